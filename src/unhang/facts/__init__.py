@@ -1,0 +1,1 @@
+"""Typed statements about ranks, groups and collectives, independent of the format they came from."""

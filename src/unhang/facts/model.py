@@ -1,0 +1,278 @@
+"""The facts rules reason over: ranks, groups, progress, calls, the wait-for graph.
+
+Built by :func:`unhang.facts.build.build_facts` from an :class:`~unhang.evidence.items.EvidenceSet`; nothing in here
+depends on the order in which files were read.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from unhang.evidence.items import (
+    BundleManifest,
+    Entries,
+    Frame,
+    LogEvent,
+    LogReading,
+    ProcessExit,
+    Progress,
+    PythonTraceback,
+    Recording,
+    Signature,
+    SourceFile,
+    StackDump,
+    ThreadStack,
+)
+from unhang.findings import Evidence, NotChecked, Phase, Source, Unread, Where
+
+
+class RankState(str, enum.Enum):
+    """How a rank stands at the end of the evidence."""
+
+    WAITING = "waiting"
+    """Inside (or behind) a collective that has not finished."""
+    LAGGARD = "laggard"
+    """Others wait for it."""
+    RUNNING = "running"
+    """Neither waiting nor waited for."""
+    CRASHED = "crashed"
+    """Ended by exception or signal of its own (victims of the launcher's SIGTERM are not crashed)."""
+    STOPPED = "stopped"
+    """Process state T."""
+    ENDED = "ended"
+    """Ended with exit code 0."""
+    MISSING = "missing"
+    """Nothing was read from it."""
+    UNKNOWN = "unknown"
+
+
+class CodeContext(str, enum.Enum):
+    """Where a line stands in the user's program, decided from its source."""
+
+    INSIDE_LOOP = "inside-loop"
+    AFTER_LOOP = "after-loop"
+    RANK_BRANCH = "rank-branch"
+    """Inside (or in the else of, or after a rank-dependent early return/continue) an ``if`` on the rank."""
+    EXCEPT_HANDLER = "except-handler"
+    PLAIN = "plain"
+    NO_SOURCE = "no-source"
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What one rank's relevant thread was doing, read from its stack."""
+
+    phase: Phase
+    what: str
+    """Key of the activity (``tokenize``, ``dataloader-wait``, ``torch-save``, ``tensorboard``, ``sleep``, ``collective``,
+    ``teardown``, ``join``, ``native``, ``compute``, …); see ``knowledge/activities.toml``."""
+    where: Where | None
+    """First user frame (innermost frame that is the user's own code)."""
+    frames: tuple[Frame, ...]
+    thread: ThreadStack | None
+    context: CodeContext
+    evidence: Evidence
+    operation: str | None = None
+    """For a thread inside a collective call: its bare operation (``all_reduce``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """The oldest collective a rank has entered and not finished in one group."""
+
+    group: str
+    position: int | None
+    signature: Signature | None
+    operation: str
+    elements: int | None
+    dtype: str | None
+    where: Where | None
+    """First user frame of the call site."""
+    stack: tuple[Frame, ...]
+    since_s: float | None
+    timeout_ms: int | None
+    evidence: Evidence
+    output_elements: int | None = None
+
+
+@dataclass(slots=True)
+class GroupProgress:
+    """How far one rank has come in one group. Positions are -1 when there was none."""
+
+    rank: int
+    group: str
+    enqueued: int
+    completed: int
+    """Largest position known to be finished; for Gloo a lower bound."""
+    pending: PendingCall | None
+    told_by: str
+    """``dump``, ``status``, ``stack`` or ``log``."""
+    inferred: bool = False
+    """The group was recognised by comparing with peers, not named by this rank's own evidence."""
+    evidence: Evidence | None = None
+
+
+@dataclass(slots=True)
+class GroupFacts:
+    """One process group."""
+
+    name: str
+    """Key: the dump's group name, or a name made from the log (``PG ID 0``)."""
+    description: str
+    members: tuple[int, ...]
+    members_known: bool
+    """False when membership was taken from who spoke."""
+    is_default: bool
+    progress: dict[int, GroupProgress]
+    """By global rank; ranks with no word are absent."""
+    silent: tuple[int, ...]
+    """Members from which there is no word about this group."""
+    entries: dict[int, Entries] = field(default_factory=dict)
+    """Collectives (not P2P) of this group by global rank, oldest first, for alignment by position."""
+    p2p: dict[int, Entries] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RankFacts:
+    """Everything known of one rank."""
+
+    rank: int
+    host: str | None = None
+    pid: int | None = None
+    local_rank: int | None = None
+    state: RankState = RankState.UNKNOWN
+    exit: ProcessExit | None = None
+    """Its own end (victims of the launcher keep ``terminated_by_launcher``)."""
+    ended_by_recorder: bool = False
+    process_state: str = ""
+    moving: bool | None = None
+    recording: Recording | None = None
+    stack: StackDump | None = None
+    """The latest."""
+    earlier_stacks: tuple[StackDump, ...] = ()
+    tracebacks: tuple[PythonTraceback, ...] = ()
+    """Oldest first."""
+    progress: tuple[Progress, ...] = ()
+    last_line: Evidence | None = None
+    activity: Activity | None = None
+    """Of the thread that issues collectives; None without a stack."""
+    threads: tuple[Activity, ...] = ()
+    """Of every other thread worth a word (loader workers, background writers, dead trainers)."""
+
+    @property
+    def alive(self) -> bool:
+        """No evidence that the process ended before the evidence was taken."""
+        return self.exit is None or self.ended_by_recorder
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEdge:
+    """``waiter`` cannot go on until ``awaited`` does its part in ``group`` at ``position``."""
+
+    waiter: int
+    awaited: int
+    group: str
+    position: int | None
+    reason: str
+    """``not-entered``, ``device-behind``, ``p2p-partner``, ``dead``, ``store``."""
+
+
+@dataclass(slots=True)
+class WaitForGraph:
+    """Who waits for whom over all groups."""
+
+    edges: tuple[WaitEdge, ...]
+    roots: tuple[int, ...]
+    """Ranks that are awaited and wait for nobody: the laggards."""
+    cycles: tuple[tuple[int, ...], ...]
+    """Ranks of each cycle that no root feeds."""
+    waiters: tuple[int, ...]
+
+    def waiters_of(self, rank: int) -> tuple[int, ...]:
+        """Ranks that wait for ``rank``, directly or through others."""
+        found: set[int] = set()
+        wave = {rank}
+        while wave:
+            wave = {edge.waiter for edge in self.edges if edge.awaited in wave} - found - {rank}
+            found |= wave
+        return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Ranks of one group issued different collectives at the same position."""
+
+    group: str
+    position: int
+    calls: Mapping[Signature, tuple[int, ...]]
+    """Ranks by what they called."""
+    pending: Mapping[int, PendingCall]
+    """By rank."""
+    differs_in: tuple[str, ...]
+    """Among ``operation``, ``size``, ``dtype``, ``call-site``."""
+    odd: tuple[int, ...]
+    """The minority; empty when there is a tie."""
+    records_align: bool
+    """The recordings really overlap at that position (not shifted by a ring that lost its start)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SymmetricStall:
+    """Everyone joined the same collective with the same shape and nobody finished it."""
+
+    group: str
+    position: int
+    operation: str
+    elements: int | None
+    ranks: tuple[int, ...]
+    pending: Mapping[int, PendingCall]
+
+
+@dataclass(slots=True)
+class Facts:
+    """The whole picture."""
+
+    world_size: int | None
+    ranks: dict[int, RankFacts]
+    groups: dict[str, GroupFacts]
+    graph: WaitForGraph
+    disagreements: tuple[Disagreement, ...]
+    symmetric: tuple[SymmetricStall, ...]
+    logs: tuple[LogReading, ...]
+    events: tuple[LogEvent, ...]
+    """All log events, ordered by time where known."""
+    tracebacks: tuple[PythonTraceback, ...]
+    """Of all ranks, ordered by time where known; rank None when the log does not tell."""
+    exits: tuple[ProcessExit, ...]
+    manifests: tuple[BundleManifest, ...]
+    sources: Mapping[str, SourceFile]
+    """By path as frames spell it."""
+    unread: tuple[Unread, ...]
+    not_checked: tuple[NotChecked, ...]
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def ranks_seen(self) -> tuple[int, ...]:
+        """Ranks with any evidence."""
+        return tuple(sorted(rank for rank, facts in self.ranks.items() if facts.state is not RankState.MISSING))
+
+    @property
+    def ranks_missing(self) -> tuple[int, ...]:
+        """Ranks that exist but left nothing to read."""
+        if self.world_size is None:
+            return tuple(sorted(r for r, facts in self.ranks.items() if facts.state is RankState.MISSING))
+        return tuple(sorted(set(range(self.world_size)) - set(self.ranks_seen)))
+
+    def stalled_groups(self) -> tuple[GroupFacts, ...]:
+        """Groups in which somebody has a pending call, in order of name."""
+        return tuple(g for _, g in sorted(self.groups.items()) if any(p.pending for p in g.progress.values()))
+
+    def events_of(self, *kinds: str) -> tuple[LogEvent, ...]:
+        """Log events whose kind is one of ``kinds`` or starts with one that ends in a dot (``"wd."``)."""
+        return tuple(e for e in self.events if any(e.kind == k or (k.endswith(".") and e.kind.startswith(k)) for k in kinds))
+
+    def source_of(self, evidence: Evidence) -> Source:
+        """Where ``evidence`` was read."""
+        return evidence.source

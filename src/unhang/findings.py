@@ -1,0 +1,288 @@
+"""The words every room shares: sources, evidence, findings, remedies, verdicts.
+
+Texts are kept as :class:`Text` (an English template plus its values), so that a report can say them in
+another language; everything else is plain data. Ranks are global, seconds end in ``_s``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Cause(str, enum.Enum):
+    """Why ranks stopped moving together. Ids are stable and never reused."""
+
+    UNEVEN_DATA = "uneven-data"
+    RANK_CONDITIONAL_COLLECTIVE = "rank-conditional-collective"
+    COLLECTIVE_MISMATCH = "collective-mismatch"
+    SINGLE_RANK_WORK = "single-rank-work"
+    SLOW_DATA_LOADING = "slow-data-loading"
+    RANK_CRASHED = "rank-crashed"
+    GPU_OOM = "gpu-oom"
+    HOST_MEMORY = "host-memory"
+    GPU_HARDWARE = "gpu-hardware"
+    NETWORK_FAULT = "network-fault"
+    NETWORK_CONFIG = "network-config"
+    P2P_BROKEN = "p2p-broken"
+    DEVICE_MAPPING = "device-mapping"
+    VERSION_MISMATCH = "version-mismatch"
+    TIMEOUT_TOO_SHORT = "timeout-too-short"
+    RENDEZVOUS = "rendezvous"
+    DEADLOCK_ORDER = "deadlock-order"
+    RANK_FROZEN = "rank-frozen"
+    SLOW_RANK = "slow-rank"
+    UNKNOWN = "unknown"
+
+
+class Certainty(str, enum.Enum):
+    """How sure a finding is. ``certain`` needs evidence that leaves no other explanation."""
+
+    POSSIBLE = "possible"
+    LIKELY = "likely"
+    CERTAIN = "certain"
+
+    @property
+    def order(self) -> int:
+        """0 for possible, 1 for likely, 2 for certain."""
+        return ("possible", "likely", "certain").index(self.value)
+
+    def capped(self, limit: Certainty) -> Certainty:
+        """This certainty, but never above ``limit``."""
+        return self if self.order <= limit.order else limit
+
+
+class Severity(str, enum.Enum):
+    """What a finding does to the job."""
+
+    STOPS = "stops"
+    SLOWS = "slows"
+    NOTE = "note"
+
+
+class Status(str, enum.Enum):
+    """The state of the job as a whole."""
+
+    HANG = "hang"
+    SLOW = "slow"
+    CRASH = "crash"
+    MISCONFIGURED = "misconfigured"
+    HEALTHY = "healthy"
+    UNKNOWN = "unknown"
+
+
+class Phase(str, enum.Enum):
+    """What a rank was busy with: the only phase words anywhere."""
+
+    INIT = "init"
+    DATA = "data"
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    EVAL = "eval"
+    SAVE = "save"
+    LOG = "log"
+    SHUTDOWN = "shutdown"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A sentence that can be said in several languages.
+
+    ``template`` is the English sentence with ``{name}`` places and is also the key of a catalogue;
+    ``values`` fills the places. Lists of ranks are written as ranges (``0-3, 7``).
+    """
+
+    template: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return fill(self.template, self.values)
+
+
+def say(template: str, /, **values: Any) -> Text:
+    """Make a :class:`Text`; ``template`` must be a literal so that catalogues can be checked."""
+    return Text(template, values)
+
+
+def fill(template: str, values: Mapping[str, Any]) -> str:
+    """``template`` with its places filled; values that are sequences of ints become rank ranges."""
+    return template.format(**{name: _spoken(value) for name, value in values.items()})
+
+
+def _spoken(value: Any) -> Any:
+    if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, int) for item in value):
+        return rank_ranges(value)
+    return value
+
+
+def rank_ranges(ranks: Iterable[int]) -> str:
+    """Ranks as ranges: ``[0, 1, 2, 7]`` is ``0-2, 7``; two neighbours stay a list."""
+    ordered = sorted(set(ranks))
+    parts: list[str] = []
+    start = 0
+    while start < len(ordered):
+        stop = start
+        while stop + 1 < len(ordered) and ordered[stop + 1] == ordered[stop] + 1:
+            stop += 1
+        if stop - start >= 2:
+            parts.append(f"{ordered[start]}-{ordered[stop]}")
+        else:
+            parts.extend(str(rank) for rank in ordered[start : stop + 1])
+        start = stop + 1
+    return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where something was read: a path as the user would name it (``bundle.zip!logs/3.log`` in archives)."""
+
+    path: str
+    line: int | None = None
+    byte: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A piece of something that was read. ``time`` is ISO 8601 text as far as known, else None."""
+
+    source: Source
+    text: str
+    rank: int | None = None
+    time: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that could not be read, and why. It reaches the report; it is never dropped."""
+
+    source: Source
+    reason: str
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in somebody's code. ``line`` counts from 1."""
+
+    file: str
+    line: int | None
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The collective some ranks are in. ``operation`` is the bare name (``all_gather``), ``elements`` its input numel."""
+
+    ranks: tuple[int, ...]
+    operation: str
+    position: int | None = None
+    elements: int | None = None
+    dtype: str | None = None
+
+
+class RemedyKind(str, enum.Enum):
+    """Who or what has to change."""
+
+    CODE = "code"
+    ENVIRONMENT = "environment"
+    CONFIG = "config"
+    INFRASTRUCTURE = "infrastructure"
+    COLLECT = "collect"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What to change, what it costs, how to see that it worked. ``set``/``unset`` name environment variables."""
+
+    title: Text
+    kind: RemedyKind
+    change: Text
+    cost: Text
+    verify: Text
+    set: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What followed from a cause: sixty-three timeouts are one consequence with count 63."""
+
+    cause: Cause
+    ranks: tuple[int, ...]
+    count: int
+    summary: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause, how certain, which ranks, where, why, with its evidence."""
+
+    cause: Cause
+    certainty: Certainty
+    severity: Severity
+    summary: Text
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    group: str | None = None
+    phase: Phase | None = None
+    where: Where | None = None
+    waiter_where: Where | None = None
+    calls: tuple[Call, ...] = ()
+    because: tuple[Text, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    consequences: tuple[Consequence, ...] = ()
+    rule: str = ""
+    """File name of the rule that found it; for tests and ``--debug``, never printed as a cause."""
+    weight: float = 0.0
+    """Tie-breaker between findings of equal certainty: higher explains more of the evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """A cause that was looked for and contradicted by evidence."""
+
+    cause: Cause
+    because: Text
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """A question that could not be answered, why, and the exact command that would answer it."""
+
+    what: Text
+    because: Text
+    how: str = ""
+    caps: Certainty | None = None
+    """When set, no finding of this verdict may be more certain than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Whether to run again as it is, after a change, or without a node."""
+
+    advice: str = "unknown"
+    exclude_nodes: tuple[str, ...] = ()
+    last_complete_checkpoint: str | None = None
+    because: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The findings ranked (the first one is the verdict), what was ruled out, what could not be looked at."""
+
+    status: Status
+    world_size: int | None
+    ranks_seen: tuple[int, ...]
+    ranks_missing: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    ruled_out: tuple[RuledOut, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    restart: Restart = field(default_factory=Restart)
+    stalled_since: str | None = None
+    noticed_after_s: float | None = None
+    killed_in_s: float | None = None

@@ -1,0 +1,1 @@
+"""What messages, variables, codes and versions mean: data files and the loader that checks them."""

@@ -1,0 +1,1 @@
+"""Faults injected into real jobs: proof that each cause is recognised."""

@@ -1,0 +1,1 @@
+"""Say a verdict: one output a file. Findings in, text out."""

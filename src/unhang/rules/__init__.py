@@ -1,0 +1,1 @@
+"""Recognise causes in facts: one cause a file."""

@@ -1,0 +1,1 @@
+"""One cause a file; each docstring is the page of its rule."""
