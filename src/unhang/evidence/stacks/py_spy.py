@@ -1,0 +1,244 @@
+"""py-spy: the text of ``py-spy dump`` (also ``--native``, ``--locals``, ``--subprocesses``) and ``py-spy dump --json``.
+
+Text, one process or several in a file::
+
+    Process 7709: python -u train.py
+    Python v3.11.7 (/usr/bin/python3.11)
+
+    Thread 7709 (active+gil): "MainThread"
+        select (selectors.py:415)
+        poll (libc.so.6)                      <- native: a library instead of a line
+
+JSON: a list of threads, each with ``pid``, ``thread_name``, ``active``, ``owns_gil`` and ``frames``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from unhang.evidence.items import Frame, StackDump, ThreadStack
+from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
+from unhang.findings import Source
+
+PROCESS = re.compile(r"^Process (?P<pid>\d+): ?(?P<command>.*)$")
+THREAD = re.compile(
+    r"^Thread (?P<id>0x[0-9A-Fa-f]+|\d+)(?: ?/ ?(?P<os>0x[0-9A-Fa-f]+|\d+))? "
+    r"\((?P<state>active|idle)(?P<gil>\+gil)?\)(?:: \"(?P<name>.*)\")?\s*$"
+)
+_COMPLAINT = re.compile(r"^(?:Error|Permission Denied|Failed to \w+).*$")
+_COMPILED = frozenset(
+    {"c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "cu", "cuh", "inc", "tcc", "rs", "pyx", "s", "S", "go"}
+)
+_INTERPRETER_SHIM = re.compile(r"^<(?:shim|interpreter trampoline)>$")
+_SPACES = " \t\r\n,"
+
+
+@dataclass(slots=True)
+class _Process:
+    pid: int | None
+    command: str
+    line: int
+    threads: list[ThreadStack] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Thread:
+    header: re.Match[str]
+    line: int
+    keeper: FrameKeeper = field(default_factory=FrameKeeper)
+
+
+def looks_like_text(text: str) -> bool:
+    """True when ``text`` holds a process or thread line as py-spy writes them."""
+    return any(PROCESS.match(line) or THREAD.match(line) for line in text.splitlines()[:400])
+
+
+def looks_like_json(text: str) -> bool:
+    """True when ``text`` starts as ``py-spy dump --json`` does."""
+    start = text.lstrip()[:4000]
+    return start.startswith("[") and '"frames"' in start and ('"owns_gil"' in start or '"thread_name"' in start)
+
+
+def read_text(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterator[StackDump]:
+    """Every process of a ``py-spy dump``; a file may hold several."""
+    reader = _TextReader(budget)
+    for number, line in enumerate(text.splitlines(), 1):
+        reader.feed(line[:MAX_LINE].rstrip(), number)
+    reader.close_thread()
+    for process in reader.processes:
+        yield _dump(process, source, rank)
+
+
+class _TextReader:
+    def __init__(self, budget: Budget) -> None:
+        self.processes: list[_Process] = []
+        self._budget = budget
+        self._thread: _Thread | None = None
+
+    def feed(self, line: str, number: int) -> None:
+        if found := PROCESS.match(line):
+            self.close_thread()
+            self.processes.append(_Process(int(found["pid"]), found["command"].strip(), number))
+        elif found := THREAD.match(line):
+            self.close_thread()
+            if not self.processes:
+                self.processes.append(_Process(None, "", number))
+            self._thread = _Thread(found, number)
+        elif self._thread is None:
+            if _COMPLAINT.match(line):
+                self._budget.note(f"py-spy could not read the process: {line[:200]}", number)
+        elif (frame := read_frame(line)) is not None and self._budget.take(number):
+            self._thread.keeper.add(frame)
+
+    def close_thread(self) -> None:
+        """Hand the thread that is being read to its process."""
+        if self._thread is not None:
+            opened = self._thread
+            self.processes[-1].threads.append(_thread(opened.header, opened.line, opened.keeper.frames()))
+        self._thread = None
+
+
+def read_frame(line: str) -> Frame | None:
+    """One frame line of the text, or None (locals are indented deeper, headings less)."""
+    if not line.startswith("    ") or line[4:5] in ("", " ") or not line.endswith(")"):
+        return None
+    split = _opening_of_last_parenthesis(line)
+    if split is None:
+        return None
+    function, place = line[4:split].rstrip(), line[split + 1 : -1]
+    if not function or _INTERPRETER_SHIM.match(function):
+        return None
+    file, colon, number = place.rpartition(":")
+    if not colon or not number.isdigit():
+        return Frame(function, place, None, native=True)
+    if file.rpartition(".")[2] in _COMPILED:
+        return Frame(function, file, None, native=True)
+    return Frame(function, file, int(number) or None)
+
+
+def _opening_of_last_parenthesis(line: str) -> int | None:
+    """Index of the ``(`` that belongs to the last ``)``: file names may hold parentheses of their own."""
+    depth = 0
+    for index in range(len(line) - 1, 3, -1):
+        if line[index] == ")":
+            depth += 1
+        elif line[index] == "(":
+            depth -= 1
+            if depth == 0:
+                return index
+    return None
+
+
+def _thread(header: re.Match[str], line: int, frames: tuple[Frame, ...]) -> ThreadStack:
+    return ThreadStack(
+        name=header["name"] or "",
+        thread_id=header["os"] or header["id"],
+        frames=frames,
+        active=header["state"] == "active",
+        holds_gil=header["gil"] is not None,
+        line=line,
+    )
+
+
+def _dump(process: _Process, source: str, rank: int | None) -> StackDump:
+    return StackDump(
+        source=Source(source, process.line),
+        rank=rank,
+        pid=process.pid,
+        threads=tuple(process.threads),
+        format="py-spy",
+        command=process.command,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# JSON
+
+
+def read_json(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterator[StackDump]:
+    """Every process of a ``py-spy dump --json``; a torn list gives the threads before the tear."""
+    processes: dict[int | None, list[ThreadStack]] = {}
+    commands: dict[int | None, str] = {}
+    for position, entry in _objects(text, budget):
+        thread = _json_thread(entry, position, budget)
+        if thread is None:
+            budget.note(f"the thread at character {position} has no list of frames")
+            continue
+        pid = _whole(entry.get("pid"))
+        processes.setdefault(pid, []).append(thread)
+        if command := _command(entry.get("process_info")):
+            commands[pid] = command
+    for pid, threads in processes.items():
+        yield StackDump(Source(source), rank, pid, tuple(threads), "py-spy-json", command=commands.get(pid, ""))
+
+
+def _objects(text: str, budget: Budget) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of one list, or of several lists one after the other, with their positions."""
+    decoder = json.JSONDecoder()
+    position, inside = 0, False
+    while position < len(text):
+        character = text[position]
+        if character in _SPACES:
+            position += 1
+        elif character == "[" or character == "]":
+            inside = character == "["
+            position += 1
+        else:
+            try:
+                value, end = decoder.raw_decode(text, position)
+            except (ValueError, RecursionError):
+                budget.note(f"the JSON is torn or damaged at character {position}")
+                return
+            if isinstance(value, dict):
+                yield position, value
+            position = end
+    if inside:
+        budget.note("the JSON ends before its list is closed; threads may be missing")
+
+
+def _json_thread(entry: dict[str, Any], position: int, budget: Budget) -> ThreadStack | None:
+    frames = entry.get("frames")
+    if not isinstance(frames, list):
+        return None
+    keeper = FrameKeeper()
+    for item in frames:
+        frame = _json_frame(item)
+        if frame is not None and budget.take(position):
+            keeper.add(frame)
+    active, gil = entry.get("active"), entry.get("owns_gil")
+    thread_id = entry.get("os_thread_id") or entry.get("thread_id")
+    return ThreadStack(
+        name=_words(entry.get("thread_name")),
+        thread_id=str(thread_id) if isinstance(thread_id, int) else "",
+        frames=keeper.frames(),
+        active=active if isinstance(active, bool) else None,
+        holds_gil=gil if isinstance(gil, bool) else None,
+    )
+
+
+def _json_frame(item: object) -> Frame | None:
+    if not isinstance(item, dict):
+        return None
+    function, file = _words(item.get("name")), _words(item.get("filename"))
+    line, module = _whole(item.get("line")), _words(item.get("module"))
+    if not function or _INTERPRETER_SHIM.match(function):
+        return None
+    if module or file.rpartition(".")[2] in _COMPILED or (not line and not file.endswith(".py")):
+        return Frame(function, file or module, None, native=True)
+    return Frame(function, file, line or None)
+
+
+def _command(info: object) -> str:
+    return _words(info.get("command_line")) if isinstance(info, dict) else ""
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _words(value: object) -> str:
+    return value[:MAX_LINE] if isinstance(value, str) else ""

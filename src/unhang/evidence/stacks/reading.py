@@ -1,0 +1,63 @@
+"""Which stack format a file has, and all processes in it."""
+
+from __future__ import annotations
+
+from unhang.evidence.items import StackDump
+from unhang.evidence.stacks import faulthandler, gdb, py_spy
+from unhang.evidence.stacks.bounds import MAX_BYTES, Budget, decode
+from unhang.findings import Source, Unread
+
+_HEAD = 64 * 1024
+
+
+def looks_like_stack(head: bytes) -> bool:
+    """True when the first bytes of a file are a stack dump of a known format.
+
+    A log that only contains a dump further down is not one; give it to :func:`read_stacks` all the same.
+    """
+    text = decode(head[:_HEAD])
+    return (
+        py_spy.looks_like_json(text)
+        or py_spy.looks_like_text(text)
+        or faulthandler.looks_like(text)
+        or gdb.looks_like(text)
+    )
+
+
+def read_stacks(data: bytes, *, source: str, rank: int | None) -> list[StackDump]:
+    """All processes of a stack dump, in the order of the file; never raises for bad input.
+
+    ``rank`` is what the caller knows (from a bundle or the file's name); None when nothing tells. What could not be
+    read stands in ``unread`` of the first dump. When there is no stack at all, the list holds one dump without
+    threads that says why.
+    """
+    budget = Budget(source)
+    if len(data) > MAX_BYTES:
+        budget.note(f"only the first {MAX_BYTES // 1024**2} MB of {len(data) // 1024**2} MB were read")
+    text = decode(data[:MAX_BYTES])
+    dumps = _read(text, source, rank, budget)
+    if not dumps:
+        if not budget.notes:
+            budget.note("no stack in a known format (py-spy, faulthandler, gdb)")
+        return [StackDump(Source(source), rank, None, (), "", unread=_owned(budget.notes, rank))]
+    if not any(dump.threads for dump in dumps):
+        budget.note("the dump ends before its first thread", dumps[0].source.line)
+    if budget.notes:
+        dumps[0].unread = _owned(budget.notes, rank)
+    return dumps
+
+
+def _read(text: str, source: str, rank: int | None, budget: Budget) -> list[StackDump]:
+    if py_spy.looks_like_json(text):
+        return list(py_spy.read_json(text, source=source, rank=rank, budget=budget))
+    # Several tools' output is often put into one file: every text reader takes what is its own.
+    dumps = list(py_spy.read_text(text, source=source, rank=rank, budget=budget))
+    if faulthandler.looks_like(text):
+        dumps.extend(faulthandler.read(text, source=source, rank=rank, budget=budget))
+    if not dumps or gdb.THREAD_ANYWHERE.search(text):
+        dumps.extend(gdb.read(text, source=source, rank=rank, budget=budget))
+    return sorted(dumps, key=lambda dump: dump.source.line or 0)
+
+
+def _owned(notes: list[Unread], rank: int | None) -> tuple[Unread, ...]:
+    return tuple(Unread(note.source, note.reason, rank) for note in notes)
