@@ -32,8 +32,8 @@ _FATAL = re.compile(r"Fatal Python error: (?P<what>.+)")
 _TIMER = re.compile(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 _BINARY = re.compile(
-    r'^\s*Binary file "(?P<file>[^"]*)"(?:, at (?P<symbol>[^+\s]*)\S*)?"
-    r"(?: \[(?P<address>0x[0-9a-f]+)\])?'
+    r'^\s*Binary file "(?P<file>[^"]*)"(?:, at (?P<symbol>[^+\s]*)\S*)?'
+    r"(?: \[(?P<address>0x[0-9a-f]+)\])?"
 )
 _PREFIX_RANK = re.compile(r"^\s*(?:\[(?:rank|default)?(?P<rank>\d+)\](?:<std(?:out|err)>)?:? ?|(?P<srun>\d+): ?)")
 _UNDERSTOOD = re.compile(r"^\s*(?:<no Python frame>|<.*>|\.\.\.|Extension modules:.*)?\s*$")
