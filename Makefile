@@ -1,0 +1,33 @@
+# Every target sets up what it needs in .venv first: on a fresh machine one command is enough.
+PY := .venv/bin/python
+JOBS ?= 2
+
+.PHONY: demo test bench lint format schema clean
+
+demo: .venv/.ready  ## run a job that stalls and say why
+	.venv/bin/unhang demo
+
+test: .venv/.ready  ## everything: quick tests side by side, then the ones that start real jobs
+	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "not job" $(ARGS)
+	$(PY) -m pytest -m job $(ARGS)
+
+bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load
+	$(PY) -m benchmarks
+
+lint: .venv/.ready  ## ruff and the strict type checker
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: .venv/.ready  ## write the code the way lint wants it
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+schema: .venv/.ready  ## write docs/verdict.schema.json from the types
+	$(PY) -m unhang.report.verdict_document > docs/verdict.schema.json
+
+.venv/.ready: pyproject.toml scripts/make_environment.sh
+	scripts/make_environment.sh with-torch
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,121 @@
+"""The entry point: verbs, and the one place where errors become a sentence and an exit code.
+
+Exit codes: 0 nothing wrong, 1 a finding that stops or slows (or a stall of unknown cause), 2 nothing readable or bad
+usage, 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Annotated, Any, cast
+
+import typer
+
+from unhang import __version__
+from unhang.cli.diagnose import diagnose
+from unhang.errors import UnhangError
+
+MORE = "More"
+"""Help panel of the verbs a newcomer does not need."""
+
+app = typer.Typer(
+    name="unhang",
+    help="Say why a multi-GPU training job stopped: which rank, which line, which cause, and what to change.",
+    epilog="Without a verb, unhang looks around and prints the one command to type next.",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"unhang {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - acted on by its callback
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        from unhang.cli.explore import explore
+
+        explore()
+
+
+app.command(name="diagnose")(diagnose)
+if find_spec("unhang.cli.demo") is not None:
+    from unhang.cli.demo import demo
+
+    app.command(name="demo")(demo)
+if find_spec("unhang.cli.lab") is not None:
+    from unhang.cli.lab import app as lab_app
+
+    app.add_typer(lab_app, name="lab", rich_help_panel=MORE)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the verb that was asked for and leave with its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # a terminal that cannot show a character shows a mark instead of ending the verdict
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.exit(_run(words))
+
+
+def _run(words: list[str]) -> int:
+    try:
+        result = app(args=words, prog_name="unhang", standalone_mode=False)
+        sys.stdout.flush()
+    except UnhangError as error:
+        return _say_error(error, debug="--debug" in words)
+    except BrokenPipeError:
+        return _reader_left()
+    except (KeyboardInterrupt, typer.Abort):
+        print("Stopped.", file=sys.stderr)
+        return 130
+    except MemoryError:
+        print("unhang: not enough memory to read this; name fewer files at a time", file=sys.stderr)
+        return 2
+    except Exception as error:  # noqa: BLE001 - the process edge: everything else is our own mistake
+        return _say_mistake(error, debug="--debug" in words)
+    return result if isinstance(result, int) else 0
+
+
+def _say_error(error: UnhangError, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    print(f"unhang: {error}", file=sys.stderr)
+    if error.next_step:
+        print(f"  next: {error.next_step}", file=sys.stderr)
+    return 2
+
+
+def _say_mistake(error: Exception, *, debug: bool) -> int:
+    show = getattr(error, "show", None)
+    if callable(show):  # a usage error of the argument parser, which knows how to show itself
+        cast("Any", show)(file=sys.stderr)
+        return 2
+    if debug:
+        traceback.print_exception(error)
+    print(f"unhang: a mistake of unhang's own ({type(error).__name__}: {error})", file=sys.stderr)
+    print("  next: run it again with --debug and report what it prints", file=sys.stderr)
+    return 2
+
+
+def _reader_left() -> int:
+    """The program reading our output ended (``| head``): leave as quietly as ``cat`` would."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141

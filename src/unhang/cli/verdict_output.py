@@ -1,0 +1,125 @@
+"""Where the verdict goes and how it looks there. Standard output gets the answer and nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from unhang.errors import UsageError
+from unhang.facts.model import Facts
+from unhang.findings import Severity, Status, Verdict
+from unhang.report.redact import Redactor
+
+
+def exit_code(verdict: Verdict) -> int:
+    """0 nothing wrong (notes alone are nothing wrong), 1 something stops or slows the job."""
+    if any(finding.severity in (Severity.STOPS, Severity.SLOWS) for finding in verdict.findings):
+        return 1
+    return 1 if verdict.status in (Status.HANG, Status.CRASH, Status.SLOW) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictOutput:
+    """How the user wants a verdict."""
+
+    form: str
+    lang: str
+    redact: bool
+    color: bool | None
+    debug: bool
+
+    @classmethod
+    def chosen(cls, form: str, *, lang: str | None, redact: bool, color: bool | None, debug: bool) -> VerdictOutput:
+        """The output the options ask for. JSON stays English unless a language is named."""
+        from unhang.report.language import resolve_language
+
+        return cls(form, "en" if form == "json" and not lang else resolve_language(lang), redact, color, debug)
+
+    def give(self, verdict: Verdict, facts: Facts, out: Path | None) -> None:
+        """Write the verdict to ``out``, or to standard output when it is None."""
+        if self.debug:
+            for finding in verdict.findings:
+                print(
+                    f"rule {finding.rule}: {finding.cause.value}, {finding.certainty.value}, weight {finding.weight}",
+                    file=sys.stderr,
+                )
+        if out is not None:
+            write_private(out, self._text(verdict, facts))
+            print(f"verdict written to {out}", file=sys.stderr)
+            return
+        if self.form != "text":
+            sys.stdout.write(self._text(verdict, facts))
+            return
+        self._print(verdict, facts)
+
+    def write_html(self, path: Path, verdict: Verdict, facts: Facts) -> None:
+        """Write the self-contained report to ``path``."""
+        from unhang.report.html import to_html
+
+        write_private(path, to_html(verdict, facts, lang=self.lang, redactor=self._redactor()))
+        print(f"HTML report written to {path}", file=sys.stderr)
+
+    def _print(self, verdict: Verdict, facts: Facts) -> None:
+        from unhang.report.text import print_text
+
+        if self.color is False:
+            os.environ["NO_COLOR"] = "1"
+        file = _AsTerminal(sys.stdout) if self.color else sys.stdout
+        print_text(verdict, facts, lang=self.lang, file=file, redactor=self._redactor())
+
+    def _text(self, verdict: Verdict, facts: Facts) -> str:
+        if self.form == "json":
+            from unhang.report.json import to_json
+
+            return to_json(verdict, lang=self.lang, redactor=self._redactor())
+        if self.form == "markdown":
+            from unhang.report.markdown import to_markdown
+
+            return to_markdown(verdict, lang=self.lang, redactor=self._redactor())
+        if self.form == "html":
+            from unhang.report.html import to_html
+
+            return to_html(verdict, facts, lang=self.lang, redactor=self._redactor())
+        from unhang.report.text import to_text
+
+        return to_text(verdict, facts, lang=self.lang, redactor=self._redactor())
+
+    def _redactor(self) -> Redactor:
+        return Redactor(share=self.redact)
+
+
+class _AsTerminal(io.StringIO):
+    """Standard output that says it is a terminal: ``--color`` into a pipe."""
+
+    def __init__(self, target: TextIO) -> None:
+        super().__init__()
+        self._target = target
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the real output."""
+        return self._target.encoding or "utf-8"
+
+    def isatty(self) -> bool:
+        """Always: the user asked for colour."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Pass ``text`` on."""
+        return self._target.write(text)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, readable by its owner only. Raises UsageError when that cannot be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o600)
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror or type(error).__name__})") from error

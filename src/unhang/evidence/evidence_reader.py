@@ -1,0 +1,197 @@
+"""Gives each piece to the reader of its format and puts what comes back together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from unhang.evidence.items import BundleManifest, EvidenceSet, Recording, SourceFile, StackDump
+from unhang.evidence.kinds import Kind
+from unhang.evidence.limits import Limits
+from unhang.evidence.pieces import Piece
+from unhang.findings import Source, Unread
+
+_ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
+_LOG_SUFFIXES = (".log", ".txt", ".out", ".err")
+
+
+class EvidenceReader:
+    """Collects what the format readers return. Call ``take`` for every piece, then ``finish`` once."""
+
+    def __init__(self, limits: Limits, inputs: Sequence[str]) -> None:
+        self._limits = limits
+        self._evidence = EvidenceSet(inputs=list(inputs))
+        self._dumps: list[tuple[Path, str]] = []
+        self._sources: list[SourceFile] = []
+        self._passed_over: Counter[str] = Counter()
+        self._passed_over_example: dict[str, str] = {}
+
+    def take(self, piece: Piece | Unread) -> None:
+        """Read one piece (recordings on disk are left for ``finish``, which reads them side by side)."""
+        if isinstance(piece, Unread):
+            self._evidence.unread.append(piece)
+            return
+        kind = piece.decision.kind
+        if kind is Kind.RECORDING:
+            self._take_recording(piece)
+        elif kind is Kind.STACKS:
+            self._take_stacks(piece)
+        elif kind is Kind.LOG:
+            self._take_log(piece)
+        elif kind is Kind.MANIFEST:
+            self._take_manifest(piece)
+        elif kind is Kind.SOURCE:
+            self._take_source(piece)
+        else:
+            self._pass_over(piece)
+
+    def finish(self, tell: Callable[[int, str], None] | None = None) -> EvidenceSet:
+        """Read the dumps on disk, give stacks and sources what the manifests know, and hand everything over."""
+        self._read_dumps(tell)
+        self._evidence.stacks = [self._with_rank(dump) for dump in self._evidence.stacks]
+        self._evidence.sources = [self._with_frame_path(file) for file in self._sources]
+        for label, count in sorted(self._passed_over.items()):
+            example = self._passed_over_example[label]
+            others = f" (and {count - 1} more like it)" if count > 1 else ""
+            self._evidence.unread.append(Unread(Source(example), f"is {label}, which holds no evidence{others}"))
+        return self._evidence
+
+    # recordings
+
+    def _take_recording(self, piece: Piece) -> None:
+        from unhang.evidence.flight_recorder import read_recording
+        from unhang.evidence.rank_names import rank_from_name
+
+        if piece.path is not None:
+            self._dumps.append((piece.path, piece.name))
+            return
+        content = self._whole(piece, self._limits.dump)
+        if content is not None:
+            self._add_recording(read_recording(content, source=piece.name, rank=rank_from_name(piece.name)))
+
+    def _read_dumps(self, tell: Callable[[int, str], None] | None) -> None:
+        from unhang.evidence.flight_recorder import read_recordings
+
+        if not self._dumps:
+            return
+        for item in read_recordings([path for path, _ in self._dumps]):
+            self._add_recording(item)
+        if tell is not None:
+            for path, name in self._dumps:
+                tell(path.stat().st_size, name)
+
+    def _add_recording(self, item: Recording | Unread) -> None:
+        if isinstance(item, Unread):
+            self._evidence.unread.append(item)
+            return
+        self._evidence.recordings.append(item)
+        self._evidence.unread.extend(item.unread)
+
+    # text
+
+    def _take_stacks(self, piece: Piece) -> None:
+        from unhang.evidence.rank_names import rank_from_name
+        from unhang.evidence.stacks import read_stacks
+
+        content = self._whole(piece, self._limits.text)
+        if content is None:
+            return
+        for dump in read_stacks(content, source=piece.name, rank=rank_from_name(piece.name)):
+            self._evidence.stacks.append(dump)
+            self._evidence.unread.extend(dump.unread)
+
+    def _take_log(self, piece: Piece) -> None:
+        from unhang.evidence.logs import read_log
+        from unhang.evidence.rank_names import rank_from_name
+
+        attempt = _ATTEMPT.search(piece.name)
+        reading = read_log(
+            piece.buffered(),
+            source=piece.name,
+            rank=rank_from_name(piece.name),
+            attempt=int(attempt.group(1)) if attempt else 0,
+        )
+        self._evidence.logs.append(reading)
+        self._evidence.unread.extend(reading.unread)
+
+    def _take_manifest(self, piece: Piece) -> None:
+        from unhang.evidence.bundle import read_manifest
+
+        content = self._whole(piece, self._limits.text)
+        if content is None:
+            return
+        manifest = read_manifest(content, source=piece.name)
+        if isinstance(manifest, Unread):
+            self._evidence.unread.append(manifest)
+        else:
+            self._evidence.manifests.append(manifest)
+
+    def _take_source(self, piece: Piece) -> None:
+        if len(self._sources) >= self._limits.sources:
+            self._count(piece.name, "program text beyond the number kept")
+            return
+        content = self._whole(piece, self._limits.source)
+        if content is not None:
+            path = str(piece.path.absolute()) if piece.path is not None else piece.name.rsplit("!", 1)[-1]
+            self._sources.append(SourceFile(Source(piece.name), path, content.decode("utf-8", "replace")))
+
+    def _whole(self, piece: Piece, limit: int) -> bytes | None:
+        content = piece.whole(limit)
+        if content is None:
+            reason = f"is larger than {limit >> 20:,} MiB, too large for a {piece.decision.kind.value}"
+            self._evidence.unread.append(Unread(Source(piece.name), reason))
+        return content
+
+    # what is no evidence
+
+    def _pass_over(self, piece: Piece) -> None:
+        from unhang.evidence.rank_names import rank_from_name
+
+        kind = piece.decision.kind
+        if kind is Kind.KNOWN_OTHER:
+            self._count(
+                piece.name,
+                f"a {piece.decision.label}" if piece.decision.label[0] not in "aeiou" else f"an {piece.decision.label}",
+            )
+            return
+        rank = rank_from_name(piece.name)
+        if kind is Kind.EMPTY and (rank is None or piece.name.lower().endswith(_LOG_SUFFIXES)):
+            self._count(piece.name, "an empty file")
+            return
+        reason = "is empty" if kind is Kind.EMPTY else "is binary data of no known kind (not a flight-recorder dump)"
+        self._evidence.unread.append(Unread(Source(piece.name), reason, rank))
+
+    def _count(self, name: str, label: str) -> None:
+        self._passed_over[label] += 1
+        self._passed_over_example.setdefault(label, name)
+
+    # what manifests know
+
+    def _manifest_of(self, name: str) -> BundleManifest | None:
+        """The manifest in the nearest folder above ``name``."""
+        above = [m for m in self._evidence.manifests if name.startswith(_folder_of(m))]
+        return max(above, key=lambda m: len(_folder_of(m)), default=None)
+
+    def _with_rank(self, dump: StackDump) -> StackDump:
+        manifest = self._manifest_of(dump.source.path)
+        if dump.rank is not None or dump.pid is None or manifest is None:
+            return dump
+        ranks = [process.rank for process in manifest.processes if process.pid == dump.pid]
+        return replace(dump, rank=ranks[0]) if len(ranks) == 1 else dump
+
+    def _with_frame_path(self, file: SourceFile) -> SourceFile:
+        manifest = self._manifest_of(file.source.path)
+        if manifest is None or not manifest.source_root:
+            return file
+        prefix = f"{_folder_of(manifest)}{manifest.source_root.strip('/')}/"
+        if not file.source.path.startswith(prefix):
+            return file
+        return replace(file, path="/" + file.source.path[len(prefix) :])
+
+
+def _folder_of(manifest: BundleManifest) -> str:
+    """The folder a manifest stands in, as names of its pieces begin."""
+    return manifest.source.path[: -len(manifest.source.path.replace("!", "/").rsplit("/", 1)[-1])]

@@ -1,0 +1,79 @@
+"""Anything the user names, read into one EvidenceSet: files, folders, globs, pipes, archives, in any mix.
+
+What a file is, is decided by its content. What cannot be read is in ``unread``, with its reason; only when nothing at
+all can be read is an error raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from unhang.errors import EvidenceError, UsageError
+from unhang.evidence.evidence_reader import EvidenceReader
+from unhang.evidence.found_files import Found, find_files
+from unhang.evidence.items import EvidenceSet
+from unhang.evidence.limits import DEFAULT_LIMITS, Limits
+from unhang.evidence.pieces import Pieces
+from unhang.findings import Source, Unread
+
+Progress = Callable[[int, int, str], None]
+"""Called with (bytes done, bytes in all, name of the file being read)."""
+
+
+def read_evidence(
+    inputs: Sequence[str], *, limits: Limits = DEFAULT_LIMITS, progress: Progress | None = None
+) -> EvidenceSet:
+    """Read everything ``inputs`` name.
+
+    Raises UsageError when nothing of what was named exists, EvidenceError when nothing in it can be read.
+    """
+    if not inputs:
+        raise UsageError("name what the job left behind: a log, a dump, a folder", next_step="unhang diagnose PATH")
+    found = find_files(inputs, limits)
+    if not found.files and not found.pipes and not found.unread:
+        raise _nothing_there(found)
+    reader = EvidenceReader(limits, inputs)
+    tell = _teller(found, progress)
+    for piece in Pieces(found, limits, tell):
+        reader.take(piece)
+    evidence = reader.finish(tell)
+    evidence.unread[:0] = [*found.unread, *(Unread(Source(text), "does not exist") for text in found.missing)]
+    if not (evidence.recordings or evidence.stacks or evidence.logs or evidence.manifests):
+        raise _nothing_readable(evidence, found)
+    return evidence
+
+
+def _teller(found: Found, progress: Progress | None) -> Callable[[int, str], None] | None:
+    if progress is None:
+        return None
+    total = sum(file.size for file in found.files)
+    done = 0
+
+    def tell(count: int, name: str) -> None:
+        nonlocal done
+        done += count
+        progress(min(done, total), total, name)
+
+    return tell
+
+
+def _nothing_there(found: Found) -> UsageError:
+    if found.missing:
+        named = ", ".join(found.missing[:3])
+        return UsageError(
+            f"nothing to read: {named} does not exist", next_step="unhang diagnose PATH, or unhang to look around"
+        )
+    return UsageError(
+        "nothing to read: the folder holds no files", next_step="unhang diagnose PATH, or unhang to look around"
+    )
+
+
+def _nothing_readable(evidence: EvidenceSet, found: Found) -> EvidenceError:
+    looked = len(found.files) + len(found.pipes)
+    reasons = "; ".join(f"{item.source.path} {item.reason}" for item in evidence.unread[:3])
+    more = f"; and {len(evidence.unread) - 3} more" if len(evidence.unread) > 3 else ""
+    what = f"{looked} file{'s' if looked != 1 else ''} looked at"
+    return EvidenceError(
+        f"nothing here can be read as a log, a dump or a stack ({what}): {reasons}{more}",
+        next_step="give the job's log or its flight-recorder dumps: unhang diagnose PATH",
+    )

@@ -1,0 +1,125 @@
+"""Streams that keep readers safe: they count, stop at a limit, and turn a broken source into an end and a reason."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO
+
+from unhang.errors import ArchiveError
+
+BROKEN = (
+    OSError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+"""What decompressors and disks raise in the middle of a read."""
+
+
+class Budget:
+    """What archives may still unpack. ``spend`` raises ArchiveError when it is used up."""
+
+    def __init__(self, left: int, why: str, parent: Budget | None = None) -> None:
+        self.left = left
+        self.why = why
+        self.parent = parent
+
+    def spend(self, count: int) -> None:
+        """Take ``count`` bytes off this budget and its parents."""
+        self.left -= count
+        if self.left < 0:
+            raise ArchiveError(self.why)
+        if self.parent is not None:
+            self.parent.spend(count)
+
+
+class BudgetReader(io.RawIOBase):
+    """``stream``, but every byte read is taken off ``budget``."""
+
+    def __init__(self, stream: BinaryIO, budget: Budget) -> None:
+        super().__init__()
+        self._stream = stream
+        self._budget = budget
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` bytes; -1 reads in pieces so that a bomb stops at its limit."""
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(1 << 20), b""))
+        chunk = self._stream.read(size)
+        self._budget.spend(len(chunk))
+        return chunk
+
+    def readinto(self, buffer: object) -> int:
+        """Fill ``buffer``; how many bytes it got."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        chunk = self.read(len(view))
+        view[: len(chunk)] = chunk
+        return len(chunk)
+
+
+class Tolerant(io.RawIOBase):
+    """``stream`` with some bytes already read put back in front; an error inside becomes the end and ``trouble``."""
+
+    def __init__(self, stream: BinaryIO, head: bytes = b"", seen: Callable[[int], None] | None = None) -> None:
+        super().__init__()
+        self._stream = stream
+        self._head = head
+        self._seen = seen
+        self.trouble = ""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Fill ``buffer``; 0 at the end or after trouble."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        chunk = self._next(len(view))
+        view[: len(chunk)] = chunk
+        if self._seen is not None and chunk:
+            self._seen(len(chunk))
+        return len(chunk)
+
+    def _next(self, size: int) -> bytes:
+        if self._head:
+            chunk, self._head = self._head[:size], self._head[size:]
+            return chunk
+        if self.trouble:
+            return b""
+        try:
+            return self._stream.read(size)
+        except ArchiveError as error:
+            self.trouble = str(error)
+        except BROKEN as error:
+            self.trouble = f"cut short or damaged ({error or type(error).__name__})"
+        return b""
+
+
+def read_head(stream: BinaryIO, size: int) -> tuple[bytes, str]:
+    """The first ``size`` bytes of ``stream`` and what went wrong on the way (empty when nothing did)."""
+    parts: list[bytes] = []
+    left = size
+    while left > 0:
+        try:
+            chunk = stream.read(left)
+        except ArchiveError as error:
+            return b"".join(parts), str(error)
+        except BROKEN as error:
+            return b"".join(parts), f"cut short or damaged ({error or type(error).__name__})"
+        if not chunk:
+            break
+        parts.append(chunk)
+        left -= len(chunk)
+    return b"".join(parts), ""

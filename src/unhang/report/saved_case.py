@@ -1,0 +1,156 @@
+"""A verdict and the redacted inputs it came from, as a folder that drops into ``tests/cases/<cause>/``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from unhang.errors import UsageError
+from unhang.evidence.found_files import Found, find_files
+from unhang.evidence.items import EvidenceSet, Recording
+from unhang.evidence.kinds import Kind
+from unhang.evidence.limits import DEFAULT_LIMITS
+from unhang.evidence.pieces import Piece, Pieces
+from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.recording_json import recording_as_json
+from unhang.facts.model import Facts
+from unhang.findings import Unread, Verdict
+from unhang.report.json import to_json
+from unhang.report.redact import Redactor
+
+_TEXTS = (Kind.LOG, Kind.STACKS, Kind.MANIFEST, Kind.SOURCE)
+_CHUNK = 1 << 20
+
+
+def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts: Facts, verdict: Verdict) -> int:
+    """Write ``folder/input/`` and ``folder/expected.json``; how many input files were written.
+
+    Raises UsageError when ``folder`` already holds something, or an input cannot be read a second time (a pipe).
+    """
+    found = find_files(inputs, DEFAULT_LIMITS)
+    if found.pipes:
+        raise UsageError("--save-case reads its inputs twice; save standard input to a file first")
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; name a new folder", next_step=f"--save-case {folder}-2")
+    case = _Case(folder / "input", _learned(found, facts, verdict), _Names(found))
+    for recording in evidence.recordings:
+        case.add_recording(recording)
+    for piece in Pieces(found, DEFAULT_LIMITS):
+        if isinstance(piece, Piece) and piece.decision.kind in _TEXTS:
+            case.add_text(piece, facts)
+    _write(folder / "expected.json", [to_json(verdict, redactor=case.redactor).encode()])
+    return case.written
+
+
+def _learned(found: Found, facts: Facts, verdict: Verdict) -> Redactor:
+    """A redactor that knows every host and user of all inputs before the first name is replaced."""
+    redactor = Redactor(share=True)
+    redactor.learn_from(verdict, facts)
+    for piece in Pieces(found, DEFAULT_LIMITS):
+        if isinstance(piece, Unread):
+            continue
+        redactor.learn(piece.name)
+        if piece.decision.kind in _TEXTS:
+            for text in _texts(piece):
+                redactor.learn(text)
+    return redactor
+
+
+def _texts(piece: Piece) -> Iterator[str]:
+    """The piece in chunks of whole lines; bytes that are no UTF-8 survive the round trip."""
+    stream = piece.buffered()
+    encoding = "utf-16" if piece.head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    if encoding == "utf-16":
+        yield stream.read().decode("utf-16", "replace")
+        return
+    while chunk := stream.read(_CHUNK):
+        yield (chunk + stream.readline(_CHUNK)).decode("utf-8", "surrogateescape")
+
+
+class _Names:
+    """Names of pieces as paths below ``input/``."""
+
+    def __init__(self, found: Found) -> None:
+        roots = {file.root for file in found.files}
+        self._root = os.path.commonpath([str(root.absolute()) for root in roots]) if roots else "/"
+        self._taken: set[str] = set()
+
+    def below_input(self, name: str) -> str:
+        """``name`` relative to what the user named; archives become folders."""
+        outer, _, inner = name.partition("!")
+        relative = os.path.relpath(Path(outer).absolute(), self._root)
+        path = f"{relative}/{inner.replace('!', '/')}" if inner else relative
+        return "/".join(part for part in path.split("/") if part not in ("", ".", ".."))
+
+    def unique(self, path: str) -> str:
+        """``path``, or a like name when it is taken."""
+        candidate, count = path, 2
+        while candidate in self._taken:
+            candidate = f"{count}/{path}"
+            count += 1
+        self._taken.add(candidate)
+        return candidate
+
+
+class _Case:
+    """Writes the inputs of one case."""
+
+    def __init__(self, folder: Path, redactor: Redactor, names: _Names) -> None:
+        self.redactor = redactor
+        self.written = 0
+        self._folder = folder
+        self._names = names
+
+    def add_recording(self, recording: Recording) -> None:
+        """Write a dump as redacted JSON under a name that still tells its rank."""
+        path = self._path(recording.source.path)
+        if recording.rank is not None and rank_from_name(path) != recording.rank:
+            path = f"{Path(path).parent}/trace_{recording.rank}.json"
+        self._write(path, [recording_as_json(recording, self.redactor.text)])
+
+    def add_text(self, piece: Piece, facts: Facts) -> None:
+        """Write a log, a stack dump, a manifest or a source file, redacted."""
+        path = self._path(piece.name)
+        if piece.decision.kind is Kind.SOURCE:
+            path = self._source_path(piece, facts) or path
+        if piece.decision.kind is Kind.MANIFEST:
+            self._write(path, [self._manifest(piece)])
+            return
+        self._write(path, (self._redacted(text) for text in _texts(piece)))
+
+    def _redacted(self, text: str) -> bytes:
+        return self.redactor.text(text).encode("utf-8", "surrogateescape")
+
+    def _manifest(self, piece: Piece) -> bytes:
+        content = piece.whole(DEFAULT_LIMITS.text) or b"{}"
+        return msgspec.json.encode(self.redactor.plain(msgspec.json.decode(content)))
+
+    def _source_path(self, piece: Piece, facts: Facts) -> str:
+        """In a bundle a source file's path is the name frames have for it, so it is renamed as frames are."""
+        for path, file in facts.sources.items():
+            inside = path.lstrip("/")
+            if file.source.path == piece.name and piece.name.endswith(inside):
+                root = self._path(piece.name[: -len(inside)] + "x")[: -len("x")]
+                return root + self.redactor.text(path).lstrip("/")
+        return ""
+
+    def _path(self, name: str) -> str:
+        return "/".join(self.redactor.text(part) for part in self._names.below_input(name).split("/"))
+
+    def _write(self, path: str, chunks: Iterable[bytes]) -> None:
+        _write(self._folder / self._names.unique(path), chunks)
+        self.written += 1
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+    except OSError as error:
+        raise UsageError(f"the case cannot be written: {path} ({error.strerror or type(error).__name__})") from error
