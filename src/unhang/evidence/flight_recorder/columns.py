@@ -1,0 +1,199 @@
+"""From the recorder's entry dicts to columns, with tables of signatures, stacks and group names.
+
+Nothing in an entry is trusted: a value of the wrong type or size becomes "not known". Nothing here recurses into
+values, so shared or circular containers in a hostile dump cost nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from unhang.evidence.items import STATE_COMPLETED, STATE_SCHEDULED, STATE_STARTED, Entries, Frame, GroupConfig, Signature
+
+_STATES: Final = {"scheduled": STATE_SCHEDULED, "started": STATE_STARTED, "completed": STATE_COMPLETED}
+_PEER: Final = re.compile(r"^(send|recv)\s+(\d{1,9})(?:->|<-)(\d{1,9})$")
+_INT64: Final = 1 << 63
+_MAX_FRAMES: Final = 512
+_MAX_TENSORS: Final = 4096
+_INT_COLUMNS: Final = 11
+
+
+class SharedTables:
+    """Equal frames, stacks and signatures of many dumps, kept once. Emptied when it grows beyond a bound."""
+
+    def __init__(self, limit: int = 200_000) -> None:
+        self._limit = limit
+        self._known: dict[Any, Any] = {}
+        self.ranks: dict[str, tuple[int, ...]] = {}
+        """Members by the text a dump spells them with; the longest values of a dump by far."""
+        self.configs: dict[tuple[str, str, Any], GroupConfig] = {}
+
+    def one(self, value: Any) -> Any:
+        """``value``, or the equal one that was seen first."""
+        if len(self._known) > self._limit:
+            self._known.clear()
+            self.ranks.clear()
+            self.configs.clear()
+        return self._known.setdefault(value, value)
+
+
+class EntryColumns:
+    """Collects entries of one dump; ``entries()`` gives them as columns in the order they were added."""
+
+    def __init__(self, shared: SharedTables | None = None) -> None:
+        self._shared = shared or SharedTables()
+        self._rows: list[tuple[int, ...]] = []
+        self._groups: dict[tuple[str, str], int] = {}
+        self._signatures: dict[Signature, int] = {}
+        self._stacks: dict[tuple[Frame, ...], int] = {}
+        self._stack_by_parts: dict[tuple[int, ...], int] = {}
+        self._frames: dict[int, tuple[Frame | None, Any]] = {}
+        self._signature_by_call: dict[tuple[Any, ...], int] = {}
+        self.backend = ""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, entry: Mapping[str, Any], byte: int = -1) -> None:
+        """Append one entry; ``byte`` is where it starts in its file, -1 when not known."""
+        get = entry.get
+        name = get("profiling_name")
+        operation = name if type(name) is str else ""
+        is_p2p = get("is_p2p")
+        if type(is_p2p) is not bool:
+            is_p2p = operation.partition(":")[2].startswith(("send", "recv"))
+        position = whole(get("p2p_seq_id" if is_p2p else "collective_seq_id"), None)
+        if position is None:
+            position = whole(get("seq_id"), -1)
+        created = whole(get("time_created_ns"), None)
+        if created is None:
+            created = whole(get("time_created_us"), 0) * 1000
+        state = get("state")
+        self._rows.append(
+            (
+                whole(get("record_id"), len(self._rows)),
+                whole(get("pg_id"), -1),
+                self._group(get("process_group"), get("pg_id")),
+                position,
+                self._signature(operation, entry),
+                whole(created, 0),
+                whole(get("time_discovered_started_ns"), 0),
+                whole(get("time_discovered_completed_ns"), 0),
+                whole(get("timeout_ms"), -1),
+                self._stack(get("frames")),
+                byte,
+                int(is_p2p),
+                _STATES.get(state, STATE_SCHEDULED) if type(state) is str else STATE_SCHEDULED,
+                int(get("retired") is True),
+            )
+        )
+
+    def entries(self) -> Entries:
+        """Everything added, as columns."""
+        table = np.array(self._rows, dtype=np.int64).reshape(len(self._rows), _INT_COLUMNS + 3).T.copy()
+        return Entries(
+            record_id=table[0],
+            pg_id=table[1],
+            group=table[2],
+            position=table[3],
+            is_p2p=table[11].astype(np.bool_),
+            signature=table[4],
+            state=table[12].astype(np.int8),
+            retired=table[13].astype(np.bool_),
+            created_ns=table[5],
+            started_ns=table[6],
+            completed_ns=table[7],
+            timeout_ms=table[8],
+            stack=table[9],
+            byte=table[10],
+            group_names=tuple(self._groups),
+            signatures=tuple(self._signatures),
+            stacks=tuple(self._stacks),
+        )
+
+    def _group(self, named: Any, pg_id: Any) -> int:
+        key = ("", "")
+        if isinstance(named, tuple | list) and len(named) == 2 and all(type(word) is str for word in named):
+            key = (named[0], named[1])
+        elif type(pg_id) is int and -_INT64 <= pg_id < _INT64:
+            key = (str(pg_id), "")  # before torch 2.4 entries name their group by its id alone
+        return self._groups.setdefault(self._shared.one(key), len(self._groups))
+
+    def _signature(self, name: str, entry: Mapping[str, Any]) -> int:
+        call = (
+            name,
+            _sizes(entry.get("input_sizes")),
+            _sizes(entry.get("output_sizes")),
+            _words(entry.get("input_dtypes")),
+            _words(entry.get("output_dtypes")),
+        )
+        known = self._signature_by_call.get(call)
+        if known is not None:
+            return known
+        backend, colon, operation = name.partition(":")
+        if not colon:
+            backend, operation = "", name
+        self.backend = self.backend or backend[:64]
+        peer = None
+        if found := _PEER.match(operation):
+            operation, peer = found.group(1), int(found.group(3))
+        lowered = [tuple(word.lower() for word in words) for words in call[3:]]
+        signature = self._shared.one(Signature(operation, peer, call[1], call[2], lowered[0], lowered[1]))
+        index = self._signatures.setdefault(signature, len(self._signatures))
+        self._signature_by_call[call] = index
+        return index
+
+    def _stack(self, frames: Any) -> int:
+        if type(frames) is not list or not frames:
+            return -1
+        parts = tuple(map(id, frames[:_MAX_FRAMES]))
+        known = self._stack_by_parts.get(parts)
+        if known is not None:
+            return known
+        # the dump's own dicts are kept alive, so that an id stays the id of this frame
+        stack = tuple(frame for frame in map(self._frame, frames[:_MAX_FRAMES]) if frame is not None)
+        index = self._stacks.setdefault(self._shared.one(stack), len(self._stacks)) if stack else -1
+        self._stack_by_parts[parts] = index
+        return index
+
+    def _frame(self, raw: Any) -> Frame | None:
+        known = self._frames.get(id(raw))
+        if known is not None:
+            return known[0]
+        frame = self._shared.one(read_frame(raw)) if isinstance(raw, dict) else None
+        self._frames[id(raw)] = (frame, raw)
+        return frame
+
+
+def whole(value: Any, default: Any) -> Any:
+    """``value`` if it is an integer that fits 64 bits, else ``default``."""
+    return value if type(value) is int and -_INT64 <= value < _INT64 else default
+
+
+def read_frame(raw: Mapping[str, Any]) -> Frame:
+    """One frame dict of the recorder."""
+    function, file, line = raw.get("name"), raw.get("filename"), raw.get("line")
+    return Frame(
+        function=function if type(function) is str else "",
+        file=file if type(file) is str else "",
+        line=line if type(line) is int and 0 < line < 1 << 31 else None,
+    )
+
+
+def _sizes(raw: Any) -> tuple[tuple[int, ...], ...]:
+    if not isinstance(raw, list | tuple):
+        return ()
+    return tuple(
+        [
+            tuple([size for size in sizes[:64] if type(size) is int]) if isinstance(sizes, list | tuple) else ()
+            for sizes in raw[:_MAX_TENSORS]
+        ]
+    )
+
+
+def _words(raw: Any) -> tuple[str, ...]:
+    return tuple([w for w in raw[:_MAX_TENSORS] if type(w) is str]) if isinstance(raw, list | tuple) else ()

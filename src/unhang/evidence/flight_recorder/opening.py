@@ -1,0 +1,36 @@
+"""What the first bytes of a file say: is it a flight-recorder dump?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_PICKLE_STARTS: Final = tuple(
+    bytes([0x80, protocol]) + first for protocol in (2, 3, 4, 5) for first in (b"}", b"]", b"(", b"\x95", b"c")
+)
+_STRONG: Final = (
+    b"pg_config",
+    b"pg_status",
+    b"comm_lib_version",
+    b"nccl_version",
+    b"nccl_comm_state",
+    b"profiling_name",
+    b"collective_seq_id",
+    b"p2p_seq_id",
+    b"time_created_ns",
+    b"time_created_us",
+)
+
+
+def looks_like_pickle(head: bytes) -> bool:
+    """Whether ``head`` starts a pickle of protocol 2 to 5 that holds (or imports) something."""
+    return head.startswith(_PICKLE_STARTS)
+
+
+def looks_like_flight_recorder(head: bytes) -> bool:
+    """Whether the file that starts with ``head`` (some KiB) is a flight-recorder dump, pickle or JSON, by content."""
+    if looks_like_pickle(head):
+        return any(word in head for word in _STRONG) or (b"entries" in head and b"version" in head)
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith((b"{", b"[")):
+        return False
+    return any(b'"' + word + b'"' in text for word in _STRONG)

@@ -1,0 +1,111 @@
+"""Read one dump: find out how it is written, read it, say what could not be read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from unhang.errors import DumpError
+from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.json_text import read_json
+from unhang.evidence.flight_recorder.parsed import ParsedDump
+from unhang.evidence.flight_recorder.pickled import read_whole
+from unhang.evidence.flight_recorder.tail import read_tail
+from unhang.evidence.items import STATE_COMPLETED, Recording
+from unhang.evidence.rank_names import rank_from_name
+from unhang.findings import Source, Unread
+
+MAX_BYTES: Final = 512 << 20
+"""Larger dumps are refused: torch's own default is some hundred KB, twenty thousand entries are some MB."""
+
+
+def read_recording(
+    data: str | Path | bytes,
+    *,
+    source: str | None = None,
+    rank: int | None = None,
+    whole: bool = False,
+    written_s: float | None = None,
+    shared: SharedTables | None = None,
+) -> Recording | Unread:
+    """The flight-recorder dump in the file ``data`` (or in these bytes).
+
+    ``source`` names it in the report (default: the path). ``rank`` is taken from the name when not given. Without
+    ``whole`` only the end of a pickled ring is read, at least 64 entries (256 for Gloo) and back to the oldest
+    unfinished position of every group; ``Recording.whole`` tells. ``shared`` keeps equal values of many dumps once.
+    Never raises for bad input and never runs anything in the file.
+    """
+    name = source if source is not None else ("" if isinstance(data, bytes) else os.fspath(data))
+    if rank is None:
+        rank = rank_from_name(name)
+    place = Source(name)
+    try:
+        if not isinstance(data, bytes):
+            data, written_s = _content(data)
+        parsed = _parse(data, shared or SharedTables(), whole=whole)
+    except (DumpError, OSError) as error:
+        return Unread(place, _reason(error), rank)
+    return _recording(parsed, place, rank, written_s)
+
+
+def _content(path: str | Path) -> tuple[bytes, float]:
+    # non-blocking: a FIFO left by the recorder must not stop us
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with open(descriptor, "rb", buffering=0) as file:
+        told = os.fstat(descriptor)
+        if not stat.S_ISREG(told.st_mode):
+            raise DumpError("not a regular file")
+        if told.st_size > MAX_BYTES:
+            raise DumpError(f"larger than {MAX_BYTES >> 20} MiB: no recorder writes that")
+        return file.read(), told.st_mtime
+
+
+def _parse(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+    if not data:
+        raise DumpError("empty file: the process ended before it wrote its dump")
+    if len(data) > MAX_BYTES:
+        raise DumpError(f"larger than {MAX_BYTES >> 20} MiB: no recorder writes that")
+    if data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
+        return read_json(data, shared)
+    if data[:1] not in (b"\x80", b"}", b"]", b"("):
+        raise DumpError("neither a pickle nor JSON")
+    if not whole and (tail := read_tail(data, shared)) is not None:
+        return tail
+    return read_whole(data, shared)
+
+
+def _reason(error: DumpError | OSError) -> str:
+    if isinstance(error, DumpError):
+        return str(error)
+    return f"cannot be opened: {error.strerror or type(error).__name__}"
+
+
+def _recording(parsed: ParsedDump, place: Source, rank: int | None, written_s: float | None) -> Recording:
+    unread: tuple[Unread, ...] = ()
+    if parsed.cut_at is not None:
+        unread = (Unread(Source(place.path, byte=parsed.cut_at), f"dump cut short at byte {parsed.cut_at}", rank),)
+    entries = parsed.columns.entries()
+    return Recording(
+        source=place,
+        rank=rank,
+        backend=parsed.columns.backend,
+        format_version=parsed.header.format_version,
+        library_version=parsed.header.library_version,
+        groups=parsed.header.groups,
+        status=parsed.header.status,
+        entries=entries,
+        whole=parsed.whole,
+        dropped=parsed.dropped,
+        only_active=_only_active(parsed, entries.record_id[:1].tolist(), bool((entries.state == STATE_COMPLETED).any())),
+        written_s=written_s,
+        unread=unread,
+    )
+
+
+def _only_active(parsed: ParsedDump, first_id: list[int], any_completed: bool) -> bool:
+    """No finished entry is left although the recorder had counted some: the dump was made without them."""
+    if any_completed or not first_id or parsed.columns.backend in ("gloo", ""):
+        return False
+    return first_id[0] > 0 and parsed.dropped in (None, 0)

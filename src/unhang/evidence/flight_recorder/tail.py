@@ -1,0 +1,291 @@
+"""Read the end of a pickled dump only: the groups' status stands before the entries, the stall at the end of them.
+
+Torch writes the entries of the ring one after another, each key as a reference to the text stored with the first
+entry. So an entry can be found from the end by how it starts, and run from there; a stored value it refers to and
+that was skipped is searched where it was stored. The end is read as far back as unfinished work reaches. Whatever
+does not look like torch's layout is left to the reader that goes from front to back: None.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any, Final
+
+from unhang.errors import DumpError
+from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables, whole
+from unhang.evidence.flight_recorder.header import Header, read_header
+from unhang.evidence.flight_recorder.parsed import ParsedDump
+from unhang.evidence.items import GroupStatus
+from unhang.evidence.safe_unpickle import CutShort, Memo, PlainMachine
+
+KEPT_ENTRIES: Final = 64
+"""The least number of entries that is read."""
+KEPT_GLOO_ENTRIES: Final = 256
+"""For Gloo, whose entries never say that they finished."""
+_DICT: Final = b"}("
+_NEAR: Final = 1 << 14
+_TRIES: Final = 24
+
+
+class Irregular(Exception):  # noqa: N818 - not an error: another reader takes over
+    """The pickle is not laid out as torch does."""
+
+
+def read_tail(data: bytes, shared: SharedTables) -> ParsedDump | None:
+    """The groups of the pickle ``data`` and its last entries; None when its layout asks for reading it whole."""
+    try:
+        return _Tail(data, shared).read()
+    except (Irregular, DumpError, CutShort):
+        return None
+
+
+class _Tail:
+    def __init__(self, data: bytes, shared: SharedTables) -> None:
+        self.data = data
+        self.shared = shared
+        self.memo = _SkippedMemo(data)
+        self.found: list[tuple[dict[Any, Any], int]] = []
+        self.machine = PlainMachine(data, memo=self.memo, on_entry=self._take_first)
+        self.first_end = 0
+        self.pattern = b""
+        self.cut = False
+
+    def read(self) -> ParsedDump:
+        self.first_end = self.machine.run(0)
+        if self.machine.finished or len(self.machine.marks) != 2:
+            raise Irregular
+        first, first_byte = self.found.pop()
+        header = self._header()
+        if not header.status:
+            raise Irregular  # nothing tells how far back the stall reaches
+        self.pattern = self._entry_start(first_byte)
+        self.memo.skipped_from = self.first_end
+        entries, reached_first = self._entries_from_the_end(header, _least(first))
+        if reached_first:
+            entries.insert(0, (first, first_byte))
+        columns = EntryColumns(self.shared)
+        for entry, byte in entries:
+            columns.add(entry, byte)
+        return ParsedDump(
+            header,
+            columns,
+            whole=reached_first and not self.cut,
+            dropped=0 if reached_first else _dropped(first, entries),
+            cut_at=len(self.data) if self.cut else None,
+        )
+
+    def _take_first(self, entry: dict[Any, Any], byte: int) -> bool:
+        self.found.append((entry, byte))
+        return True
+
+    def _take(self, entry: dict[Any, Any], byte: int) -> bool:
+        self.found.append((entry, byte))
+        return False
+
+    def _header(self) -> Header:
+        words = self.machine.stack[self.machine.marks[0] : self.machine.marks[1] - 2]
+        return read_header(dict(zip(words[::2], words[1::2], strict=True)), self.shared)
+
+    def _entry_start(self, byte: int) -> bytes:
+        """How every entry after the first starts: an open dict and a reference to the first key."""
+        data, key = self.data, byte + 2
+        if data[byte:key] != _DICT:
+            raise Irregular
+        if data[key] == ord("X"):
+            put = key + 5 + int.from_bytes(data[key + 1 : key + 5], "little")
+            reference = _reference_to_put(data, put)
+        else:
+            reference = _reference_itself(data, key)
+        pattern = _DICT + reference
+        following = data[self.first_end : self.first_end + len(pattern)]
+        if following != pattern and following[:1] != b"e":
+            raise Irregular
+        return pattern
+
+    def _entries_from_the_end(self, header: Header, least: int) -> tuple[list[tuple[dict[Any, Any], int]], bool]:
+        state = _State(self.machine)
+        self.machine.on_entry = self._take
+        missing = _Unfinished(header.status)
+        entries: list[tuple[dict[Any, Any], int]] = []
+        upper, amount = len(self.data), least
+        while True:
+            starts = self._starts_before(upper, amount)
+            if not starts:
+                return entries, True
+            self.memo.skipped_to = starts[-1]
+            state.restore(self.machine)
+            chunk = self._run(starts, None if upper == len(self.data) else upper)
+            entries = chunk + entries
+            missing.seen(chunk)
+            if not missing:
+                return entries, starts[-1] <= self.first_end
+            upper, amount = starts[-1], min(2 * amount, 4096)
+
+    def _starts_before(self, upper: int, amount: int) -> list[int]:
+        starts: list[int] = []
+        while len(starts) < amount:
+            upper = self.data.rfind(self.pattern, self.first_end, upper)
+            if upper < 0:
+                break
+            starts.append(upper)
+        return starts
+
+    def _run(self, starts: list[int], stop: int | None) -> list[tuple[dict[Any, Any], int]]:
+        self.found = []
+        try:
+            end = self.machine.run(starts[-1], stop)
+        except CutShort:
+            if stop is not None:
+                raise Irregular from None
+            self.cut, end = True, 0
+        if stop is not None and end != stop:
+            raise Irregular
+        # each start must be an entry: the same bytes inside a text or a number are caught here
+        expected = starts[::-1]
+        bytes_found = [byte for _, byte in self.found]
+        if bytes_found != expected and not (self.cut and bytes_found == expected[:-1]):
+            raise Irregular
+        return self.found
+
+
+class _State:
+    """The machine's state between two entries."""
+
+    def __init__(self, machine: PlainMachine) -> None:
+        # the first entry stays off the stack: what was read of it is kept elsewhere
+        self.stack = machine.stack[: machine.marks[-1]]
+        self.marks = list(machine.marks)
+        self.mark_bytes = list(machine.mark_bytes)
+
+    def restore(self, machine: PlainMachine) -> None:
+        machine.stack[:] = self.stack
+        machine.marks[:] = self.marks
+        machine.mark_bytes[:] = self.mark_bytes
+        machine.kept = 0
+        machine.finished = False
+
+
+class _Unfinished:
+    """Groups whose oldest unfinished position has not been seen yet."""
+
+    def __init__(self, status: Mapping[str, GroupStatus]) -> None:
+        self.wanted = {key: one.last_completed + 1 for key, one in status.items() if one.last_enqueued > one.last_completed}
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted)
+
+    def seen(self, entries: list[tuple[dict[Any, Any], int]]) -> None:
+        if not self.wanted:
+            return
+        for entry, _ in entries:
+            key = str(whole(entry.get("pg_id"), ""))
+            wanted = self.wanted.get(key)
+            if wanted is None:
+                continue
+            # point-to-point is counted apart: there a finished operation says that the oldest open one is later
+            position = whole(entry.get("collective_seq_id"), wanted + 1)
+            if (entry.get("state") == "completed") if entry.get("is_p2p") is True else position <= wanted:
+                del self.wanted[key]
+
+
+class _SkippedMemo(Memo):
+    """Finds values stored in the part that was skipped, by the opcode that stored them."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data = data
+        self.skipped_from: int | None = None
+        self.skipped_to = 0
+        self._slots: list[int] = []
+        self._bytes: list[int] = []
+        self._depth = 0
+
+    def __missing__(self, slot: int) -> Any:
+        if self.skipped_from is None:
+            return super().__missing__(slot)
+        self._depth += 1
+        if self._depth > 4:
+            raise Irregular
+        value = self._search(slot)
+        self._depth -= 1
+        self[slot] = value
+        return value
+
+    def _search(self, slot: int) -> Any:
+        put = b"q" + bytes((slot,)) if slot < 256 else b"r" + slot.to_bytes(4, "little")
+        at = bisect_left(self._slots, slot)
+        low = self._bytes[at - 1] if at else self.skipped_from or 0  # slots are stored in rising order
+        high = self._bytes[at] if at < len(self._bytes) else self.skipped_to
+        byte = low
+        for _ in range(_TRIES):
+            byte = self.data.find(put, byte, high)
+            if byte < 0:
+                break
+            value: Any = self._text_ending_at(byte, low)
+            if value is None:
+                value = self._dict_ending_at(byte, low)
+            if value is not None:
+                at = bisect_left(self._slots, slot)  # what the value refers to may have been found meanwhile
+                self._slots.insert(at, slot)
+                self._bytes.insert(at, byte)
+                return value
+            byte += 1
+        raise Irregular
+
+    def _text_ending_at(self, end: int, low: int) -> str | None:
+        data, start = self.data, end
+        for _ in range(_TRIES):
+            start = data.rfind(b"X", max(low, end - _NEAR), start)
+            if start < 0:
+                return None
+            if int.from_bytes(data[start + 1 : start + 5], "little") == end - start - 5 and b"\0" not in data[start + 5 : end]:
+                return data[start + 5 : end].decode("utf-8", "replace")
+        return None
+
+    def _dict_ending_at(self, end: int, low: int) -> dict[Any, Any] | None:
+        data, start = self.data, end
+        if data[end - 1] != ord("u"):
+            return None
+        for _ in range(_TRIES):
+            start = data.rfind(_DICT, max(low, end - _NEAR), start)
+            if start < 0:
+                return None
+            machine = PlainMachine(data, memo=self)
+            try:
+                reached = machine.run(start, end)
+            except (DumpError, CutShort):
+                continue
+            if reached == end and not machine.marks and len(machine.stack) == 1 and machine.stack[0]:
+                return machine.stack[0]  # type: ignore[no-any-return]
+        return None
+
+
+def _reference_to_put(data: bytes, byte: int) -> bytes:
+    if data[byte : byte + 1] == b"q":
+        return b"h" + data[byte + 1 : byte + 2]
+    if data[byte : byte + 1] == b"r":
+        return b"j" + data[byte + 1 : byte + 5]
+    raise Irregular
+
+
+def _reference_itself(data: bytes, byte: int) -> bytes:
+    size = {b"h": 2, b"j": 5}.get(data[byte : byte + 1])
+    if size is None:
+        raise Irregular
+    return data[byte : byte + size]
+
+
+def _least(first: Mapping[str, Any]) -> int:
+    name = first.get("profiling_name")
+    return KEPT_GLOO_ENTRIES if type(name) is str and name.startswith("gloo:") else KEPT_ENTRIES
+
+
+def _dropped(first: Mapping[str, Any], entries: list[tuple[dict[Any, Any], int]]) -> int | None:
+    """How many entries stand before those read: the recorder counts them, unless finished ones were left out."""
+    if not entries:
+        return None
+    ids = [whole(entry.get("record_id"), -1) for entry in (first, entries[0][0], entries[-1][0])]
+    if min(ids) < 0 or ids[2] - ids[1] + 1 != len(entries):
+        return None
+    return int(ids[1] - ids[0])
