@@ -1,0 +1,233 @@
+"""Message shapes as data: which line of which program means what (``messages/*.toml``).
+
+Every row has an ``anchor`` (a literal, or some, one of which stands in the line: for the fast first pass), a ``pattern`` with named
+fields, and a real ``example`` that it matches and no other row does. :func:`match_message` reads one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from unhang.errors import KnowledgeError
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """One message shape."""
+
+    id: str
+    anchors: tuple[str, ...]
+    """Literal texts, one of which every matching line holds."""
+    pattern: re.Pattern[str]
+    example: str
+    says: str
+    """What kind of statement it is (``timeout``, ``status``, ``peer-gone``, ``oom``, ``network``, …)."""
+    meaning: str
+    owner: str
+    source: str
+    checked: str
+    since: str = ""
+    until: str = ""
+    """First and last version of the owner's program with this shape; empty = open."""
+    benign: bool = False
+    """Looks alarming or is plain information; must never become a cause."""
+    wraps: str = ""
+    """Field that holds another message inside this one (``terminated with exception: {error}``)."""
+    fingerprint: str = ""
+    """Name under which ``torch_lines.toml`` knows the line number of this message."""
+    fallback: bool = False
+    """Only used when no other row matches the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageMatch:
+    """A row that matched a line. ``inside`` is the id of the row whose text held it, else empty."""
+
+    row: MessageRow
+    values: Mapping[str, Any]
+    inside: str = ""
+
+
+_INT_FIELDS = frozenset(
+    "position elements_in elements_out limit_ms elapsed_ms last_enqueued last_started last_completed rank from_rank "
+    "to_rank other_rank a_rank b_rank comm_rank comm_size group_rank local_rank node_rank nodes round device "
+    "nvml_device a_device b_device port pid line world_size joined waiting limit_s stuck_s waited_s pending errno "
+    "status opcode length vendor_error xid sxid exit_code worker workers suggested bytes got expected attempt "
+    "attempt_number tries count rss_kb index cpu elapsed limit left allowed signal_number".split()
+)
+_RANK_LISTS = frozenset(("ranks",))
+_TWIN = re.compile(r"^(.*?[a-z_])\d$")
+"""``status2`` is a second place of the field ``status`` in one pattern."""
+
+
+def load_messages() -> tuple[MessageRow, ...]:
+    """All rows, file by file in the order of their names. Raises :class:`KnowledgeError` for a row that is broken."""
+    return _rows()
+
+
+def message_row(message_id: str) -> MessageRow:
+    """The row with this id. Raises ``KeyError`` when there is none."""
+    return {row.id: row for row in _rows()}[message_id]
+
+
+def match_message(text: str) -> list[MessageMatch]:
+    """What a line says: the outermost message first, then messages it holds; empty when nothing is recognised."""
+    return list(_match(text, inside=""))
+
+
+def match_rows(text: str, rows: list[MessageRow]) -> list[MessageMatch]:
+    """As :func:`match_message`, but tries only ``rows`` on the whole line (those with an anchor in it)."""
+    return list(_match(text, inside="", rows=rows))
+
+
+def _match(text: str, *, inside: str, rows: list[MessageRow] | None = None) -> Iterator[MessageMatch]:
+    candidates = rows if rows is not None else [row for row in _rows() if any(anchor in text for anchor in row.anchors)]
+    for row in candidates:
+        if row.wraps and (found := row.pattern.search(text)) is not None:
+            values = _values(row, found)
+            yield MessageMatch(row, values, inside)
+            yield from _match(str(values.get(row.wraps, "")), inside=row.id)
+            return
+    hits = [(row, found) for row in candidates if not row.wraps and (found := row.pattern.search(text)) is not None]
+    plain = [hit for hit in hits if not hit[0].fallback] or hits
+    for row, found in plain:
+        yield MessageMatch(row, _values(row, found), inside)
+
+
+def _values(row: MessageRow, found: re.Match[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in found.groupdict().items():
+        if value is None:
+            continue
+        twin = _TWIN.match(name)
+        plain = twin.group(1) if twin else name
+        values[plain] = _typed(row, plain, value)
+    return values
+
+
+def _typed(row: MessageRow, name: str, value: str) -> Any:
+    if name in _RANK_LISTS:
+        return rank_list(value)
+    if name == "operation":
+        return bare_operation(value)
+    if name not in _INT_FIELDS:
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        return value
+
+
+def rank_list(text: str) -> tuple[int, ...]:
+    """Ranks named as ``0, 2`` or ``1-3,7`` (at most 65,536 of them)."""
+    ranks: list[int] = []
+    for first, last in re.findall(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", text):
+        ranks.extend(range(int(first), min(int(last or first), int(first) + 65_536) + 1))
+        if len(ranks) > 65_536:
+            break
+    return tuple(ranks[:65_536])
+
+
+_OPERATIONS = {
+    "ALLREDUCE": "all_reduce",
+    "ALLREDUCE_COALESCED": "all_reduce_coalesced",
+    "_ALLREDUCE_SPARSE": "all_reduce_sparse",
+    "ALLGATHER": "all_gather",
+    "_ALLGATHER_BASE": "_all_gather_base",
+    "ALLGATHER_COALESCED": "all_gather_into_tensor_coalesced",
+    "ALLGATHER_INTO_TENSOR_COALESCED": "all_gather_into_tensor_coalesced",
+    "REDUCE_SCATTER": "reduce_scatter",
+    "REDUCESCATTER": "reduce_scatter",
+    "_REDUCE_SCATTER_BASE": "_reduce_scatter_base",
+    "REDUCE_SCATTER_TENSOR_COALESCED": "reduce_scatter_tensor_coalesced",
+    "BROADCAST": "broadcast",
+    "_BROADCAST_OOP": "_broadcast_oop",
+    "_REDUCE_OOP": "_reduce_oop",
+    "REDUCE": "reduce",
+    "GATHER": "gather",
+    "SCATTER": "scatter",
+    "ALLTOALL": "all_to_all",
+    "ALLTOALL_BASE": "all_to_all",
+    "BARRIER": "barrier",
+    "COALESCED": "coalesced",
+    "SEND": "send",
+    "RECV": "recv",
+    "RECVANYSOURCE": "recv",
+    "UNKNOWN": "unknown",
+}
+
+
+def bare_operation(printed: str) -> str:
+    """``ALLREDUCE`` as torch prints it is ``all_reduce`` as the flight recorder names it."""
+    return _OPERATIONS.get(printed.upper(), printed.lower())
+
+
+@cache
+def _rows() -> tuple[MessageRow, ...]:
+    folder = files("unhang.knowledge") / "messages"
+    rows: list[MessageRow] = []
+    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
+        if entry.name.endswith(".toml"):
+            rows.extend(_read_file(entry.name, entry.read_text(encoding="utf-8")))
+    seen: set[str] = set()
+    for row in rows:
+        if row.id in seen:
+            raise KnowledgeError(f"message id {row.id} stands twice")
+        seen.add(row.id)
+    return tuple(rows)
+
+
+def _read_file(name: str, text: str) -> list[MessageRow]:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise KnowledgeError(f"messages/{name}: {error}") from error
+    return [_read_row(name, table, row) for row in table["message"]]
+
+
+def _read_row(name: str, table: Mapping[str, Any], row: Mapping[str, Any]) -> MessageRow:
+    def text(key: str) -> str:
+        return str(row.get(key, table.get(key, "")))
+
+    row_id = text("id")
+    missing = [
+        key for key in ("id", "anchor", "pattern", "example", "says", "meaning", "source", "checked") if not text(key)
+    ]
+    if missing:
+        raise KnowledgeError(f"messages/{name}: {row_id or 'a row without id'} has no {', '.join(missing)}")
+    try:
+        pattern = re.compile(row["pattern"])
+    except re.error as error:
+        raise KnowledgeError(f"messages/{name}: {row_id}: {error}") from error
+    anchors = (row["anchor"],) if isinstance(row["anchor"], str) else tuple(row["anchor"])
+    if not all(anchor.isascii() and len(anchor) >= 4 for anchor in anchors):
+        raise KnowledgeError(f"messages/{name}: {row_id}: an anchor is at least 4 ASCII characters")
+    return MessageRow(
+        id=row_id,
+        anchors=anchors,
+        pattern=pattern,
+        example=text("example"),
+        says=text("says"),
+        meaning=text("meaning"),
+        owner=text("owner"),
+        source=text("source"),
+        checked=text("checked"),
+        since=text("since"),
+        until=text("until"),
+        benign=bool(row.get("benign", False)),
+        wraps=text("wraps"),
+        fingerprint=text("fingerprint"),
+        fallback=bool(row.get("fallback", False)),
+    )
+
+

@@ -1,0 +1,36 @@
+"""Which torch release wrote a line, told by the number behind ``ProcessGroupNCCL.cpp:``."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from unhang.errors import KnowledgeError
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
+
+
+def torch_version_from_line(message: str, line: int) -> tuple[str, ...]:
+    """Releases of torch (PyPI wheels) in which ``message`` stands at ``line`` of ProcessGroupNCCL.cpp.
+
+    ``message`` is the ``fingerprint`` of a message row (``watchdog_timeout``). An empty tuple means another
+    build (a vendor's or one's own) or an unknown release.
+    """
+    return _releases_by_line().get((message, line), ())
+
+
+@cache
+def _releases_by_line() -> dict[tuple[str, int], tuple[str, ...]]:
+    table = tomllib.loads((files("unhang.knowledge") / "torch_lines.toml").read_text(encoding="utf-8"))
+    releases: list[str] = table["releases"]
+    found: dict[tuple[str, int], tuple[str, ...]] = {}
+    for message, numbers in table["lines"].items():
+        if len(numbers) != len(releases):
+            raise KnowledgeError(f"torch_lines.toml: {message} has {len(numbers)} numbers for {len(releases)} releases")
+        for release, number in zip(releases, numbers, strict=True):
+            if number:
+                found[message, number] = (*found.get((message, number), ()), release)
+    return found

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from unhang.knowledge.messages import MessageRow, bare_operation, load_messages, match_message, rank_list
+from unhang.knowledge.torch_lines import torch_version_from_line
+
+ROWS = load_messages()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_row_matches_its_own_example_and_no_other_row_does(row: MessageRow) -> None:
+    assert any(anchor in row.example for anchor in row.anchors)
+    assert [match.row.id for match in match_message(row.example)] == [row.id]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_row_says_what_it_means(row: MessageRow) -> None:
+    assert row.meaning.endswith(".")
+    assert row.checked.startswith("20")
+
+
+def test_a_message_inside_another_is_told_as_such() -> None:
+    text = (
+        "[Rank 3] NCCL watchdog thread terminated with exception: [Rank 3] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800561 milliseconds before"
+    )
+    outer, inner = match_message(text)
+    assert (outer.row.id, inner.row.id, inner.inside) == ("wd.term", "wd.timeout", "wd.term")
+    assert inner.values == {"position": 7, "operation": "all_reduce", "limit_ms": 1800000, "elapsed_ms": 1800561}
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        ("WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1 milliseconds", {"operation": "all_reduce"}),
+        ("WorkNCCL(SeqNum=4, OpType=BROADCAST, TensorShape=[3, 4], Timeout(ms)=10) ran for 11 mill", {"shape": "3, 4"}),
+        ("WorkNCCL(SeqNum=4, OpType=_ALLGATHER_BASE, NumelIn=5, NumelOut=40, Timeout(m", {"elements_out": 40}),
+    ],
+)
+def test_watchdog_lines_of_every_age_and_torn_ones_are_read(work: str, expected: dict[str, object]) -> None:
+    (match,) = match_message(f"[Rank 3] Watchdog caught collective operation timeout: {work}")
+    assert match.row.id == "wd.timeout"
+    assert expected.items() <= match.values.items()
+
+
+def test_line_numbers_tell_the_torch_release() -> None:
+    assert torch_version_from_line("watchdog_timeout", 563) == ("2.3.0", "2.3.1")
+    assert torch_version_from_line("watchdog_timeout", 655) == ()
+
+
+def test_rank_lists_and_operations() -> None:
+    assert rank_list("1-3,7") == (1, 2, 3, 7)
+    assert rank_list("0, 2") == (0, 2)
+    assert bare_operation("_ALLGATHER_BASE") == "_all_gather_base"
