@@ -174,7 +174,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The collective some ranks are in. ``operation`` is the bare name (``all_gather``), ``elements`` its input numel."""
+    """The collective some ranks are in: ``operation`` is the bare name, ``elements`` the number of its input."""
 
     ranks: tuple[int, ...]
     operation: str

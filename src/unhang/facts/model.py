@@ -152,6 +152,8 @@ class RankFacts:
     stack: StackDump | None = None
     """The latest."""
     earlier_stacks: tuple[StackDump, ...] = ()
+    worker_stacks: tuple[StackDump, ...] = ()
+    """Latest stacks of its child processes (data-loader workers)."""
     tracebacks: tuple[PythonTraceback, ...] = ()
     """Oldest first."""
     progress: tuple[Progress, ...] = ()
@@ -201,6 +203,23 @@ class WaitForGraph:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """Laggards that stand at one place, and everyone who waits for them."""
+
+    laggards: tuple[int, ...]
+    waiters: tuple[int, ...]
+    """Directly or through others."""
+    direct_waiters: tuple[int, ...]
+    group: str
+    position: int | None
+    """The waiters' position in ``group``."""
+    reason: str
+    """That of :class:`WaitEdge`."""
+    call: PendingCall | None
+    """What a direct waiter is in."""
+
+
+@dataclass(frozen=True, slots=True)
 class Disagreement:
     """Ranks of one group issued different collectives at the same position."""
 
@@ -240,6 +259,7 @@ class Facts:
     graph: WaitForGraph
     disagreements: tuple[Disagreement, ...]
     symmetric: tuple[SymmetricStall, ...]
+    stalls: tuple[Stall, ...]
     logs: tuple[LogReading, ...]
     events: tuple[LogEvent, ...]
     """All log events, ordered by time where known."""
@@ -271,7 +291,9 @@ class Facts:
 
     def events_of(self, *kinds: str) -> tuple[LogEvent, ...]:
         """Log events whose kind is one of ``kinds`` or starts with one that ends in a dot (``"wd."``)."""
-        return tuple(e for e in self.events if any(e.kind == k or (k.endswith(".") and e.kind.startswith(k)) for k in kinds))
+        return tuple(
+            e for e in self.events if any(e.kind == k or (k.endswith(".") and e.kind.startswith(k)) for k in kinds)
+        )
 
     def source_of(self, evidence: Evidence) -> Source:
         """Where ``evidence`` was read."""

@@ -1,0 +1,86 @@
+"""Facts in, verdict out: run the rules, rank what they found, keep what could not be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from unhang.diagnosis.gaps import gaps_of
+from unhang.diagnosis.ranking import rank_findings
+from unhang.diagnosis.restart import restart_after
+from unhang.diagnosis.state import status_of, unexplained
+from unhang.diagnosis.times import stalled_since
+from unhang.evidence.items import EvidenceSet
+from unhang.facts.build import build_facts
+from unhang.facts.model import Facts
+from unhang.findings import Certainty, Finding, NotChecked, RuledOut, Verdict
+from unhang.rules.all_rules import ALL_RULES
+from unhang.rules.rule import Rule
+
+
+@dataclass(slots=True)
+class Answers:
+    """What all rules said."""
+
+    findings: list[Finding] = field(default_factory=list)
+    not_checked: list[NotChecked] = field(default_factory=list)
+    ruled_out: list[RuledOut] = field(default_factory=list)
+
+
+def diagnose_evidence(evidence: EvidenceSet) -> tuple[Verdict, Facts]:
+    """Build the facts of ``evidence`` and diagnose them."""
+    facts = build_facts(evidence)
+    return diagnose(facts), facts
+
+
+def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
+    """The verdict on ``facts``; the same for every order in which they were read."""
+    answers = ask(facts, rules)
+    not_checked = [*facts.not_checked, *answers.not_checked, *gaps_of(facts)]
+    limit = certainty_limit(not_checked)
+    findings = rank_findings(answers.findings, limit)
+    if not findings:
+        findings = unexplained(facts)
+    return Verdict(
+        status=status_of(facts, findings),
+        world_size=facts.world_size,
+        ranks_seen=facts.ranks_seen,
+        ranks_missing=facts.ranks_missing,
+        findings=findings,
+        ruled_out=tuple(dict.fromkeys(answers.ruled_out)),
+        not_checked=_once(not_checked),
+        unread=tuple(dict.fromkeys(facts.unread)),
+        restart=restart_after(findings),
+        stalled_since=stalled_since(facts),
+    )
+
+
+def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
+    """Run every rule; none knows of another."""
+    answers = Answers()
+    for rule in rules:
+        for answer in rule.check(facts):
+            if isinstance(answer, Finding):
+                answers.findings.append(answer)
+            elif isinstance(answer, NotChecked):
+                answers.not_checked.append(answer)
+            else:
+                answers.ruled_out.append(answer)
+    return answers
+
+
+def certainty_limit(not_checked: Sequence[NotChecked]) -> Certainty:
+    """The most certain that anything may be, given what could not be looked at."""
+    limit = Certainty.CERTAIN
+    for gap in not_checked:
+        if gap.caps is not None:
+            limit = limit.capped(gap.caps)
+    return limit
+
+
+def _once(not_checked: Sequence[NotChecked]) -> tuple[NotChecked, ...]:
+    """Each gap once; the same question asked by two rules is one question."""
+    seen: dict[str, NotChecked] = {}
+    for gap in not_checked:
+        seen.setdefault(str(gap.what), gap)
+    return tuple(seen.values())

@@ -1,0 +1,58 @@
+"""What could not be looked at, why, and the command that would show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.model import Facts, RankState
+from unhang.findings import Certainty, NotChecked, say
+
+RECORDER_ON = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000"
+
+
+def gaps_of(facts: Facts) -> Iterator[NotChecked]:
+    """Missing ranks, dumps without entries, groups whose members are not known."""
+    yield from _missing_ranks(facts)
+    yield from _recorder_off(facts)
+    yield from _no_world(facts)
+
+
+def _missing_ranks(facts: Facts) -> Iterator[NotChecked]:
+    missing = facts.ranks_missing
+    if missing and facts.ranks_seen:
+        yield NotChecked(
+            say("rank {ranks}", ranks=missing),
+            say("no log, dump or stack of it was given"),
+            how="unhang diagnose with the files of these ranks added",
+            caps=Certainty.LIKELY,
+        )
+
+
+def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
+    """A dump with a status and no entries although work is pending: the recorder was off (torch 2.7 to 2.10)."""
+    empty = tuple(
+        rank
+        for rank, known in facts.ranks.items()
+        if known.recording is not None
+        and not len(known.recording.entries)
+        and known.recording.status
+        and known.recording.whole
+        and any(s.last_enqueued > s.last_completed for s in known.recording.status.values())
+    )
+    if empty:
+        yield NotChecked(
+            say("which collectives rank {ranks} was in", ranks=empty),
+            say("their dumps hold no entries: the flight recorder was off (its default up to torch 2.10)"),
+            how=f"run again with {RECORDER_ON}",
+        )
+
+
+def _no_world(facts: Facts) -> Iterator[NotChecked]:
+    seen = facts.ranks_seen
+    if facts.world_size is None and seen and any(r.state is not RankState.MISSING for r in facts.ranks.values()):
+        yield NotChecked(
+            say("how many ranks there are"),
+            say("nothing that was read names the world size; ranks {ranks} were seen", ranks=seen),
+            how="unhang diagnose with the launcher's log or all ranks' files added",
+            caps=Certainty.LIKELY if len(seen) == 1 else None,
+        )

@@ -1,0 +1,38 @@
+"""Whether to run again as it is, after a change, or without a node."""
+
+from __future__ import annotations
+
+from unhang.findings import Cause, Certainty, Finding, Restart, Severity, say
+
+_PROGRAM = {
+    Cause.UNEVEN_DATA,
+    Cause.RANK_CONDITIONAL_COLLECTIVE,
+    Cause.COLLECTIVE_MISMATCH,
+    Cause.DEADLOCK_ORDER,
+    Cause.TIMEOUT_TOO_SHORT,
+    Cause.SINGLE_RANK_WORK,
+    Cause.GPU_OOM,
+    Cause.HOST_MEMORY,
+    Cause.NETWORK_CONFIG,
+    Cause.DEVICE_MAPPING,
+    Cause.VERSION_MISMATCH,
+    Cause.RENDEZVOUS,
+    Cause.P2P_BROKEN,
+}
+
+
+def restart_after(findings: tuple[Finding, ...]) -> Restart:
+    """The advice that follows from the leading finding."""
+    stopping = [f for f in findings if f.severity is Severity.STOPS]
+    if not stopping:
+        return Restart("as-is", because=say("nothing was found that would stop it again"))
+    lead = stopping[0]
+    if lead.certainty is Certainty.POSSIBLE or lead.cause is Cause.UNKNOWN:
+        return Restart("unknown", because=say("the cause is not known well enough"))
+    if lead.cause is Cause.GPU_HARDWARE and lead.nodes:
+        return Restart("without-node", lead.nodes, because=say("the hardware fault stays with the node"))
+    if lead.cause in _PROGRAM:
+        return Restart("after-change", because=say("it would stall again in the same place"))
+    if lead.cause is Cause.RANK_FROZEN:
+        return Restart("as-is", because=say("a rank was held from outside; nothing in the program has to change"))
+    return Restart("after-change", because=say("see the first remedy"))

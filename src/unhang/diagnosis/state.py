@@ -1,0 +1,139 @@
+"""How bad: the status of the job, and the honest finding where nothing was recognised."""
+
+from __future__ import annotations
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.crashes import own_crashes
+from unhang.facts.model import Facts, RankState
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Evidence,
+    Finding,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Status,
+    Text,
+    say,
+)
+
+# Lines that say that somebody waited for too long.
+TIMEOUT_KINDS = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")
+_STOPPED_SHORT = Certainty.POSSIBLE
+
+
+def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
+    """``hang`` where ranks wait or timed out, ``crash`` where a process failed and nobody waits, ``healthy`` where
+    everything was seen and nothing is stuck."""
+    stopping = [f for f in findings if f.severity is Severity.STOPS]
+    if any(f.severity is Severity.SLOWS for f in findings) and not stopping:
+        return Status.SLOW
+    if _waiting(facts):
+        return Status.HANG
+    if stopping and stopping[0].cause is not Cause.UNKNOWN:
+        crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or own_crashes(facts)
+        return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
+    if stopping:
+        return Status.UNKNOWN
+    return Status.HEALTHY
+
+
+_CRASHES = {Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.GPU_HARDWARE, Cause.RENDEZVOUS}
+
+
+def _waiting(facts: Facts) -> bool:
+    return bool(facts.graph.edges or facts.symmetric or facts.disagreements or facts.graph.cycles) or bool(
+        timeout_events(facts)
+    )
+
+
+def timeout_events(facts: Facts) -> tuple[LogEvent, ...]:
+    """Log lines that tell of a wait that took too long."""
+    return facts.events_of(*TIMEOUT_KINDS)
+
+
+def unexplained(facts: Facts) -> tuple[Finding, ...]:
+    """No rule found anything: nothing is stuck, or the evidence does not say what is."""
+    events = timeout_events(facts)
+    if events:
+        return (_timeouts_only(facts, events),)
+    stuck = facts.stalled_groups()
+    if stuck:
+        return (_pending_only(facts, tuple(g.name for g in stuck)),)
+    if _all_well(facts):
+        return ()
+    return (_thin(facts),)
+
+
+def _all_well(facts: Facts) -> bool:
+    """Every rank was seen, none failed, and none has unfinished work."""
+    if not facts.ranks_seen or facts.ranks_missing:
+        return False
+    if any(known.state in (RankState.CRASHED, RankState.STOPPED) for known in facts.ranks.values()):
+        return False
+    if any(exit_.exit_code not in (0, None) for exit_ in facts.exits):
+        return False
+    return all(_looked_at(facts, rank) for rank in facts.ranks)
+
+
+def _looked_at(facts: Facts, rank: int) -> bool:
+    """A dump, an exit with 0, or a log of its own that runs to its end without a complaint."""
+    known = facts.ranks[rank]
+    if known.exit is not None and not known.ended_by_recorder:
+        return known.exit.exit_code == 0
+    return known.recording is not None or known.stack is not None or bool(known.progress) or known.last_line is not None
+
+
+def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Finding:
+    first = events[0]
+    ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
+    summary = (
+        say("ranks {ranks} timed out; nothing that was read tells whom they waited for", ranks=ranks)
+        if ranks
+        else say("a collective timed out; nothing that was read tells who was missing")
+    )
+    return _unknown(facts, summary, (Evidence(first.source, first.text, first.rank),))
+
+
+def _pending_only(facts: Facts, groups: tuple[str, ...]) -> Finding:
+    call = next(p.pending for name in groups for p in facts.groups[name].progress.values() if p.pending is not None)
+    summary = say(
+        "work is unfinished in group {groups}, and it cannot be told whom it waits for", groups=", ".join(groups)
+    )
+    return _unknown(facts, summary, (call.evidence,))
+
+
+def _thin(facts: Facts) -> Finding:
+    if not facts.ranks_seen and not facts.logs:
+        summary = say("nothing that was read tells about a rank")
+    elif facts.ranks_missing:
+        summary = say(
+            "nothing is stuck among the ranks that were read; rank {ranks} left nothing", ranks=facts.ranks_missing
+        )
+    else:
+        summary = say("no stall, crash or timeout was recognised in what was read")
+    return _unknown(facts, summary, ())
+
+
+def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Finding:
+    collect = Remedy(
+        title=say("Collect what tells ranks apart"),
+        kind=RemedyKind.COLLECT,
+        change=say(
+            "all ranks' logs (torchrun --log-dir DIR --redirects 3), flight-recorder dumps, and while it is stuck "
+            "py-spy dump --pid PID for every rank; then unhang diagnose DIR"
+        ),
+        cost=say("none"),
+        verify=say("the verdict names a rank"),
+    )
+    return Finding(
+        Cause.UNKNOWN,
+        Certainty.POSSIBLE,
+        Severity.STOPS,
+        summary,
+        because=(say("{count} ranks were seen", count=len(facts.ranks_seen)),),
+        evidence=evidence,
+        remedies=(collect,),
+        rule="unexplained",
+    )

@@ -1,0 +1,24 @@
+"""When the stall began."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from unhang.facts.model import Facts
+
+
+def stalled_since(facts: Facts) -> str | None:
+    """ISO 8601 (UTC): when the first waiter entered the call it is still in, as dumps or logs tell; None otherwise."""
+    stalled = {stall.group for stall in facts.stalls} | {s.group for s in facts.symmetric}
+    stalled |= {d.group for d in facts.disagreements}
+    began = [
+        progress.pending.since_s
+        for name in stalled
+        for progress in facts.groups[name].progress.values()
+        if progress.pending is not None and progress.pending.since_s
+    ]
+    if not began:
+        began = [m.stalled_since_s for m in facts.manifests if m.stalled_since_s]
+    if not began:
+        return None
+    return datetime.fromtimestamp(min(began), tz=timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,121 @@
+"""Evidence in, facts out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile
+from unhang.facts.activity import activity_of
+from unhang.facts.disagreements import find_disagreements
+from unhang.facts.group_table import groups_from_recordings
+from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
+from unhang.facts.progress_from_stacks import settle_with_stacks
+from unhang.facts.rank_table import build_ranks
+from unhang.facts.recording_choice import choose_recordings
+from unhang.facts.stalls import find_stalls
+from unhang.facts.symmetric import find_symmetric_stalls
+from unhang.facts.wait_for import build_wait_for
+from unhang.facts.world import world_size_of
+
+
+def build_facts(evidence: EvidenceSet) -> Facts:
+    """Everything the rules may ask, from whatever was read. The order of the evidence never matters."""
+    choice = choose_recordings(evidence.recordings)
+    sources = {source.path: source for source in sorted(evidence.sources, key=lambda s: s.path)}
+    tracebacks = _in_time_order(t for log in evidence.logs for t in log.tracebacks)
+    ranks = build_ranks(evidence, choice.by_rank, tracebacks)
+    world_size = world_size_of(evidence, choice.by_rank, ranks)
+    world = tuple(range(world_size)) if world_size is not None else tuple(sorted(ranks))
+    _read_activities(ranks, sources)
+    groups = groups_from_recordings(choice.by_rank, world)
+    settle_with_stacks(groups, ranks, world)
+    for rank in world:
+        ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
+    _mark_ended(ranks)
+    graph = build_wait_for(groups, ranks)
+    disagreements = find_disagreements(groups, choice.by_rank)
+    _mark_states(ranks, groups, graph)
+    return Facts(
+        world_size=world_size,
+        ranks=dict(sorted(ranks.items())),
+        groups=groups,
+        graph=graph,
+        disagreements=disagreements,
+        symmetric=find_symmetric_stalls(groups, disagreements),
+        stalls=find_stalls(graph, groups, ranks),
+        logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
+        events=_events(evidence),
+        tracebacks=tracebacks,
+        exits=_exits(evidence),
+        manifests=tuple(sorted(evidence.manifests, key=lambda m: m.source.path)),
+        sources=sources,
+        unread=(*evidence.unread, *choice.unread),
+        not_checked=tuple(choice.not_checked),
+        inputs=tuple(evidence.inputs),
+    )
+
+
+def _read_activities(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> None:
+    for facts in ranks.values():
+        if facts.stack is not None:
+            facts.activity, facts.threads = activity_of(facts.stack, sources)
+
+
+def _mark_ended(ranks: Mapping[int, RankFacts]) -> None:
+    """States that do not depend on the groups."""
+    for facts in ranks.values():
+        exit_ = facts.exit
+        if exit_ is None or facts.ended_by_recorder:
+            facts.state = RankState.STOPPED if facts.process_state.upper().startswith("T") else facts.state
+        elif exit_.exit_code == 0:
+            facts.state = RankState.ENDED
+        elif not exit_.terminated_by_launcher:
+            facts.state = RankState.CRASHED
+
+
+def _mark_states(ranks: Mapping[int, RankFacts], groups: Mapping[str, GroupFacts], graph: WaitForGraph) -> None:
+    waiting = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
+    for rank, facts in ranks.items():
+        if facts.state is not RankState.UNKNOWN:
+            continue
+        if rank in graph.roots:
+            facts.state = RankState.LAGGARD
+        elif rank in waiting:
+            facts.state = RankState.WAITING
+        elif facts.stack is not None or facts.recording is not None or facts.progress:
+            facts.state = RankState.RUNNING
+
+
+def _in_time_order(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceback, ...]:
+    return tuple(
+        sorted(
+            tracebacks,
+            key=lambda t: (
+                t.attempt,
+                t.time_s if t.time_s is not None else float("inf"),
+                t.source.path,
+                t.source.line or 0,
+            ),
+        )
+    )
+
+
+def _events(evidence: EvidenceSet) -> tuple[LogEvent, ...]:
+    """By attempt, then time where known; undated lines keep the place of their file."""
+    every = (event for log in evidence.logs for event in log.events)
+    return tuple(
+        sorted(
+            every,
+            key=lambda e: (
+                e.attempt,
+                e.time_s if e.time_s is not None else float("inf"),
+                e.source.path,
+                e.source.line or 0,
+            ),
+        )
+    )
+
+
+def _exits(evidence: EvidenceSet) -> tuple[ProcessExit, ...]:
+    every = (exit_ for log in evidence.logs for exit_ in log.exits)
+    return tuple(sorted(every, key=lambda e: (e.attempt, e.time_s or float("inf"), e.source.path, e.source.line or 0)))

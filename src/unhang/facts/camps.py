@@ -1,0 +1,105 @@
+"""Two camps of one stall: who stands where in the user's program.
+
+A camp is a set of ranks at one call site. The laggard's camp and the waiters' camp decide between causes: past the
+loop against inside it, inside a branch on the rank against outside, or another call at the same place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from unhang.evidence.items import Frame
+from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
+from unhang.facts.source_context import SourceReading, read_source_context
+from unhang.facts.user_frames import first_user_frame
+from unhang.findings import Evidence, Phase, Where
+
+
+@dataclass(frozen=True, slots=True)
+class Camp:
+    """Ranks that stand at one place."""
+
+    ranks: tuple[int, ...]
+    where: Where | None
+    reading: SourceReading
+    what: str
+    phase: Phase | None
+    call: PendingCall | None
+    ended: bool
+    """These ranks have ended with exit code 0."""
+    evidence: Evidence | None
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def context(self) -> CodeContext:
+        """Where that place stands in the program."""
+        return self.reading.context
+
+
+def camps_of_stall(facts: Facts, stall: Stall) -> tuple[Camp, Camp]:
+    """(laggards, direct waiters)."""
+    lag = _camp(facts, stall.laggards, None)
+    wait = _camp(facts, stall.direct_waiters, stall.call)
+    return lag, wait
+
+
+def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Camp, ...]:
+    """One camp per call site or signature, biggest first (ties by lowest rank)."""
+    by_place: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for signature, ranks in disagreement.calls.items():
+        for rank in ranks:
+            call = disagreement.pending.get(rank)
+            where = call.where if call is not None else None
+            by_place[signature, where].append(rank)
+    camps = [_camp(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
+    return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
+
+
+def past_and_inside(camps: tuple[Camp, ...]) -> tuple[Camp, Camp] | None:
+    """(past the loop, inside it) when the camps divide that way and no branch on the rank explains it."""
+    if any(c.context is CodeContext.RANK_BRANCH for c in camps):
+        return None
+    past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
+    inside = [c for c in camps if c.context is CodeContext.INSIDE_LOOP]
+    if len(past) == 1 and inside:
+        return past[0], inside[0]
+    return None
+
+
+def is_past(lag: Camp, wait: Camp) -> bool:
+    """The laggards have left the loop in which the waiters wait."""
+    if CodeContext.RANK_BRANCH in (lag.context, wait.context) or lag.context is CodeContext.EXCEPT_HANDLER:
+        return False
+    left = lag.ended or lag.context is CodeContext.AFTER_LOOP or lag.phase is Phase.SHUTDOWN
+    return (
+        left and wait.context in (CodeContext.INSIDE_LOOP, CodeContext.NO_SOURCE) and wait.phase is not Phase.SHUTDOWN
+    )
+
+
+def _camp(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> Camp:
+    first = facts.ranks.get(min(ranks)) if ranks else None
+    activity = first.activity if first is not None else None
+    frames: tuple[Frame, ...] = ()
+    if call is not None and call.stack:
+        frames = call.stack
+    elif activity is not None:
+        frames = activity.frames
+    where = first_user_frame(frames) or (call.where if call else None)
+    evidence = call.evidence if call is not None else activity.evidence if activity is not None else None
+    return Camp(
+        ranks=ranks,
+        where=where,
+        reading=read_source_context(frames, facts.sources),
+        what=activity.what if activity is not None else "",
+        phase=activity.phase if activity is not None else None,
+        call=call,
+        ended=bool(ranks) and all(_ended_well(facts, rank) for rank in ranks),
+        evidence=evidence,
+        frames=frames,
+    )
+
+
+def _ended_well(facts: Facts, rank: int) -> bool:
+    known = facts.ranks.get(rank)
+    return known is not None and known.exit is not None and known.exit.exit_code == 0 and not known.ended_by_recorder

@@ -1,0 +1,170 @@
+"""Which process failed by itself, and which only fell with it.
+
+When one rank dies, its peers raise too: connections close, timeouts fire, the launcher sends SIGTERM. Those are
+echoes. What is left, first in time, is the crash.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from unhang.evidence.items import ProcessExit, PythonTraceback
+from unhang.facts.model import Facts, RankFacts
+from unhang.facts.user_frames import first_user_frame
+from unhang.findings import Evidence, Source, Where
+
+_ECHO_TYPES = re.compile(
+    r"(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException"
+    r"|ProcessExitedException|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
+)
+_ECHO_TEXT = re.compile(
+    r"Connection (closed by peer|reset by peer|was likely closed)|Timed out waiting \d+ ?ms|Socket Timeout"
+    r"|Broken pipe|Application timeout caused pair closure|NCCL (error|communicator was aborted|timeout)"
+    r"|collective operation timeout|monitoredBarrier|wait timeout after \d+ ?ms|Connection refused"
+    r"|connectFullMesh failed|remote process exited|transport retry counter|recvBytes|failed to recv"
+    r"|Detected mismatch between collectives|out of sync|aborted communicator|Socket timeout",
+    re.IGNORECASE,
+)
+_OOM_TYPES = re.compile(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
+_OOM_TEXT = re.compile(
+    r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
+)
+_HOST_OOM = re.compile(r"Cannot allocate memory|DefaultCPUAllocator: can't allocate|MemoryError")
+
+# Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
+_VICTIM_SIGNALS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """One process' own failure."""
+
+    rank: int | None
+    exception: str
+    """Exception type, or the signal's name, or empty for a plain exit code."""
+    message: str
+    where: Where | None
+    evidence: Evidence
+    time_s: float | None
+    attempt: int
+    is_gpu_memory: bool
+    is_host_memory: bool
+    thread: str = ""
+    """Thread that raised it, when not the main thread."""
+    signal: int | None = None
+    exit_code: int | None = None
+
+
+def own_crashes(facts: Facts) -> tuple[Crash, ...]:
+    """Failures that are nobody's echo, first attempt first, then by time."""
+    crashes = [*_from_tracebacks(facts.tracebacks), *_from_exits(facts)]
+    return tuple(sorted(_once_per_rank(crashes), key=_order))
+
+
+def is_echo(traceback: PythonTraceback) -> bool:
+    """The exception says that a partner is gone or that waiting took too long: a consequence, not a cause."""
+    if is_gpu_memory(traceback.exception, traceback.message):
+        return False
+    if _ECHO_TYPES.search(traceback.exception):
+        return True
+    return bool(_ECHO_TEXT.search(traceback.message))
+
+
+def is_gpu_memory(exception: str, message: str) -> bool:
+    """Accelerator memory ran out."""
+    if _OOM_TYPES.search(exception):
+        return True
+    return bool(_OOM_TEXT.search(message)) and not _HOST_OOM.search(message) and "NCCL" not in message[:40]
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9; ``signal 99`` for numbers without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _from_tracebacks(tracebacks: Iterable[PythonTraceback]) -> list[Crash]:
+    found = []
+    for traceback in tracebacks:
+        if is_echo(traceback) or traceback.exception.endswith(("KeyboardInterrupt", "SystemExit")):
+            continue
+        if traceback.chained:
+            continue
+        text = f"{traceback.exception}: {traceback.message}".rstrip(": ")
+        found.append(
+            Crash(
+                rank=traceback.rank,
+                exception=traceback.exception,
+                message=traceback.message,
+                where=first_user_frame(traceback.frames),
+                evidence=Evidence(Source(traceback.source.path, traceback.source.line), text[:500], traceback.rank),
+                time_s=traceback.time_s,
+                attempt=traceback.attempt,
+                is_gpu_memory=is_gpu_memory(traceback.exception, traceback.message),
+                is_host_memory=bool(_HOST_OOM.search(f"{traceback.exception} {traceback.message}")),
+                thread=traceback.thread if traceback.thread not in ("", "MainThread") else "",
+            )
+        )
+    return found
+
+
+def _from_exits(facts: Facts) -> list[Crash]:
+    found = []
+    explained = {t.rank for t in facts.tracebacks if t.rank is not None}
+    for rank in facts.ranks.values():
+        if rank.exit is None or rank.ended_by_recorder or rank.exit.terminated_by_launcher:
+            continue
+        crash = _crash_of_exit(rank, rank.exit, has_traceback=rank.rank in explained)
+        if crash is not None:
+            found.append(crash)
+    return found
+
+
+def _crash_of_exit(rank: RankFacts, exit_: ProcessExit, *, has_traceback: bool) -> Crash | None:
+    code = exit_.exit_code
+    if code is None or code == 0:
+        return None
+    number = -code if code < 0 else code - 128 if 128 < code < 160 else None
+    if number in _VICTIM_SIGNALS or (number is None and has_traceback):
+        return None
+    name = signal_name(number) if number is not None else ""
+    text = exit_.text or f"rank {rank.rank} ended with exit code {code}"
+    return Crash(
+        rank=rank.rank,
+        exception=name,
+        message="",
+        where=None,
+        evidence=Evidence(exit_.source, text, rank.rank),
+        time_s=exit_.time_s,
+        attempt=exit_.attempt,
+        is_gpu_memory=False,
+        is_host_memory=False,
+        signal=number,
+        exit_code=code,
+    )
+
+
+def _once_per_rank(crashes: list[Crash]) -> list[Crash]:
+    """One crash a rank and attempt: the exception says more than the exit code that followed."""
+    best: dict[tuple[object, ...], Crash] = {}
+    for crash in sorted(crashes, key=_order):
+        key = (crash.rank, crash.attempt) if crash.rank is not None else (None, crash.exception, crash.message)
+        if key not in best or (not best[key].message and crash.message):
+            best[key] = crash
+    return list(best.values())
+
+
+def _order(crash: Crash) -> tuple[int, float, int, int, str, int]:
+    return (
+        crash.attempt,
+        crash.time_s if crash.time_s is not None else float("inf"),
+        0 if crash.message else 1,
+        crash.rank if crash.rank is not None else 1 << 60,
+        crash.evidence.source.path,
+        crash.evidence.source.line or 0,
+    )

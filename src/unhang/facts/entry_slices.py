@@ -1,0 +1,33 @@
+"""Cut the recorded collectives of one rank into the parts rules ask for."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from unhang.evidence.items import STATE_COMPLETED, Entries
+
+_COLUMNS = tuple(field.name for field in fields(Entries) if field.name not in ("group_names", "signatures", "stacks"))
+
+
+def rows(entries: Entries, keep: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Entries:
+    """The rows of ``entries`` that ``keep`` selects (mask or indexes); the tables are shared."""
+    return replace(entries, **{name: getattr(entries, name)[keep] for name in _COLUMNS})
+
+
+def split_by_group(entries: Entries) -> dict[str, tuple[Entries, Entries]]:
+    """Group name → (collectives, P2P), oldest first."""
+    parts: dict[str, tuple[Entries, Entries]] = {}
+    for index in np.unique(entries.group).tolist():
+        in_group = entries.group == index
+        name = entries.group_names[index][0]
+        parts[name] = (rows(entries, in_group & ~entries.is_p2p), rows(entries, in_group & entries.is_p2p))
+    return parts
+
+
+def unfinished(entries: Entries) -> npt.NDArray[np.bool_]:
+    """Rows that are not known to have completed."""
+    open_rows: npt.NDArray[np.bool_] = entries.state != STATE_COMPLETED
+    return open_rows

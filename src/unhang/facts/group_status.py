@@ -1,0 +1,72 @@
+"""Which group a status belongs to: its key is local to the process, so it is found through entries or peers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from unhang.evidence.items import GroupStatus, Recording
+
+
+def statuses_by_group(recordings: Mapping[int, Recording]) -> dict[int, dict[str, tuple[GroupStatus, bool]]]:
+    """For each rank: group name → (status, inferred). A status that fits no group is left out.
+
+    A dump without entries (nothing pending, or the recorder was off) does not name its statuses. Ranks of one job
+    make their groups in the same order, so the key means the same kind of group on peers that hold the same keys.
+    """
+    own = {rank: _own_names(recording) for rank, recording in recordings.items()}
+    roles = _roles(recordings, own)
+    result: dict[int, dict[str, tuple[GroupStatus, bool]]] = {}
+    for rank, recording in recordings.items():
+        named: dict[str, tuple[GroupStatus, bool]] = {}
+        for key, status in recording.status.items():
+            name = own[rank].get(key)
+            if name is not None:
+                named[name] = (status, False)
+                continue
+            name = _from_peers(key, rank, recording, roles)
+            if name is not None and name not in named:
+                named[name] = (status, True)
+        result[rank] = named
+    return result
+
+
+def _own_names(recording: Recording) -> dict[str, str]:
+    entries = recording.entries
+    if not len(entries):
+        return {}
+    pairs = np.unique(np.stack([entries.pg_id, entries.group]), axis=1)
+    return {str(pg): entries.group_names[group][0] for pg, group in pairs.T.tolist() if pg >= 0}
+
+
+Role = frozenset[str]
+
+
+def _roles(
+    recordings: Mapping[int, Recording], own: Mapping[int, Mapping[str, str]]
+) -> dict[tuple[Role, str], Counter[str]]:
+    """How peers with the same set of keys describe each key."""
+    seen: dict[tuple[Role, str], Counter[str]] = defaultdict(Counter)
+    for rank, recording in recordings.items():
+        role = frozenset(recording.status)
+        descriptions = {name: description for name, description in recording.entries.group_names}
+        for key, name in own[rank].items():
+            seen[role, key][descriptions.get(name, name)] += 1
+    return seen
+
+
+def _from_peers(
+    key: str, rank: int, recording: Recording, roles: Mapping[tuple[Role, str], Counter[str]]
+) -> str | None:
+    descriptions = roles.get((frozenset(recording.status), key))
+    if not descriptions or len(descriptions) != 1:
+        return None
+    (description,) = descriptions
+    mine = [
+        group.name
+        for group in recording.groups.values()
+        if description in (group.description, group.name) and (group.ranks is None or rank in group.ranks)
+    ]
+    return mine[0] if len(mine) == 1 else None

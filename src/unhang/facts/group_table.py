@@ -1,0 +1,182 @@
+"""Groups and how far each rank has come in them, from flight-recorder dumps.
+
+A rank's oldest unfinished collective is its *pending* call. NCCL dumps say it per entry and per group; Gloo's say
+only that a call was made, so there the group status decides and the stack may contradict it later.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from unhang.evidence.items import Entries, Frame, GroupStatus, Recording
+from unhang.facts.entry_slices import rows, split_by_group, unfinished
+from unhang.facts.group_status import statuses_by_group
+from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
+from unhang.facts.operations import canonical
+from unhang.facts.user_frames import first_user_frame
+from unhang.findings import Evidence, Source
+
+DEFAULT_DESCRIPTIONS = ("default_pg",)
+
+
+def groups_from_recordings(recordings: Mapping[int, Recording], world: tuple[int, ...]) -> dict[str, GroupFacts]:
+    """All groups that the dumps know, by name, with each rank's progress."""
+    statuses = statuses_by_group(recordings)
+    parts = {rank: split_by_group(recording.entries) for rank, recording in recordings.items()}
+    groups = _declare_groups(recordings, parts, statuses, world)
+    p2p_groups = {name for by_group in parts.values() for name, (_, p2p) in by_group.items() if len(p2p)}
+    for rank in sorted(recordings):
+        for name, group in groups.items():
+            if rank not in group.members:
+                continue
+            collectives, p2p = parts[rank].get(name, (None, None))
+            if collectives is not None and len(collectives):
+                group.entries[rank] = collectives
+            if p2p is not None and len(p2p):
+                group.p2p[rank] = p2p
+            status = statuses[rank].get(name)
+            progress = _progress(rank, group, recordings[rank], status, mixed=name in p2p_groups)
+            if progress is not None:
+                group.progress[rank] = progress
+    for group in groups.values():
+        group.silent = tuple(rank for rank in group.members if rank not in group.progress)
+    return groups
+
+
+def _declare_groups(
+    recordings: Mapping[int, Recording],
+    parts: Mapping[int, Mapping[str, tuple[Entries, Entries]]],
+    statuses: Mapping[int, Mapping[str, tuple[GroupStatus, bool]]],
+    world: tuple[int, ...],
+) -> dict[str, GroupFacts]:
+    members: dict[str, set[int]] = defaultdict(set)
+    known: dict[str, tuple[int, ...]] = {}
+    descriptions: dict[str, str] = {}
+    for rank, recording in sorted(recordings.items()):
+        for name, description in recording.entries.group_names:
+            descriptions.setdefault(name, description)
+        for name in (*parts[rank], *statuses[rank]):
+            members[name].add(rank)
+        for config in recording.groups.values():
+            if config.ranks is not None and config.name:
+                known.setdefault(config.name, config.ranks)
+                descriptions.setdefault(config.name, config.description)
+    groups = {}
+    for name in sorted(set(members) | set(known)):
+        is_default = descriptions.get(name, "") in DEFAULT_DESCRIPTIONS or (name == "0" and name not in known)
+        ranks = known.get(name) or (world if is_default and world else tuple(sorted(members[name])))
+        groups[name] = GroupFacts(
+            name=name,
+            description=descriptions.get(name, ""),
+            members=tuple(sorted(ranks)),
+            members_known=name in known or is_default,
+            is_default=is_default,
+            progress={},
+            silent=(),
+        )
+    return groups
+
+
+def _progress(
+    rank: int, group: GroupFacts, recording: Recording, status: tuple[GroupStatus, bool] | None, *, mixed: bool
+) -> GroupProgress | None:
+    """Progress of ``rank`` in ``group``; None when its dump says nothing about it.
+
+    ``mixed``: the group also does P2P, whose numbers the status then counts instead of collectives.
+    """
+    entries = group.entries.get(rank)
+    if entries is None and rank not in group.p2p and status is None:
+        return _never_used(rank, group, recording)
+    enqueued, completed, told_by, inferred = -1, -1, "dump", False
+    gap = 0
+    if status is not None:
+        numbers, inferred = status
+        gap = max(numbers.last_enqueued - max(numbers.last_completed, -1), 0)
+        if not mixed:
+            enqueued, completed, told_by = numbers.last_enqueued, numbers.last_completed, "status"
+    if entries is not None:
+        enqueued = max(enqueued, int(entries.position[-1]))
+        completed = max(completed, _completed_by_entries(entries, recording.backend, status is not None, gap))
+    pending = _pending(rank, group, entries, recording, enqueued, completed)
+    return GroupProgress(
+        rank, group.name, enqueued, completed, pending, told_by, inferred, Evidence(recording.source, "", rank)
+    )
+
+
+def _never_used(rank: int, group: GroupFacts, recording: Recording) -> GroupProgress | None:
+    """A dump that records other groups but not this one: this rank has never called anything in it."""
+    if not recording.status and not (recording.whole and len(recording.entries)):
+        return None
+    if not recording.status and recording.only_active:
+        return None
+    source = Evidence(recording.source, "", rank)
+    return GroupProgress(rank, group.name, -1, -1, None, "dump", inferred=bool(recording.status), evidence=source)
+
+
+def _completed_by_entries(entries: Entries, backend: str, has_status: bool, gap: int) -> int:
+    if backend == "gloo":
+        # Entries never say that they finished. The status' numbers may count P2P too, its distance does not lie.
+        return int(entries.position[-1]) - gap if has_status else -1
+    done = ~unfinished(entries)
+    if not done.all():
+        # Finished without being discovered: what lies before the oldest entry that is still listed has completed.
+        first_open = int(entries.position[int(np.argmin(done))])
+        best = int(entries.position[done].max()) if done.any() else -1
+        return max(best, first_open - 1) if best < first_open else best
+    return int(entries.position[-1])
+
+
+def _pending(
+    rank: int,
+    group: GroupFacts,
+    entries: Entries | None,
+    recording: Recording,
+    enqueued: int,
+    completed: int,
+) -> PendingCall | None:
+    if entries is not None:
+        open_rows = np.flatnonzero(unfinished(entries) & (entries.position > completed))
+        if len(open_rows):
+            return pending_from_row(rank, group.name, rows(entries, open_rows[:1]), recording.source)
+    p2p = group.p2p.get(rank)
+    if p2p is not None and recording.backend != "gloo":
+        open_rows = np.flatnonzero(unfinished(p2p) & ~p2p.retired)
+        if len(open_rows):
+            return pending_from_row(rank, group.name, rows(p2p, open_rows[:1]), recording.source)
+    if enqueued > completed >= -1 and entries is None and p2p is None:
+        # Only the status speaks (the recorder was off): position known, operation not.
+        source = Evidence(recording.source, "", rank)
+        return PendingCall(group.name, completed + 1, None, "", None, None, None, (), None, None, source)
+    return None
+
+
+def pending_from_row(rank: int, group: str, row: Entries, source: Source) -> PendingCall:
+    """The call recorded in the single row of ``row``."""
+    signature = row.signatures[int(row.signature[0])]
+    stack: tuple[Frame, ...] = row.stacks[int(row.stack[0])] if int(row.stack[0]) >= 0 else ()
+    created = int(row.created_ns[0])
+    timeout = int(row.timeout_ms[0])
+    byte = int(row.byte[0])
+    position = int(row.position[0])
+    text = f"{signature.operation} #{position} {_state_word(int(row.state[0]))} in group {group}"
+    return PendingCall(
+        group=group,
+        position=position,
+        signature=signature,
+        operation=canonical(signature.operation),
+        elements=signature.input_elements,
+        dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
+        where=first_user_frame(stack),
+        stack=stack,
+        since_s=created / 1e9 if created > 0 else None,
+        timeout_ms=timeout if timeout >= 0 else None,
+        evidence=Evidence(Source(source.path, byte=byte if byte >= 0 else None), text, rank),
+        output_elements=signature.output_elements,
+    )
+
+
+def _state_word(state: int) -> str:
+    return ("scheduled", "started", "completed")[state]

@@ -1,0 +1,131 @@
+"""What stacks add to the dumps: confirm or find who is inside a collective.
+
+Waiting is pending work in a group that has stopped moving. Where dumps exist the stack only settles what Gloo's
+status leaves open; without any dump the stacks are all there is, and positions stay unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from unhang.facts.entry_slices import rows
+from unhang.facts.group_table import pending_from_row
+from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
+from unhang.facts.operations import POINT_TO_POINT, canonical
+from unhang.findings import Phase, Where
+
+STACK_GROUP = "(group not recorded)"
+
+
+def settle_with_stacks(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFacts], world: tuple[int, ...]) -> None:
+    """Add pending calls that only the stacks show; drop Gloo's that the stacks contradict."""
+    for rank, facts in sorted(ranks.items()):
+        if facts.activity is None or not facts.alive:
+            continue
+        if facts.recording is not None and facts.recording.backend == "gloo":
+            _settle_gloo(rank, facts, groups)
+    _from_stacks_alone(groups, ranks, world)
+
+
+def in_collective(activity: Activity | None) -> bool:
+    """The thread stands inside a collective call."""
+    return activity is not None and activity.phase is Phase.COMMUNICATION and activity.operation is not None
+
+
+def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+    mine = [g for _, g in sorted(groups.items()) if rank in g.progress]
+    pending = [g for g in mine if g.progress[rank].pending is not None]
+    activity = facts.activity
+    assert activity is not None
+    if not in_collective(activity):
+        if activity.what != "backward":
+            # Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it.
+            for group in pending:
+                _settled(group.progress[rank])
+        return
+    assert activity.operation is not None
+    standing = [g for g in mine if _last_call_is(g, rank, activity)]
+    if len(standing) != 1:
+        return
+    group = standing[0]
+    progress = group.progress[rank]
+    entries = group.entries[rank]
+    assert facts.recording is not None
+    last = pending_from_row(rank, group.name, rows(entries, np.array([len(entries) - 1])), facts.recording.source)
+    if progress.pending is None:
+        progress.pending = last
+        progress.completed = min(progress.completed, (last.position or 0) - 1)
+    for other in pending:
+        if other is not group:
+            _settled(other.progress[rank])
+
+
+def _settled(progress: GroupProgress) -> None:
+    progress.pending = None
+    progress.completed = max(progress.completed, progress.enqueued)
+
+
+def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
+    """The group's last recorded call is the one the stack stands in: same operation, same line."""
+    entries = group.entries.get(rank)
+    if entries is None or not len(entries):
+        return False
+    signature = entries.signatures[int(entries.signature[-1])]
+    assert activity.operation is not None
+    stack_index = int(entries.stack[-1])
+    if stack_index < 0 or activity.where is None:
+        return canonical(signature.operation) == canonical(activity.operation)
+    recorded = [(f.file.rsplit("/", 1)[-1], f.line) for f in entries.stacks[stack_index]]
+    return _place(activity.where) in recorded
+
+
+def _place(where: Where) -> tuple[str, int | None]:
+    return (where.file.rsplit("/", 1)[-1], where.line)
+
+
+def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFacts], world: tuple[int, ...]) -> None:
+    """Ranks in a collective that no dump explains wait in a group of which only the stacks tell."""
+    explained = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
+    lost = {
+        rank: facts.activity
+        for rank, facts in sorted(ranks.items())
+        if rank not in explained and facts.alive and in_collective(facts.activity)
+    }
+    if not lost:
+        return
+    members = tuple(sorted(set(world) | set(ranks)))
+    group = GroupFacts(STACK_GROUP, "", members, members_known=False, is_default=True, progress={}, silent=())
+    for rank in members:
+        facts = ranks.get(rank)
+        if facts is None or (facts.activity is None and facts.alive):
+            continue
+        activity = lost.get(rank)
+        call = _call_from_stack(activity) if activity is not None else None
+        group.progress[rank] = GroupProgress(
+            rank, STACK_GROUP, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
+        )
+    group.silent = tuple(rank for rank in members if rank not in group.progress)
+    for rank in explained:
+        # It waits in a group that a dump names; whether these wait for it too, its own graph says.
+        group.progress.pop(rank, None)
+    groups[STACK_GROUP] = group
+
+
+def _call_from_stack(activity: Activity) -> PendingCall:
+    assert activity.operation is not None
+    operation = canonical(activity.operation)
+    return PendingCall(
+        group=STACK_GROUP,
+        position=None if operation in POINT_TO_POINT else 1,
+        signature=None,
+        operation=operation,
+        elements=None,
+        dtype=None,
+        where=activity.where,
+        stack=activity.frames,
+        since_s=None,
+        timeout_ms=None,
+        evidence=activity.evidence,
+    )

@@ -1,0 +1,151 @@
+"""What is known of each rank: process, exit, stacks, tracebacks, progress."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from unhang.evidence.items import (
+    BundleManifest,
+    EvidenceSet,
+    LogReading,
+    ProcessExit,
+    PythonTraceback,
+    RankProcess,
+    Recording,
+    StackDump,
+)
+from unhang.facts.model import RankFacts
+from unhang.findings import Evidence, Source
+
+SIGTERM = 15
+
+
+def build_ranks(
+    evidence: EvidenceSet, recordings: Mapping[int, Recording], tracebacks: Iterable[PythonTraceback]
+) -> dict[int, RankFacts]:
+    """One :class:`RankFacts` for every rank that left anything."""
+    ranks: dict[int, RankFacts] = {}
+
+    def facts_of(rank: int) -> RankFacts:
+        return ranks.setdefault(rank, RankFacts(rank))
+
+    for rank, recording in recordings.items():
+        facts_of(rank).recording = recording
+    for manifest in evidence.manifests:
+        for process in manifest.processes:
+            _take_process(facts_of(process.rank), process, manifest)
+    by_pid = {facts.pid: rank for rank, facts in ranks.items() if facts.pid is not None}
+    for rank, stacks in _stacks_by_rank(evidence.stacks, by_pid).items():
+        _take_stacks(facts_of(rank), stacks)
+    for traceback in tracebacks:
+        if traceback.rank is not None:
+            facts = facts_of(traceback.rank)
+            facts.tracebacks = (*facts.tracebacks, traceback)
+    _take_logs(evidence.logs, facts_of, by_pid)
+    return ranks
+
+
+def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManifest) -> None:
+    facts.pid = process.pid
+    facts.host = process.host
+    facts.local_rank = process.local_rank
+    facts.process_state = process.state
+    facts.moving = process.moving
+    facts.ended_by_recorder = process.killed_by_us
+    if process.exit_code is None:
+        return
+    facts.exit = ProcessExit(
+        source=manifest.source,
+        rank=process.rank,
+        local_rank=process.local_rank,
+        pid=process.pid,
+        exit_code=process.exit_code,
+        time_s=process.ended_s,
+        host=process.host,
+        told_by="bundle",
+        text=f"rank {process.rank} (pid {process.pid}) ended with {process.exit_code}",
+    )
+
+
+def _stacks_by_rank(stacks: Iterable[StackDump], by_pid: Mapping[int, int]) -> dict[int, list[StackDump]]:
+    """Stacks of the ranks' own processes; a dump without a rank is placed by its pid."""
+    found: dict[int, list[StackDump]] = defaultdict(list)
+    for stack in stacks:
+        rank = by_pid.get(stack.pid) if stack.pid is not None else None
+        if rank is None:
+            rank = stack.rank
+        if rank is not None:
+            found[rank].append(stack)
+    return found
+
+
+def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
+    workers = [s for s in stacks if _is_worker(s, facts.pid)]
+    facts.worker_stacks = tuple(_latest_by_pid(workers))
+    own = [s for s in stacks if not _is_worker(s, facts.pid)]
+    own = [s for s in own if s.threads] or own
+    if not own:
+        return
+    # The later look is the verdict's; without a time, the file names order the looks.
+    ordered = sorted(own, key=lambda s: (s.time_s or 0.0, _look_order(s.source.path)))
+    facts.stack = ordered[-1]
+    facts.earlier_stacks = tuple(ordered[:-1])
+    if not facts.process_state:
+        facts.process_state = facts.stack.process_state
+    if facts.pid is None:
+        facts.pid = facts.stack.pid
+
+
+def _is_worker(stack: StackDump, rank_pid: int | None) -> bool:
+    """A child of the rank: another pid than the rank's, or a loader's worker loop at its root."""
+    if rank_pid is not None and stack.pid is not None:
+        return stack.pid != rank_pid
+    return any(frame.function == "_worker_loop" for thread in stack.threads for frame in thread.frames)
+
+
+def _latest_by_pid(stacks: list[StackDump]) -> list[StackDump]:
+    latest: dict[tuple[int | None, str], StackDump] = {}
+    for stack in sorted(stacks, key=lambda s: (s.time_s or 0.0, _look_order(s.source.path))):
+        latest[stack.pid, "" if stack.pid is not None else stack.source.path] = stack
+    return list(latest.values())
+
+
+def _look_order(path: str) -> tuple[int, str]:
+    """``rank_3.1.txt`` is an earlier look than ``rank_3.txt``."""
+    stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    return (0 if stem.rsplit(".", 1)[-1].isdigit() else 1, path)
+
+
+def _take_logs(logs: Iterable[LogReading], facts_of: Callable[[int], RankFacts], by_pid: Mapping[int, int]) -> None:
+    for log in logs:
+        for rank in log.ranks:
+            facts_of(rank)
+        for exit_ in log.exits:
+            owner = exit_.rank
+            if owner is None and exit_.pid is not None:
+                owner = by_pid.get(exit_.pid)
+            if owner is not None:
+                _take_exit(facts_of(owner), exit_)
+        for progress in log.progress:
+            if progress.rank is not None:
+                facts = facts_of(progress.rank)
+                facts.progress = (*facts.progress, progress)
+        for last in log.last_lines:
+            if last.rank is not None:
+                facts_of(last.rank).last_line = Evidence(
+                    Source(last.source.path, last.source.line), last.text, last.rank
+                )
+
+
+def _take_exit(facts: RankFacts, exit_: ProcessExit) -> None:
+    """The bundle's own word wins; of several the first attempt, and in it the first in time."""
+    if facts.exit is None:
+        facts.exit = exit_
+        return
+    if facts.exit.told_by == "bundle":
+        if exit_.terminated_by_launcher and exit_.exit_code == facts.exit.exit_code == -SIGTERM:
+            facts.exit = exit_
+        return
+    if exit_.attempt < facts.exit.attempt:
+        facts.exit = exit_

@@ -1,0 +1,147 @@
+"""Choose one flight-recorder dump per rank, and notice when a folder holds the dumps of two jobs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unhang.evidence.items import Recording
+from unhang.findings import Certainty, NotChecked, Source, Unread, say
+
+# Dumps of one stall are written within seconds to minutes of each other; a day apart is another run.
+SAME_RUN_SPREAD_S = 6 * 3600.0
+
+
+@dataclass(slots=True)
+class Choice:
+    """``by_rank`` holds the dump used for each rank; the rest says what was left aside and why."""
+
+    by_rank: dict[int, Recording]
+    unread: list[Unread]
+    not_checked: list[NotChecked]
+
+
+def choose_recordings(recordings: Sequence[Recording]) -> Choice:
+    """One recording per rank: those of the latest job, of each rank the latest dump."""
+    unread: list[Unread] = []
+    named = []
+    for recording in _with_ranks(recordings):
+        if recording.rank is None:
+            reason = "no rank in its name; rename it to end in the rank (for example rank_3)"
+            unread.append(Unread(recording.source, reason))
+            continue
+        named.append(recording)
+    jobs = _split_jobs(named)
+    latest = max(jobs, key=_job_order, default=[])
+    not_checked = [_two_jobs(jobs, latest)] if len(jobs) > 1 else []
+    for job in jobs:
+        if job is not latest:
+            unread.extend(Unread(r.source, "belongs to another job than the one diagnosed", r.rank) for r in job)
+    by_rank: dict[int, Recording] = {}
+    for recording in latest:
+        rank = recording.rank
+        assert rank is not None
+        if rank not in by_rank or _dump_order(by_rank[rank]) < _dump_order(recording):
+            by_rank[rank] = recording
+    return Choice(by_rank, unread, not_checked)
+
+
+def _with_ranks(recordings: Sequence[Recording]) -> list[Recording]:
+    """A dump whose name has no rank still has one when only one rank is a member of all its groups but not seen."""
+    unnamed = [r for r in recordings if r.rank is None]
+    if len(unnamed) != 1:
+        return list(recordings)
+    members = [set(group.ranks) for group in unnamed[0].groups.values() if group.ranks]
+    if not members:
+        return list(recordings)
+    free = set.intersection(*members) - {r.rank for r in recordings if r.rank is not None}
+    if len(free) == 1:
+        unnamed[0].rank = free.pop()
+    return list(recordings)
+
+
+def _split_jobs(recordings: Sequence[Recording]) -> list[list[Recording]]:
+    """Recordings that can belong together: same world, same library, and written in one stretch of time.
+
+    Time only splits where it must: when a rank has two dumps that lie hours apart.
+    """
+    by_world: dict[tuple[object, ...], list[Recording]] = defaultdict(list)
+    for recording in recordings:
+        by_world[_world_key(recording)].append(recording)
+    _join_unknown_worlds(by_world)
+    jobs: list[list[Recording]] = []
+    for _, group in sorted(by_world.items(), key=lambda item: repr(item[0])):
+        jobs.extend(_split_by_time(group))
+    return jobs
+
+
+def _world_key(recording: Recording) -> tuple[object, ...]:
+    ranks = _default_ranks(recording)
+    return (ranks, recording.library_version) if ranks is not None else ()
+
+
+def _join_unknown_worlds(by_world: dict[tuple[object, ...], list[Recording]]) -> None:
+    """Dumps that do not know their world join the only one there is."""
+    unknown = by_world.get(())
+    if unknown and len(by_world) == 2:
+        known = next(key for key in by_world if key)
+        by_world[known].extend(by_world.pop(()))
+
+
+def _default_ranks(recording: Recording) -> tuple[int, ...] | None:
+    for group in recording.groups.values():
+        if group.description == "default_pg" and group.ranks:
+            return group.ranks
+    return None
+
+
+def _split_by_time(recordings: list[Recording]) -> list[list[Recording]]:
+    ranks = [r.rank for r in recordings]
+    if len(set(ranks)) == len(ranks):
+        return [recordings]
+    dated = sorted(recordings, key=_dump_order)
+    jobs = [[dated[0]]]
+    for recording in dated[1:]:
+        if _last_ns(recording) - _last_ns(jobs[-1][-1]) > SAME_RUN_SPREAD_S * 1e9:
+            jobs.append([recording])
+        else:
+            jobs[-1].append(recording)
+    return jobs
+
+
+def _last_ns(recording: Recording) -> int:
+    created = recording.entries.created_ns
+    if len(created):
+        return int(created.max())
+    return int((recording.written_s or 0.0) * 1e9)
+
+
+def _dump_order(recording: Recording) -> tuple[int, float, int, str]:
+    """Later dumps of one rank sort last; the path breaks ties so that file order never matters."""
+    ids = recording.entries.record_id
+    return (
+        _last_ns(recording),
+        recording.written_s or 0.0,
+        int(ids.max()) if len(ids) else -1,
+        recording.source.path,
+    )
+
+
+def _job_order(job: list[Recording]) -> tuple[int, int, str]:
+    return (max(_last_ns(r) for r in job), len(job), min(r.source.path for r in job))
+
+
+def _two_jobs(jobs: list[list[Recording]], latest: list[Recording]) -> NotChecked:
+    others = sum(len(job) for job in jobs) - len(latest)
+    return NotChecked(
+        say("{others} dumps of {count} other job(s) in the same place", others=others, count=len(jobs) - 1),
+        say("only the latest job was diagnosed ({count} dumps)", count=len(latest)),
+        how="unhang diagnose DIR_OF_ONE_JOB",
+        caps=Certainty.LIKELY,
+    )
+
+
+def source_of(recording: Recording) -> Source:
+    """The dump itself as a source."""
+    return recording.source

@@ -1,0 +1,31 @@
+"""Everyone joined the same collective with the same shape and nobody finished it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unhang.facts.model import Disagreement, GroupFacts, SymmetricStall
+from unhang.facts.operations import POINT_TO_POINT
+
+
+def find_symmetric_stalls(
+    groups: Mapping[str, GroupFacts], disagreements: tuple[Disagreement, ...]
+) -> tuple[SymmetricStall, ...]:
+    """Groups of at least two members in which all members are pending at one position."""
+    disputed = {d.group for d in disagreements}
+    found = []
+    for name, group in sorted(groups.items()):
+        if name in disputed or len(group.members) < 2 or group.silent:
+            continue
+        pending = {rank: p.pending for rank, p in group.progress.items() if p.pending is not None}
+        if set(pending) != set(group.members):
+            continue
+        positions = {call.position for call in pending.values()}
+        operations = {call.operation for call in pending.values()}
+        if len(positions) != 1 or None in positions or len(operations) != 1 or operations & POINT_TO_POINT:
+            continue
+        (position,) = positions
+        call = pending[group.members[0]]
+        assert position is not None
+        found.append(SymmetricStall(name, position, call.operation, call.elements, group.members, pending))
+    return tuple(found)

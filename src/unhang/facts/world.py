@@ -1,0 +1,41 @@
+"""How many ranks there are, from whatever says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from unhang.evidence.items import EvidenceSet, Recording
+from unhang.facts.model import RankFacts
+
+# Fields of log events that carry the number of ranks of the job.
+WORLD_FIELDS = ("world_size", "nranks")
+
+
+def world_size_of(
+    evidence: EvidenceSet, recordings: Mapping[int, Recording], ranks: Mapping[int, RankFacts]
+) -> int | None:
+    """The manifest's word, else the default group's members, else what logs say; never less than the ranks seen."""
+    least = max(ranks, default=-1) + 1
+    for manifest in evidence.manifests:
+        if manifest.world_size:
+            return max(manifest.world_size, least)
+    sizes: Counter[int] = Counter()
+    for recording in recordings.values():
+        for group in recording.groups.values():
+            if group.description == "default_pg" and group.ranks:
+                sizes[len(group.ranks)] += 1
+    if sizes:
+        return max(sizes.most_common(1)[0][0], least)
+    told = [
+        value
+        for log in evidence.logs
+        for event in log.events
+        for name in WORLD_FIELDS
+        if isinstance(value := event.values.get(name), int) and 0 < value <= 10_000_000
+    ]
+    if told:
+        return max(*told, least)
+    if any(r.backend == "gloo" for r in recordings.values()) and least > 1:
+        return least
+    return None

@@ -1,0 +1,117 @@
+"""collective-mismatch: ranks of one group issued different collectives at the same position.
+
+What happens: operation, size, dtype or order differ: rank 0 reduces 2,626 numbers where the others reduce 2,625.
+Why it hangs: the library pairs calls by order alone; each rank waits for partners that are in another call. NCCL hangs
+or corrupts, Gloo may abort an innocent rank.
+Example: a padded batch gathered without equal widths; a parameter missing on one rank; two calls in swapped order.
+Fix: make the shapes equal before the call (pad, or gather sizes first); keep one order of calls on all ranks.
+Certain when: the ranks' records line up at that position.
+Possible when: some start later, so positions may be shifted; or only stacks tell the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.camps import Camp, camps_of_disagreement, past_and_inside
+from unhang.facts.model import CodeContext, Disagreement, Facts
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import calls_of, group_label, hosts_of, quote_disagreement
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.COLLECTIVE_MISMATCH
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """A disagreement that neither a branch on the rank nor the end of the loop explains."""
+    for disagreement in facts.disagreements:
+        camps = camps_of_disagreement(facts, disagreement)
+        if any(c.context is CodeContext.RANK_BRANCH for c in camps) or past_and_inside(camps) is not None:
+            continue
+        yield _found(facts, disagreement, camps)
+
+
+def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> Answer:
+    ranks = disagreement.odd or tuple(sorted(rank for camp in camps for rank in camp.ranks))
+    odd = next((c for c in camps if set(c.ranks) & set(ranks)), camps[0])
+    other = next((c for c in camps if c is not odd), None)
+    return finding(
+        CAUSE,
+        Certainty.CERTAIN if disagreement.records_align else Certainty.LIKELY,
+        _summary(disagreement, ranks),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        group=group_label(facts, disagreement.group),
+        phase=odd.phase,
+        where=odd.where,
+        waiter_where=other.where if other is not None else None,
+        calls=calls_of(disagreement),
+        because=tuple(_because(disagreement, camps)),
+        evidence=quote_disagreement(disagreement),
+        remedies=(_remedy(disagreement),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(facts.ranks)),
+    )
+
+
+def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
+    kinds = " and ".join(disagreement.differs_in)
+    if disagreement.odd:
+        return say(
+            "rank {ranks} called another {kinds} than the others at position {position}",
+            ranks=ranks,
+            kinds=kinds,
+            position=disagreement.position,
+        )
+    return say(
+        "ranks {ranks} disagree in {kinds} at position {position}; which side is wrong cannot be told",
+        ranks=ranks,
+        kinds=kinds,
+        position=disagreement.position,
+    )
+
+
+def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Text]:
+    for signature, ranks in disagreement.calls.items():
+        yield say(
+            "rank {ranks}: {operation} of {elements} elements, {dtype}",
+            ranks=ranks,
+            operation=signature.operation,
+            elements=signature.input_elements,
+            dtype="/".join(dict.fromkeys(signature.input_dtypes)) or "no tensor",
+        )
+    places = {camp.where for camp in camps if camp.where is not None}
+    if len(places) == 1:
+        yield say("all ranks are at the same line: what they pass to it differs")
+    if not disagreement.records_align:
+        yield say("some records start later than others, so positions may be shifted against each other")
+
+
+def _remedy(disagreement: Disagreement) -> Remedy:
+    if "operation" in disagreement.differs_in:
+        return Remedy(
+            title=say("Make all ranks issue the same collectives in the same order"),
+            kind=RemedyKind.CODE,
+            change=say(
+                "compare the two call sites above; look for a condition on data, an early return, or an exception"
+            ),
+            cost=say("none"),
+            verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
+        )
+    if "dtype" in disagreement.differs_in:
+        return Remedy(
+            title=say("Cast to one dtype before the call"),
+            kind=RemedyKind.CODE,
+            change=say("tensor.to(torch.float32) on every rank, or the same autocast setting everywhere"),
+            cost=say("none"),
+            verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
+        )
+    return Remedy(
+        title=say("Make the sizes equal before the call"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "pad to the largest size (all-reduce the size with MAX first), or use the list form of the collective"
+        ),
+        cost=say("one small all-reduce and the padding"),
+        verify=say("the sizes printed before the call are equal on all ranks"),
+    )

@@ -1,0 +1,146 @@
+"""rank-conditional-collective: a collective that only some ranks reach, because the way to it depends on the rank.
+
+What happens: a collective (or a sharded forward, a state dict, a save, an evaluation) stands inside `if rank == 0:` or
+after a rank-dependent `continue` or `return`.
+Why it hangs: those inside wait for partners that are outside the branch and never come.
+Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric reduced on rank 0 only.
+Fix: move the collective out of the branch; let all ranks compute and only one print or write.
+Certain when: the call site of one camp lies in a branch on the rank in the program's source.
+Possible when: there is no source, and one camp's call site differs from the others' inside the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
+from unhang.facts.model import CodeContext, Facts, Stall
+from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """One camp's call site lies in a branch on the rank."""
+    for disagreement in facts.disagreements:
+        camps = camps_of_disagreement(facts, disagreement)
+        inside = [c for c in camps if c.context is CodeContext.RANK_BRANCH]
+        outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
+        if len(inside) >= 1 and outside:
+            yield _entered_alone(facts, inside[0], outside[0], calls_of(disagreement), disagreement.group)
+        elif len(inside) == len(camps) >= 2:
+            smaller = min(inside, key=lambda c: (len(c.ranks), c.ranks))
+            bigger = next(c for c in inside if c is not smaller)
+            yield _entered_alone(facts, smaller, bigger, calls_of(disagreement), disagreement.group)
+    for stall in facts.stalls:
+        yield from _of_stall(facts, stall)
+
+
+def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    lag, wait = camps_of_stall(facts, stall)
+    if stall.reason == "dead" and not lag.ended:
+        return
+    branch = wait.reading.branch_line if wait.context is CodeContext.RANK_BRANCH else None
+    if branch is not None:
+        few_wait = len(wait.ranks) < len(lag.ranks) or (len(wait.ranks) == len(lag.ranks) and 0 in wait.ranks)
+        if few_wait:
+            yield _entered_alone(facts, wait, lag, call_of(wait.ranks, stall.call), stall.group)
+        else:
+            yield _left_out(facts, lag, wait, stall, branch)
+    elif lag.context is CodeContext.RANK_BRANCH and lag.call is None and lag.reading.leaves_early:
+        yield _left_out(facts, lag, wait, stall, lag.reading.branch_line)
+
+
+def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call, ...], group: str) -> Answer:
+    operation = inside.call.operation if inside.call is not None else "a collective"
+    return finding(
+        CAUSE,
+        Certainty.CERTAIN,
+        say(
+            "rank {ranks} calls {operation} inside a branch on the rank; the others never do",
+            ranks=inside.ranks,
+            operation=operation,
+        ),
+        ranks=inside.ranks,
+        nodes=hosts_of(facts, inside.ranks),
+        group=group_label(facts, group),
+        phase=inside.phase,
+        where=inside.where,
+        waiter_where=outside.where,
+        calls=calls,
+        because=_because(inside, outside),
+        evidence=_evidence(inside, outside),
+        remedies=(_move_out(inside.reading.branch_line),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(facts.ranks)),
+    )
+
+
+def _left_out(facts: Facts, lag: Camp, wait: Camp, stall: Stall, branch: int | None) -> Answer:
+    operation = stall.call.operation if stall.call is not None else "a collective"
+    return finding(
+        CAUSE,
+        Certainty.CERTAIN,
+        say(
+            "rank {ranks} never reaches {operation}: a branch on the rank leads around it",
+            ranks=lag.ranks,
+            operation=operation,
+        ),
+        ranks=lag.ranks,
+        nodes=hosts_of(facts, lag.ranks),
+        group=group_label(facts, stall.group),
+        phase=lag.phase,
+        where=lag.where,
+        waiter_where=wait.where,
+        calls=call_of(wait.ranks, stall.call),
+        because=_because(wait, lag),
+        evidence=_evidence(lag, wait),
+        remedies=(_move_out(branch),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(facts.ranks)),
+    )
+
+
+def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
+    lines: list[Text] = []
+    if inside.where is not None:
+        lines.append(
+            say(
+                "{file}:{line} is reached only through the branch on the rank at line {branch}",
+                file=inside.where.file,
+                line=inside.where.line,
+                branch=inside.reading.branch_line,
+            )
+        )
+    if outside.where is not None:
+        lines.append(
+            say(
+                "rank {ranks} stands at {file}:{line} instead",
+                ranks=outside.ranks,
+                file=outside.where.file,
+                line=outside.where.line,
+            )
+        )
+    elif outside.ended:
+        lines.append(say("rank {ranks} has ended with exit code 0", ranks=outside.ranks))
+    return tuple(lines)
+
+
+def _evidence(first: Camp, second: Camp) -> tuple[Evidence, ...]:
+    return tuple(camp.evidence for camp in (first, second) if camp.evidence is not None)
+
+
+def _move_out(branch: int | None) -> Remedy:
+    return Remedy(
+        title=say("Let every rank reach the collective: move it out of the branch at line {branch}", branch=branch)
+        if branch is not None
+        else say("Let every rank reach the collective: move it out of the branch on the rank"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "call the collective (or the model) on all ranks, and keep only printing and writing inside the branch"
+        ),
+        cost=say("the other ranks do the same small work"),
+        verify=say("all ranks pass this line in the same step"),
+    )

@@ -1,0 +1,143 @@
+"""single-rank-work: one rank works alone (tokenises, saves, logs, evaluates, downloads) while the others wait.
+
+What happens: one rank, mostly rank 0, does long legitimate work; its stack moves, or stands in a library that works.
+Why it hangs: the others are already in the next collective, whose limit runs while that work goes on.
+Example: rank 0 tokenises the data set for 40 minutes before a barrier; the others' limit is 30 minutes.
+Fix: let every rank do its share, cache the result before the job, move writes off the training thread; or wait without
+a collective (on the store or a file) and with a limit that fits.
+Certain when: the laggard's stack stands in such work and the others wait for it in a collective.
+Possible when: there are only log lines: a progress bar of one rank spans the others' limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.camps import Camp, camps_of_stall, is_past
+from unhang.facts.lock_holders import holds_lock
+from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.SINGLE_RANK_WORK
+
+# Activities that are work of one's own: key of knowledge/activities → how to say it.
+WORK = {
+    "tokenize": "tokenising",
+    "dataset-map": "preprocessing a data set",
+    "torch-save": "saving a checkpoint",
+    "checkpoint": "saving a checkpoint",
+    "safetensors": "saving a checkpoint",
+    "tensorboard": "writing TensorBoard events",
+    "wandb": "logging to W&B",
+    "logging": "writing a log",
+    "evaluate": "evaluating",
+    "generate": "generating text",
+    "download": "downloading",
+    "http": "waiting for a network request",
+    "file-io": "reading or writing files",
+    "subprocess": "waiting for another program",
+    "compile": "compiling",
+    "sleep": "sleeping",
+    "compute": "computing",
+    "json": "reading or writing files",
+    "regex": "processing text",
+}
+_SPARED = {"collective", "dataloader-wait", "teardown", "join", "native", "store"}
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """A single laggard that is alive, not frozen, and busy with its own work."""
+    for stall in facts.stalls:
+        if not _can_work(facts, stall):
+            continue
+        lag, wait = camps_of_stall(facts, stall)
+        if _belongs_elsewhere(lag, wait):
+            continue
+        yield _found(facts, stall, lag)
+
+
+def _can_work(facts: Facts, stall: Stall) -> bool:
+    """Alive, seen, not frozen, and few: work of most ranks is not work of one."""
+    if len(stall.laggards) > max(1, len(stall.waiters)):
+        return False
+    for rank in stall.laggards:
+        known = facts.ranks[rank]
+        if known.activity is None or not known.alive or known.state is RankState.STOPPED:
+            return False
+        if holds_lock(facts, known) is not None:
+            return False
+    return True
+
+
+def _belongs_elsewhere(lag: Camp, wait: Camp) -> bool:
+    """Another rule knows better: loader, teardown, handler, past the loop."""
+    if lag.what in _SPARED or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
+        return True
+    if lag.context is CodeContext.EXCEPT_HANDLER or is_past(lag, wait):
+        return True
+    return lag.phase is Phase.DATA and lag.what.startswith("dataloader")
+
+
+def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
+    doing = WORK.get(lag.what, "working alone")
+    moving = any(facts.ranks[r].moving for r in stall.laggards)
+    known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
+    certainty = Certainty.CERTAIN if known_work or moving else Certainty.LIKELY
+    return finding(
+        CAUSE,
+        certainty,
+        say("rank {ranks} is {doing}; the others wait for it in a collective", ranks=stall.laggards, doing=doing),
+        ranks=stall.laggards,
+        nodes=hosts_of(facts, stall.laggards),
+        group=group_label(facts, stall.group),
+        phase=lag.phase,
+        where=place_of(facts, stall.laggards[0]),
+        waiter_where=stall.call.where if stall.call else None,
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=tuple(_because(stall, doing, moving=moving)),
+        evidence=quote_stall(facts, stall),
+        remedies=tuple(_remedies(lag)),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(stall.waiters)),
+    )
+
+
+def _because(stall: Stall, doing: str, *, moving: bool) -> Iterator[Text]:
+    yield say(
+        "rank {ranks} has not reached the collective: its stack shows it {doing}", ranks=stall.laggards, doing=doing
+    )
+    if moving:
+        yield say("its stack moves between two looks: it works, it is not stuck")
+    if stall.call is not None:
+        yield say("ranks {waiters} wait in {operation}", waiters=stall.direct_waiters, operation=stall.call.operation)
+    indirect = set(stall.waiters) - set(stall.direct_waiters)
+    if indirect:
+        yield say("ranks {indirect} wait for those in turn, in other groups", indirect=tuple(sorted(indirect)))
+
+
+def _remedies(lag: Camp) -> Iterator[Remedy]:
+    if lag.phase in (Phase.SAVE, Phase.LOG):
+        yield Remedy(
+            title=say("Move the write off the training thread"),
+            kind=RemedyKind.CODE,
+            change=say("write from a background thread, or save sharded (torch.distributed.checkpoint.async_save)"),
+            cost=say("memory for one copy of what is written"),
+            verify=say("the step time after a save equals the step time before it"),
+        )
+    else:
+        yield Remedy(
+            title=say("Do this work before the job, or on every rank"),
+            kind=RemedyKind.CODE,
+            change=say("run the work once in a separate step and load its cached result, or give each rank its shard"),
+            cost=say("disk for the cache"),
+            verify=say("all ranks reach the next collective within seconds of each other"),
+        )
+    yield Remedy(
+        title=say("If it must stay on one rank, give the wait a limit that fits"),
+        kind=RemedyKind.CODE,
+        change=say("init_process_group(timeout=timedelta(hours=2)); new_group() does not inherit it"),
+        cost=say("a real stall is noticed that much later"),
+        verify=say("the limit in the watchdog's message is the one you set"),
+    )

@@ -1,0 +1,78 @@
+"""slow-data-loading: a data-loader worker or the storage stalls, and one rank waits for its next batch.
+
+What happens: one rank's training thread waits in the loader's queue; its worker is blocked in a read or is gone.
+Why it hangs: this rank does not start its step, the others are already in the step's collective.
+Example: a worker reads from a network file system that no longer answers; the others wait in backward's all_reduce.
+Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
+Certain when: the laggard stands in the loader's queue and the others wait for it.
+Possible when: only the log's last lines speak of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.camps import camps_of_stall
+from unhang.facts.model import Facts, Stall
+from unhang.facts.worker_stacks import loader_workers
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.SLOW_DATA_LOADING
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Laggards that wait for a batch."""
+    for stall in facts.stalls:
+        lag, _ = camps_of_stall(facts, stall)
+        if lag.phase is not Phase.DATA or not lag.what.startswith("dataloader"):
+            continue
+        if not all(facts.ranks[rank].alive for rank in stall.laggards):
+            continue
+        workers = [w for rank in stall.laggards for w in loader_workers(facts, rank)]
+        yield finding(
+            CAUSE,
+            Certainty.CERTAIN,
+            say("rank {ranks} waits for its data loader; the others wait for it", ranks=stall.laggards),
+            ranks=stall.laggards,
+            nodes=hosts_of(facts, stall.laggards),
+            group=group_label(facts, stall.group),
+            phase=Phase.DATA,
+            where=place_of(facts, stall.laggards[0]),
+            waiter_where=stall.call.where if stall.call else None,
+            calls=call_of(stall.direct_waiters, stall.call),
+            because=tuple(_because(stall, workers)),
+            evidence=(*quote_stall(facts, stall), *workers[:2]),
+            remedies=(_look_at_worker(), _loader_timeout()),
+            rule=__name__.rsplit(".", 1)[-1],
+            weight=float(len(stall.waiters)),
+        )
+
+
+def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
+    yield say("rank {ranks} stands in the loader's queue, before its next step", ranks=stall.laggards)
+    for worker in workers[:2]:
+        yield say("its worker stands in {place}", place=worker.text)
+    if stall.call is not None:
+        yield say("ranks {waiters} wait in {operation}", waiters=stall.direct_waiters, operation=stall.call.operation)
+
+
+def _look_at_worker() -> Remedy:
+    return Remedy(
+        title=say("See what the loader's worker waits for"),
+        kind=RemedyKind.COLLECT,
+        change=say("py-spy dump --pid WORKER_PID on this rank's node; then make that read local, or retry it"),
+        cost=say("none"),
+        verify=say("the worker's stack moves between two looks"),
+    )
+
+
+def _loader_timeout() -> Remedy:
+    return Remedy(
+        title=say("Give the loader a limit, so that it says which worker failed"),
+        kind=RemedyKind.CODE,
+        change=say("DataLoader(..., timeout=120, persistent_workers=True)"),
+        cost=say("none; a slower read than the limit then ends the job with a clear error"),
+        verify=say("the error names the worker instead of a collective timeout"),
+    )

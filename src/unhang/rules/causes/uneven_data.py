@@ -1,0 +1,138 @@
+"""uneven-data: ranks run a different number of steps.
+
+What happens: one rank runs out of batches first and leaves the loop: to the end, to an evaluation, to a save.
+Why it hangs: the others are still inside the loop and wait in a step's collective that this rank will never join.
+Example: `random_split` without a seed and a length filter: 1,000 samples on rank 0, 997 on rank 1; or no sampler.
+Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler), or stop
+together when the first rank runs out (DDP's `join()`, a flag reduced each step).
+Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, or recorded step
+totals differ between ranks; and no branch on the rank explains it.
+Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
+from unhang.facts.model import CodeContext, Facts
+from unhang.facts.source_context import unseeded_splits
+from unhang.facts.step_counts import StepCounts, step_counts
+from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.UNEVEN_DATA
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """One camp past the loop, the other inside it."""
+    counts = step_counts(facts)
+    for disagreement in facts.disagreements:
+        camps = camps_of_disagreement(facts, disagreement)
+        pair = past_and_inside(camps)
+        if pair is not None:
+            yield _found(facts, *pair, counts, calls_of(disagreement), disagreement.group, len(facts.ranks))
+    for stall in facts.stalls:
+        lag, wait = camps_of_stall(facts, stall)
+        if is_past(lag, wait):
+            certainty = _certainty(lag, wait, counts)
+            yield _found(
+                facts,
+                lag,
+                wait,
+                counts,
+                call_of(stall.direct_waiters, stall.call),
+                stall.group,
+                len(stall.waiters),
+                certainty,
+            )
+
+
+def _certainty(lag: Camp, wait: Camp, counts: StepCounts) -> Certainty:
+    if wait.context is CodeContext.INSIDE_LOOP and (lag.context is CodeContext.AFTER_LOOP or lag.ended):
+        return Certainty.CERTAIN
+    return Certainty.LIKELY if counts.differ else Certainty.POSSIBLE
+
+
+def _found(
+    facts: Facts,
+    lag: Camp,
+    wait: Camp,
+    counts: StepCounts,
+    calls: tuple[Call, ...],
+    group: str,
+    weight: float,
+    certainty: Certainty = Certainty.CERTAIN,
+) -> Answer:
+    return finding(
+        CAUSE,
+        certainty,
+        say("rank {ranks} ran out of batches and left the loop; the others are still in it", ranks=lag.ranks),
+        ranks=lag.ranks,
+        nodes=hosts_of(facts, lag.ranks),
+        group=group_label(facts, group),
+        phase=lag.phase,
+        where=lag.where,
+        waiter_where=wait.where,
+        calls=calls,
+        because=tuple(_because(lag, wait, counts)),
+        evidence=tuple(_evidence(facts, lag, wait)),
+        remedies=tuple(_remedies(facts)),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(weight),
+    )
+
+
+def _because(lag: Camp, wait: Camp, counts: StepCounts) -> Iterator[Text]:
+    loop = wait.reading.loop_line
+    if lag.ended:
+        yield say("rank {ranks} has ended with exit code 0: it believes that it is done", ranks=lag.ranks)
+    elif lag.where is not None and lag.context is CodeContext.AFTER_LOOP:
+        yield say("rank {ranks} stands at line {line}, after the loop", ranks=lag.ranks, line=lag.where.line)
+    if wait.where is not None and wait.context is CodeContext.INSIDE_LOOP:
+        yield say(
+            "rank {ranks} waits at line {line}, inside the loop that starts at line {loop}",
+            ranks=wait.ranks,
+            line=wait.where.line,
+            loop=loop,
+        )
+    if counts.differ:
+        yield say("steps differ between ranks: {told}", told=counts.told)
+    if wait.context is CodeContext.NO_SOURCE:
+        yield say("the source was not in the evidence, so where the loop ends is not proven")
+
+
+def _evidence(facts: Facts, lag: Camp, wait: Camp) -> Iterator[Evidence]:
+    yield from quote_rank(facts.ranks[lag.ranks[0]])[:1]
+    if lag.call is not None:
+        yield lag.call.evidence
+    if wait.evidence is not None:
+        yield wait.evidence
+
+
+def _remedies(facts: Facts) -> Iterator[Remedy]:
+    splits = unseeded_splits(facts.sources)
+    if splits:
+        path, line, call = splits[0]
+        yield Remedy(
+            title=say("Give the split a seed: {call} at {path}:{line} has none", call=call, path=path, line=line),
+            kind=RemedyKind.CODE,
+            change=say("pass generator=torch.Generator().manual_seed(42) (random_split) or seed=42 (train_test_split)"),
+            cost=say("none"),
+            verify=say("print(len(loader)) shows the same number on every rank"),
+        )
+    yield Remedy(
+        title=say("Give every rank the same number of batches"),
+        kind=RemedyKind.CODE,
+        change=say("use DistributedSampler(..., drop_last=True) after filtering, with the same data set on every rank"),
+        cost=say("at most one batch of samples per rank is dropped"),
+        verify=say("print(len(loader)) shows the same number on every rank"),
+    )
+    yield Remedy(
+        title=say("Or stop together when the first rank runs out"),
+        kind=RemedyKind.CODE,
+        change=say("wrap the loop in `with Join([model]):` (DDP), or all-reduce a has-batch flag each step"),
+        cost=say("one small all-reduce per step"),
+        verify=say("all ranks leave the loop at the same step"),
+    )

@@ -1,0 +1,205 @@
+"""unknown: something is stuck and the evidence does not tell why; says what was seen and what would settle it.
+
+What happens: all ranks joined a collective and none finished it; or a laggard is known and not what it was doing; or
+ranks timed out and nothing tells about the rank they waited for.
+Why it hangs: everyone at the same call with the same shape is the transport's fault (network, GPU, P2P), not the
+program's; a laggard without a stack may be anything.
+Example: sixteen ranks in all_reduce number 41, all enqueued, none completed.
+Fix: collect what is missing (the command stands in the verdict), then ask again.
+Certain when: never; it is the honest answer.
+Possible when: the followers (`network-fault`, `gpu-hardware`, `p2p-broken`) are listed as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.model import Facts, RankState, Stall, SymmetricStall
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.UNKNOWN
+TRANSPORT = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
+# Without accelerators there is no GPU and no P2P between them to blame.
+CPU_BACKENDS = {"gloo", "mpi", "ucc"}
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """What is left when no other rule explains the stall; diagnosis lets it lead only then."""
+    # Where somebody is behind, groups that look symmetric only wait behind the others.
+    for symmetric in () if facts.graph.edges else facts.symmetric:
+        yield _all_joined(facts, symmetric)
+        yield from _transport(facts, symmetric)
+    for stall in facts.stalls:
+        yield _laggard(facts, stall)
+        if _device_behind(facts, stall):
+            yield _device(facts, stall)
+        yield from _missing_stacks(facts, stall)
+
+
+def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
+    first = stall.pending[stall.ranks[0]]
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say(
+            "all {count} ranks joined {operation} at position {position} and none finished it: not your code, "
+            "but what carries it",
+            count=len(stall.ranks),
+            operation=stall.operation,
+            position=stall.position,
+        ),
+        ranks=(),
+        group=group_label(facts, stall.group),
+        where=first.where,
+        waiter_where=first.where,
+        calls=call_of(stall.ranks, first),
+        because=(
+            say("every member of the group issued the same call with the same shape"),
+            say("no rank is behind, so no line of the program explains it"),
+        ),
+        evidence=tuple(stall.pending[rank].evidence for rank in stall.ranks[:2]),
+        remedies=(_look_at_transport(),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(stall.ranks)),
+    )
+
+
+def _transport(facts: Facts, stall: SymmetricStall) -> Iterator[Finding]:
+    cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
+    for cause in TRANSPORT[:1] if cpu else TRANSPORT:
+        yield finding(
+            cause,
+            Certainty.POSSIBLE,
+            say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
+            group=group_label(facts, stall.group),
+            rule=__name__.rsplit(".", 1)[-1],
+        )
+
+
+def _laggard(facts: Facts, stall: Stall) -> Finding:
+    silent = stall.reason == "silent"
+    return finding(
+        CAUSE,
+        Certainty.POSSIBLE if silent else Certainty.LIKELY,
+        _laggard_summary(facts, stall),
+        ranks=stall.laggards,
+        nodes=hosts_of(facts, stall.laggards),
+        group=group_label(facts, stall.group),
+        where=place_of(facts, stall.laggards[0]),
+        waiter_where=stall.call.where if stall.call else None,
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=tuple(_why_laggard(facts, stall)),
+        evidence=quote_stall(facts, stall),
+        remedies=(_collect_stacks(stall),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(stall.waiters)),
+    )
+
+
+def _device_behind(facts: Facts, stall: Stall) -> bool:
+    """Every laggard has a collective unfinished that some peer has finished: it was queued and never run."""
+    return all(
+        any(
+            (mine := group.progress.get(rank)) is not None
+            and mine.pending is not None
+            and mine.pending.position is not None
+            and any(p.completed >= mine.pending.position for r, p in group.progress.items() if r != rank)
+            for group in facts.groups.values()
+            if not group.p2p
+        )
+        for rank in stall.laggards
+    )
+
+
+def _device(facts: Facts, stall: Stall) -> Finding:
+    return finding(
+        Cause.GPU_HARDWARE,
+        Certainty.POSSIBLE,
+        say("possible: rank {ranks} queued work that its device never ran", ranks=stall.laggards),
+        ranks=stall.laggards,
+        nodes=hosts_of(facts, stall.laggards),
+        group=group_label(facts, stall.group),
+        because=(say("its peers have finished collectives that it has queued and not finished"),),
+        evidence=quote_stall(facts, stall),
+        remedies=(_look_at_transport(),),
+        rule=__name__.rsplit(".", 1)[-1],
+    )
+
+
+def _laggard_summary(facts: Facts, stall: Stall) -> Text:
+    if _device_behind(facts, stall):
+        return say(
+            "rank {ranks} holds the others up: its device has not run what its peers have finished",
+            ranks=stall.laggards,
+        )
+    if stall.reason == "silent":
+        return say("the others wait, and nothing was read from rank {ranks}", ranks=stall.laggards)
+    if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
+        return say("rank {ranks} ended; how is not recorded", ranks=stall.laggards)
+    return say("rank {ranks} holds the others up; what it was doing is not recorded", ranks=stall.laggards)
+
+
+def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
+    operation = stall.call.operation if stall.call is not None else "a collective"
+    group = facts.groups.get(stall.group)
+    yield say(
+        "ranks {waiters} wait in {operation} at position {position} of group {group}",
+        waiters=stall.direct_waiters,
+        operation=operation,
+        position=stall.position,
+        group=group_label(facts, stall.group),
+    )
+    for rank in stall.laggards[:4]:
+        progress = group.progress.get(rank) if group is not None else None
+        if progress is None:
+            yield say("rank {rank} left no record in this group", rank=rank)
+        elif progress.pending is not None:
+            yield say(
+                "rank {rank} entered up to position {enqueued}, but its oldest unfinished call is {position}",
+                rank=rank,
+                enqueued=progress.enqueued,
+                position=progress.pending.position,
+            )
+        else:
+            yield say(
+                "rank {rank} entered up to position {enqueued} and has nothing unfinished",
+                rank=rank,
+                enqueued=progress.enqueued,
+            )
+
+
+def _missing_stacks(facts: Facts, stall: Stall) -> Iterator[NotChecked]:
+    without = [r for r in stall.laggards if r in facts.ranks and facts.ranks[r].stack is None]
+    if without:
+        yield NotChecked(
+            say("what rank {ranks} was doing", ranks=tuple(without)),
+            say("no stack of it was given"),
+            how="py-spy dump --pid PID > stack_rank_N.txt",
+        )
+
+
+def _collect_stacks(stall: Stall) -> Remedy:
+    return Remedy(
+        title=say("Look at rank {ranks} while it is stuck", ranks=stall.laggards),
+        kind=RemedyKind.COLLECT,
+        change=say(
+            "on its node: py-spy dump --pid PID (twice, some seconds apart), then unhang diagnose with that file added"
+        ),
+        cost=say("none; py-spy pauses the process for milliseconds"),
+        verify=say("the verdict names a cause"),
+    )
+
+
+def _look_at_transport() -> Remedy:
+    return Remedy(
+        title=say("Look below the program: kernel log, NCCL's own log, links"),
+        kind=RemedyKind.COLLECT,
+        change=say(
+            "dmesg -T | grep -i -E 'xid|nvlink|mlx5|link down'; run again with NCCL_DEBUG=INFO "
+            "NCCL_DEBUG_FILE=nccl.%h.%p.log"
+        ),
+        cost=say("none"),
+        verify=say("unhang diagnose with these files added names a cause"),
+    )
