@@ -1,0 +1,189 @@
+"""What stack frames mean (``activities.toml``): the loader and the look-up."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from unhang.errors import KnowledgeError
+from unhang.findings import Phase
+from unhang.knowledge.libraries import is_library_file
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_KEYS = {
+    "what", "phase", "priority", "operation", "files", "functions", "excludes", "native", "calls", "example", "source",
+}  # fmt: skip
+_EXAMPLE_FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityRow:
+    """One meaning. A frame matches by ``files`` and ``functions``, a native one by the start of its name."""
+
+    what: str
+    phase: Phase
+    priority: int
+    operation: str | None
+    """Bare operation of a collective; ``*`` = the name of the matched function."""
+    files: tuple[str, ...]
+    functions: frozenset[str]
+    """``*`` matches every function of the files."""
+    excludes: frozenset[str]
+    """``file:function`` pairs that do not match although both lists name them."""
+    native: tuple[str, ...]
+    calls: frozenset[str]
+    """Calls on the user's own line that mean this when no Python frame stands below; ``.item`` is any object's."""
+    example: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityTable:
+    """All rows, ordered for looking up."""
+
+    rows: tuple[ActivityRow, ...]
+    by_function: Mapping[str, tuple[ActivityRow, ...]]
+    any_function: tuple[ActivityRow, ...]
+    by_call: Mapping[str, ActivityRow]
+
+    def of_python(self, function: str, file: str) -> ActivityRow | None:
+        """Row of a Python frame; ``function`` may be qualified (``Queue.get``). None for the user's own frames."""
+        bare = bare_function(function)
+        named = self.by_function.get(bare, ())
+        best: ActivityRow | None = None
+        for row in (*named, *self.any_function):
+            if (best is None or row.priority > best.priority) and _file_matches(row, bare, file):
+                best = row
+        return best
+
+    def of_native(self, function: str) -> ActivityRow | None:
+        """Row of a native frame by the start of its name."""
+        name = function.removeprefix("virtual thunk to ").lstrip()
+        best: ActivityRow | None = None
+        for row in self.rows:
+            if (best is None or row.priority > best.priority) and _native_matches(row, name):
+                best = row
+        return best
+
+    def of_call(self, dotted: str) -> ActivityRow | None:
+        """Row of a call as the user's line spells it: ``time.sleep``, ``loss.item``."""
+        exact = self.by_call.get(dotted)
+        if exact is not None:
+            return exact
+        _, dot, last = dotted.rpartition(".")
+        return self.by_call.get("." + last) if dot else None
+
+
+def bare_function(function: str) -> str:
+    """``wrap.<locals>.wrapper`` is ``wrapper``: py-spy qualifies names since Python 3.11, others do not."""
+    name = function.partition(" ")[0] if function.startswith("<") else function
+    return name.rpartition(".")[2] or name
+
+
+def _file_matches(row: ActivityRow, function: str, path: str) -> bool:
+    file = path.replace("\\", "/")
+    for ending in row.files:
+        if file == ending or file.endswith("/" + ending):
+            return f"{ending}:{function}" not in row.excludes
+    return False
+
+
+def _native_matches(row: ActivityRow, name: str) -> bool:
+    for start in row.native:
+        if name.startswith(start):
+            # A plain C name must be the whole name: `poll` is not `pollster`. C++ names go on with `::` or `(`.
+            follows = name[len(start) : len(start) + 1]
+            if "::" in start or not (follows.isalnum() or follows == "_"):
+                return True
+    return False
+
+
+@lru_cache(maxsize=1)
+def activity_table() -> ActivityTable:
+    """The checked table of ``activities.toml``; raises KnowledgeError when a row breaks its contract."""
+    text = resources.files("unhang.knowledge").joinpath("activities.toml").read_text(encoding="utf-8")
+    return build_table(tomllib.loads(text).get("activity", []))
+
+
+def build_table(raw: list[dict[str, Any]]) -> ActivityTable:
+    """Rows from their TOML form, each checked against its own example."""
+    rows = tuple(_row(item, number) for number, item in enumerate(raw, 1))
+    by_function: dict[str, list[ActivityRow]] = {}
+    by_call: dict[str, ActivityRow] = {}
+    for row in rows:
+        for function in row.functions - {"*"}:
+            by_function.setdefault(function, []).append(row)
+        for call in row.calls:
+            if call in by_call:
+                raise KnowledgeError(f"activities.toml: the call {call} stands in two rows")
+            by_call[call] = row
+    table = ActivityTable(
+        rows,
+        {name: tuple(found) for name, found in by_function.items()},
+        tuple(row for row in rows if "*" in row.functions),
+        by_call,
+    )
+    for row in rows:
+        _check_example(table, row)
+    return table
+
+
+def _row(item: dict[str, Any], number: int) -> ActivityRow:
+    where = f"activities.toml, row {number} ({item.get('what', 'no name')})"
+    unknown = set(item) - _KEYS
+    if unknown:
+        raise KnowledgeError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
+    missing = {"what", "phase", "priority", "example", "source"} - set(item)
+    if missing:
+        raise KnowledgeError(f"{where}: missing {', '.join(sorted(missing))}")
+    if bool(item.get("files")) != bool(item.get("functions")):
+        raise KnowledgeError(f"{where}: files and functions go together")
+    if not (item.get("files") or item.get("native") or item.get("calls")):
+        raise KnowledgeError(f"{where}: nothing to match")
+    try:
+        phase = Phase(item["phase"])
+    except ValueError:
+        raise KnowledgeError(f"{where}: {item['phase']} is not a phase") from None
+    return ActivityRow(
+        what=item["what"],
+        phase=phase,
+        priority=int(item["priority"]),
+        operation=item.get("operation"),
+        files=tuple(item.get("files", ())),
+        functions=frozenset(item.get("functions", ())),
+        excludes=frozenset(item.get("excludes", ())),
+        native=tuple(item.get("native", ())),
+        calls=frozenset(item.get("calls", ())),
+        example=item["example"],
+        source=item["source"],
+    )
+
+
+def _check_example(table: ActivityTable, row: ActivityRow) -> None:
+    found = match_example(table, row.example)
+    if found is None or found.what != row.what:
+        raise KnowledgeError(
+            f"activities.toml: {row.example!r} is the example of {row.what}, but matches {found and found.what}"
+        )
+    for file in row.files:
+        if not is_library_file(file):
+            raise KnowledgeError(f"activities.toml: {file} is no library's file; only those may be matched")
+
+
+def match_example(table: ActivityTable, example: str) -> ActivityRow | None:
+    """The row that an example (a frame as py-spy prints it, or a call with ``()``) matches."""
+    frame = _EXAMPLE_FRAME.match(example)
+    if frame is None:
+        return table.of_call(example.partition("(")[0])
+    if frame["line"] is None:
+        return table.of_native(frame["function"])
+    return table.of_python(frame["function"], frame["file"])

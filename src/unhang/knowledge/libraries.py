@@ -1,0 +1,67 @@
+"""Whose code a file is: the user's, or a library's (``libraries.toml``)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import lru_cache
+from importlib import resources
+
+from unhang.errors import KnowledgeError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_INSTALLED = re.compile(
+    r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib/python3(?:\.\d+t?)?/(?!.*/(?:projects|src)/)"
+)
+_TORCH_CHECKOUT = re.compile(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
+_OURS = re.compile(r"(?:^|/)unhang/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules)/")
+_LAB_CASE = re.compile(r"(?:^|/)unhang/lab/cases/[^/]+\.py$")
+_NOTEBOOK = re.compile(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipykernel_\d+/")
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[str, frozenset[str]]:
+    text = resources.files("unhang.knowledge").joinpath("libraries.toml").read_text(encoding="utf-8")
+    data = tomllib.loads(text)
+    wanted = ("stdlib_modules", "stdlib_packages", "packages", "launchers")
+    if set(data) != set(wanted):
+        raise KnowledgeError(f"libraries.toml must have exactly the lists {', '.join(wanted)}")
+    return {name: frozenset(data[name]) for name in wanted}
+
+
+@lru_cache(maxsize=65_536)
+def is_library_file(path: str) -> bool:
+    """True when ``path``, as a stack spells it, is a library's, the interpreter's or a launcher's.
+
+    Works on full paths (faulthandler, flight recorder, JSON) and on py-spy's shortened ones (``selectors.py``).
+    """
+    file = path.replace("\\", "/")
+    if _NOTEBOOK.search(file) or _LAB_CASE.search(file):
+        return False
+    if not file or file.startswith("<") or file == "??":
+        return True
+    if _INSTALLED.search(file) or _TORCH_CHECKOUT.search(file) or _OURS.search(file):
+        return True
+    return not file.startswith(("/", "./", "../")) and file[1:3] != ":/" and _is_library_name(file)
+
+
+def _is_library_name(file: str) -> bool:
+    """For a path below the import path: its first part says whose it is."""
+    names = _names()
+    first, slash, _ = file.partition("/")
+    if slash:
+        return first in names["packages"] or first in names["stdlib_packages"]
+    module, dot, ending = first.rpartition(".")
+    if not dot:
+        return first in names["launchers"]
+    return ending == "py" and (module in names["stdlib_modules"] or module in names["packages"])
+
+
+def module_path(path: str) -> str:
+    """The part of a path below the place it was installed to: ``torch/nn/modules/module.py``."""
+    file = path.replace("\\", "/")
+    return _INSTALLED.split(file)[-1]
