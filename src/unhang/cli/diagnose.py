@@ -28,7 +28,7 @@ def diagnose(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH…",
+            metavar="PATH",
             help="Logs, flight-recorder dumps, stack dumps, bundles, folders, globs, - for standard input; any mix.",
         ),
     ],

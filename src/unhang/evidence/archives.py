@@ -41,12 +41,12 @@ def unpack(stream: BinaryIO, *, name: str, size: int, limits: Limits, budget: Bu
     Never raises for what is in the archive; ``budget`` bounds what all archives together may unpack to.
     """
     allowed = max(limits.ratio_floor, size * limits.ratio)
-    own = Budget(allowed, f"unpacks to more than {limits.ratio} times its size; the rest was left unread", budget)
+    own = Budget(allowed, f"unpacks to more than {limits.ratio} times its size", budget)
     head, trouble = read_head(stream, HEAD_BYTES)
     stream.seek(0)
     decision = decide(head, name)
     if trouble:
-        yield Unread(Source(name), f"is {trouble}")
+        yield Unread(Source(name), trouble)
     elif decision.kind is Kind.ZIP:
         yield from _guarded(name, _zip(stream, name, limits, own))
     elif decision.kind is Kind.TAR:
@@ -59,7 +59,7 @@ def _guarded(name: str, members: Iterator[Member | Unread]) -> Iterator[Member |
     try:
         yield from members
     except ArchiveError as error:
-        yield Unread(Source(name), str(error))
+        yield Unread(Source(name), f"{error}; what came before that was read")
     except (*BROKEN, tarfile.TarError) as error:
         detail = str(error) or type(error).__name__
         yield Unread(Source(name), f"is damaged or cut short ({detail}); what came before that was read")
@@ -73,14 +73,18 @@ def _compressed(stream: BinaryIO, label: str, name: str, limits: Limits, budget:
     if trouble:
         whole.trouble = trouble
     if decide(head, name).kind is Kind.TAR:
-        yield from _tar(cast("BinaryIO", whole), name, limits, None)
+        try:
+            yield from _tar(cast("BinaryIO", whole), name, limits, None)
+        except tarfile.TarError:
+            if not whole.trouble:  # else the end it misses is only where the reading was stopped
+                raise
         if whole.trouble:
-            yield Unread(Source(name), f"is {whole.trouble}; what came before that was read")
+            yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
         return
     inner = re.sub(r"\.(gz|xz|bz2|zst)$", "", name.rsplit("/", 1)[-1].rsplit("!", 1)[-1], flags=re.IGNORECASE)
     yield Member(inner, 0, cast("BinaryIO", whole))
     if whole.trouble:
-        yield Unread(Source(name), f"is {whole.trouble}; what came before that was read")
+        yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
 
 
 def _decompressor(stream: BinaryIO, label: str) -> BinaryIO:

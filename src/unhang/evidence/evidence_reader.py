@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from unhang.evidence.items import BundleManifest, EvidenceSet, Recording, SourceFile, StackDump
+from unhang.evidence.bundle_ranks import apply_manifests
+from unhang.evidence.items import EvidenceSet, Recording, SourceFile
 from unhang.evidence.kinds import Kind
 from unhang.evidence.limits import Limits
 from unhang.evidence.pieces import Piece
@@ -25,7 +25,6 @@ class EvidenceReader:
         self._limits = limits
         self._evidence = EvidenceSet(inputs=list(inputs))
         self._dumps: list[tuple[Path, str]] = []
-        self._sources: list[SourceFile] = []
         self._passed_over: Counter[str] = Counter()
         self._passed_over_example: dict[str, str] = {}
 
@@ -51,8 +50,7 @@ class EvidenceReader:
     def finish(self, tell: Callable[[int, str], None] | None = None) -> EvidenceSet:
         """Read the dumps on disk, give stacks and sources what the manifests know, and hand everything over."""
         self._read_dumps(tell)
-        self._evidence.stacks = [self._with_rank(dump) for dump in self._evidence.stacks]
-        self._evidence.sources = [self._with_frame_path(file) for file in self._sources]
+        apply_manifests(self._evidence)
         for label, count in sorted(self._passed_over.items()):
             example = self._passed_over_example[label]
             others = f" (and {count - 1} more like it)" if count > 1 else ""
@@ -123,20 +121,20 @@ class EvidenceReader:
         content = self._whole(piece, self._limits.text)
         if content is None:
             return
-        manifest = read_manifest(content, source=piece.name)
+        manifest = read_manifest(content, source=Source(piece.name))
         if isinstance(manifest, Unread):
             self._evidence.unread.append(manifest)
         else:
             self._evidence.manifests.append(manifest)
 
     def _take_source(self, piece: Piece) -> None:
-        if len(self._sources) >= self._limits.sources:
+        if len(self._evidence.sources) >= self._limits.sources:
             self._count(piece.name, "program text beyond the number kept")
             return
         content = self._whole(piece, self._limits.source)
         if content is not None:
             path = str(piece.path.absolute()) if piece.path is not None else piece.name.rsplit("!", 1)[-1]
-            self._sources.append(SourceFile(Source(piece.name), path, content.decode("utf-8", "replace")))
+            self._evidence.sources.append(SourceFile(Source(piece.name), path, content.decode("utf-8", "replace")))
 
     def _whole(self, piece: Piece, limit: int) -> bytes | None:
         content = piece.whole(limit)
@@ -167,31 +165,3 @@ class EvidenceReader:
     def _count(self, name: str, label: str) -> None:
         self._passed_over[label] += 1
         self._passed_over_example.setdefault(label, name)
-
-    # what manifests know
-
-    def _manifest_of(self, name: str) -> BundleManifest | None:
-        """The manifest in the nearest folder above ``name``."""
-        above = [m for m in self._evidence.manifests if name.startswith(_folder_of(m))]
-        return max(above, key=lambda m: len(_folder_of(m)), default=None)
-
-    def _with_rank(self, dump: StackDump) -> StackDump:
-        manifest = self._manifest_of(dump.source.path)
-        if dump.rank is not None or dump.pid is None or manifest is None:
-            return dump
-        ranks = [process.rank for process in manifest.processes if process.pid == dump.pid]
-        return replace(dump, rank=ranks[0]) if len(ranks) == 1 else dump
-
-    def _with_frame_path(self, file: SourceFile) -> SourceFile:
-        manifest = self._manifest_of(file.source.path)
-        if manifest is None or not manifest.source_root:
-            return file
-        prefix = f"{_folder_of(manifest)}{manifest.source_root.strip('/')}/"
-        if not file.source.path.startswith(prefix):
-            return file
-        return replace(file, path="/" + file.source.path[len(prefix) :])
-
-
-def _folder_of(manifest: BundleManifest) -> str:
-    """The folder a manifest stands in, as names of its pieces begin."""
-    return manifest.source.path[: -len(manifest.source.path.replace("!", "/").rsplit("/", 1)[-1])]

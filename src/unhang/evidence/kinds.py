@@ -138,7 +138,7 @@ def _ours(head: bytes) -> Decision | None:
 
 
 def _readable(head: bytes, name: str) -> Decision:
-    from unhang.evidence.flight_recorder import looks_like_flight_recorder
+    from unhang.evidence.flight_recorder import looks_like_flight_recorder, looks_like_pickle
     from unhang.evidence.stacks import looks_like_stack
 
     if looks_like_flight_recorder(head):
@@ -146,6 +146,8 @@ def _readable(head: bytes, name: str) -> Decision:
     other = _other(head)
     if other:
         return Decision(Kind.KNOWN_OTHER, other)
+    if looks_like_pickle(head):
+        return Decision(Kind.KNOWN_OTHER, "pickle other than a flight-recorder dump")
     if not is_text(head):
         return Decision(Kind.BINARY)
     if looks_like_stack(head):

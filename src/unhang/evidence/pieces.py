@@ -53,7 +53,7 @@ class Pieces:
         self._found = found
         self._limits = limits
         self._seen = seen
-        self._budget = Budget(limits.unpacked, "unpacks to more than may be read; the rest was left unread")
+        self._budget = Budget(limits.unpacked, "unpacks to more than may be read")
 
     def __iter__(self) -> Iterator[Piece | Unread]:
         for text in self._found.pipes:
@@ -88,7 +88,7 @@ class Pieces:
     ) -> Iterator[Piece | Unread]:
         head, trouble = read_head(stream, HEAD_BYTES)
         if trouble and not head:
-            yield Unread(Source(name), f"is {trouble}" if "larger" not in trouble else trouble)
+            yield Unread(Source(name), trouble)
             return
         decision = decide(head, name)
         whole = Tolerant(stream, head, self._counter(name) if depth == 0 else None)
@@ -101,7 +101,7 @@ class Pieces:
         path = file.path if file is not None else None
         yield Piece(name, decision, head, whole, size, path, file.modified_s if file is not None else None)
         if whole.trouble:
-            yield Unread(Source(name), f"is {whole.trouble}; what came before that was read")
+            yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
 
     def _archive(
         self, stream: BinaryIO, whole: Tolerant, name: str, size: int, depth: int, *, on_disk: bool

@@ -46,7 +46,8 @@ class BudgetReader(io.RawIOBase):
 
     def __init__(self, stream: BinaryIO, budget: Budget) -> None:
         super().__init__()
-        self._stream = stream
+        # one step at a time where that is offered: a read that must be whole loses what came before a tear
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._budget = budget
 
     def readable(self) -> bool:
@@ -57,7 +58,7 @@ class BudgetReader(io.RawIOBase):
         """Up to ``size`` bytes; -1 reads in pieces so that a bomb stops at its limit."""
         if size is None or size < 0:
             return b"".join(iter(lambda: self.read(1 << 20), b""))
-        chunk = self._stream.read(size)
+        chunk = self._read(size)
         self._budget.spend(len(chunk))
         return chunk
 
@@ -103,7 +104,7 @@ class Tolerant(io.RawIOBase):
         except ArchiveError as error:
             self.trouble = str(error)
         except BROKEN as error:
-            self.trouble = f"cut short or damaged ({error or type(error).__name__})"
+            self.trouble = f"is cut short or damaged ({error or type(error).__name__})"
         return b""
 
 
@@ -117,7 +118,7 @@ def read_head(stream: BinaryIO, size: int) -> tuple[bytes, str]:
         except ArchiveError as error:
             return b"".join(parts), str(error)
         except BROKEN as error:
-            return b"".join(parts), f"cut short or damaged ({error or type(error).__name__})"
+            return b"".join(parts), f"is cut short or damaged ({error or type(error).__name__})"
         if not chunk:
             break
         parts.append(chunk)
