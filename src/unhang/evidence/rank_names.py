@@ -9,23 +9,28 @@ from __future__ import annotations
 import re
 from pathlib import PurePath, PurePosixPath
 
-_RANK_WORD = re.compile(r"(?<![a-z])(?P<kind>local|node|group|global)?[_\-. ]?rank[_\-.=: ]?(?P<rank>\d{1,7})(?!\d)", re.I)
-_RANK_RANGE = re.compile(r"rank[_\-.=]?\d+\s*(?:-|to|\.\.)\s*\d+(?![\w])", re.I)
+_RANK_WORD = re.compile(
+    r"(?<![a-z])(?P<kind>local|node|group|global)?[_\-. ]?rank[_\-.=: ]?(?P<rank>\d{1,7})(?!\d)", re.IGNORECASE
+)
+_RANK_RANGE = re.compile(r"rank[_\-.=]?\d+\s*(?:-|to|\.\.)\s*\d+(?![\w])", re.IGNORECASE)
 _DUMP_WORD = re.compile(
-    r"(?:^|[_\-.]|(?<=[a-z]))(?:dump|trace|recorder|fr|stacks?|pyspy|py-spy|faulthandler)[_\-.]?(\d{1,7})(?![\d])", re.I
+    r"(?:^|[_\-.]|(?<=[a-z]))(?:dump|trace|recorder|fr|stacks?|pyspy|py-spy|faulthandler)[_\-.]?(\d{1,7})(?![\d])",
+    re.IGNORECASE,
 )
 _TRAILING = re.compile(r"^(?P<words>\D*?)(?P<joint>[_\-.]?)(?P<number>\d{1,6})$")
-_TRAILING_AFTER_HOST = re.compile(r"^.*\d.*_(?P<words>[a-z]+)_(?P<number>\d{1,6})$", re.I)
-_EXTENSION = re.compile(r"\.(?:pkl|pickle|json|jsonl|bin|log|txt|out|err|gz|xz|zst|bz2|pyspy|stack|stacks|dump|trace)$", re.I)
+_TRAILING_AFTER_HOST = re.compile(r"^.*\d.*_(?P<words>[a-z]+)_(?P<number>\d{1,6})$", re.IGNORECASE)
+_EXTENSION = re.compile(
+    r"\.(?:pkl|pickle|json|jsonl|bin|log|txt|out|err|gz|xz|zst|bz2|pyspy|stack|stacks|dump|trace)$", re.IGNORECASE
+)
 _NOT_A_RANK = re.compile(
     r"(?:steps?|epoch|iter|iteration|checkpoint|ckpt|attempt|restart|nodes?|hosts?|gpus?|workers?|run|part|version|v|job"
     r"|slurm|pid|log|train|pod|try|local[_\-.]?rank|node[_\-.]?rank|group[_\-.]?rank)$",
-    re.I,
+    re.IGNORECASE,
 )
 _STREAMS = {"stderr.log", "stdout.log", "stderr", "stdout", "error.json", "stderr.txt", "stdout.txt"}
 _NUMBERED_FOLDERS = {"rank", "ranks", "trace", "traces", "comm_traces", "dumps", "stacks", "logs", "by-rank", "by_rank"}
-_HOST_BEFORE = re.compile(r"^(?P<host>[a-z][a-z0-9\-.]*\d[a-z0-9\-.]*)_(?:[a-z_]*_)?(?:rank|dump|trace)", re.I)
-_HOST_AFTER = re.compile(r"rank[_\-]?\d+[._@\-](?P<host>[a-z][a-z0-9\-.]*)$", re.I)
+_HOST_BEFORE = re.compile(r"^(?P<host>[a-z][a-z0-9\-.]*\d[a-z0-9\-.]*)_(?:[a-z_]*_)?(?:rank|dump|trace)", re.IGNORECASE)
+_HOST_AFTER = re.compile(r"rank[_\-]?\d+[._@\-](?P<host>[a-z][a-z0-9\-.]*)$", re.IGNORECASE)
 
 
 def rank_from_name(path: str | PurePath) -> int | None:

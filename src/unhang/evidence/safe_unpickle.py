@@ -26,10 +26,11 @@ _MAX_INT_BYTES = 16
 _MAX_INT_KEY = 1 << 31  # larger ones could be chosen to collide
 
 _NAMES = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
-_BINGET, _BININT1, _STOP = ord("h"), ord("K"), ord(".")
+_BININT1, _STOP = ord("K"), ord(".")
+_FREQUENT = b"hK"  # most opcodes of a dump: a stored value, a small number
 
 
-class CutShort(Exception):  # noqa: N818 - not an error: the bytes end before the program does
+class CutShort(Exception):
     """The bytes end inside an opcode."""
 
 
@@ -65,8 +66,8 @@ class PlainMachine:
     """Runs a pickle's harmless opcodes.
 
     ``on_entry(entry, byte)`` is called for each dict completed directly inside the list of recorder entries (the value
-    of ``"entries"``, or the outermost list) with the byte where it starts; it may empty the dict, so that long recordings
-    need little memory. When it returns True the run halts there and ``run`` returns the next byte.
+    of ``"entries"``, or the outermost list) with the byte where it starts; it may empty the dict, so that long
+    recordings need little memory. When it returns True the run halts there and ``run`` returns the next byte.
     """
 
     def __init__(
@@ -112,18 +113,15 @@ class PlainMachine:
         return byte
 
     def _run_slice(self, byte: int, end: int) -> int:
-        data, stack, memo = self.data, self.stack, self.memo
+        data, memo, push = self.data, self.memo, self.stack.append  # locals: this loop is where the time goes
+        size = len(data)
         while byte < end:
             code = data[byte]
-            if code == _BINGET:
-                if byte + 1 >= len(data):
+            if code in _FREQUENT:
+                if byte + 1 >= size:
                     raise CutShort
-                stack.append(memo[data[byte + 1]])
-                byte += 2
-            elif code == _BININT1:
-                if byte + 1 >= len(data):
-                    raise CutShort
-                stack.append(data[byte + 1])
+                value = data[byte + 1]
+                push(value if code == _BININT1 else memo[value])
                 byte += 2
             elif code == _STOP:
                 self.finished = True
@@ -139,6 +137,8 @@ class PlainMachine:
 
         An item that is itself a dict still being filled inside a list is left out: half an entry tells lies.
         """
+        if len(self.stack) > 1 and isinstance(self.stack[-1], list | dict) and not self.stack[-1]:
+            self.stack.pop()  # opened a moment before the end
         while self.marks:
             start = self.marks.pop()
             items = self.stack[start:]

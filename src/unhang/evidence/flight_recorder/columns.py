@@ -12,7 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from unhang.evidence.items import STATE_COMPLETED, STATE_SCHEDULED, STATE_STARTED, Entries, Frame, GroupConfig, Signature
+from unhang.evidence.items import (
+    STATE_COMPLETED,
+    STATE_SCHEDULED,
+    STATE_STARTED,
+    Entries,
+    Frame,
+    GroupConfig,
+    Signature,
+)
 
 _STATES: Final = {"scheduled": STATE_SCHEDULED, "started": STATE_STARTED, "completed": STATE_COMPLETED}
 _PEER: Final = re.compile(r"^(send|recv)\s+(\d{1,9})(?:->|<-)(\d{1,9})$")

@@ -30,7 +30,9 @@ def read_header(root: Any, shared: SharedTables) -> Header:
     if not isinstance(root, dict):
         return Header()
     library = _text(root.get("comm_lib_version")) or _text(root.get("nccl_version"))
-    return Header(_text(root.get("version")), library, _groups(root.get("pg_config"), shared), _status(root.get("pg_status")))
+    return Header(
+        _text(root.get("version")), library, _groups(root.get("pg_config"), shared), _status(root.get("pg_status"))
+    )
 
 
 def _text(value: Any) -> str:

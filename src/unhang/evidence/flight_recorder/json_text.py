@@ -15,7 +15,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
 
 
-class _CutShort(Exception):  # noqa: N818 - not an error: the text ends before the value does
+class _CutShort(Exception):
     """The text ends inside a value."""
 
 

@@ -1,4 +1,4 @@
-"""What the first bytes of a file say: is it a flight-recorder dump?"""
+"""Tell a flight-recorder dump by the first bytes of a file."""
 
 from __future__ import annotations
 

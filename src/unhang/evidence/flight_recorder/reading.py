@@ -53,7 +53,7 @@ def read_recording(
 def _content(path: str | Path) -> tuple[bytes, float]:
     # non-blocking: a FIFO left by the recorder must not stop us
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    with open(descriptor, "rb", buffering=0) as file:
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
         told = os.fstat(descriptor)
         if not stat.S_ISREG(told.st_mode):
             raise DumpError("not a regular file")
@@ -98,7 +98,9 @@ def _recording(parsed: ParsedDump, place: Source, rank: int | None, written_s: f
         entries=entries,
         whole=parsed.whole,
         dropped=parsed.dropped,
-        only_active=_only_active(parsed, entries.record_id[:1].tolist(), bool((entries.state == STATE_COMPLETED).any())),
+        only_active=_only_active(
+            parsed, entries.record_id[:1].tolist(), bool((entries.state == STATE_COMPLETED).any())
+        ),
         written_s=written_s,
         unread=unread,
     )

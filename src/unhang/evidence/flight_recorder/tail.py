@@ -28,7 +28,7 @@ _NEAR: Final = 1 << 14
 _TRIES: Final = 24
 
 
-class Irregular(Exception):  # noqa: N818 - not an error: another reader takes over
+class Irregular(Exception):
     """The pickle is not laid out as torch does."""
 
 
@@ -170,7 +170,9 @@ class _Unfinished:
     """Groups whose oldest unfinished position has not been seen yet."""
 
     def __init__(self, status: Mapping[str, GroupStatus]) -> None:
-        self.wanted = {key: one.last_completed + 1 for key, one in status.items() if one.last_enqueued > one.last_completed}
+        self.wanted = {
+            key: one.last_completed + 1 for key, one in status.items() if one.last_enqueued > one.last_completed
+        }
 
     def __bool__(self) -> bool:
         return bool(self.wanted)
@@ -224,7 +226,7 @@ class _SkippedMemo(Memo):
                 break
             value: Any = self._text_ending_at(byte, low)
             if value is None:
-                value = self._dict_ending_at(byte, low)
+                value = self._dict_ending_at(byte)  # it may start before the texts in it that are known
             if value is not None:
                 at = bisect_left(self._slots, slot)  # what the value refers to may have been found meanwhile
                 self._slots.insert(at, slot)
@@ -239,16 +241,19 @@ class _SkippedMemo(Memo):
             start = data.rfind(b"X", max(low, end - _NEAR), start)
             if start < 0:
                 return None
-            if int.from_bytes(data[start + 1 : start + 5], "little") == end - start - 5 and b"\0" not in data[start + 5 : end]:
+            if (
+                int.from_bytes(data[start + 1 : start + 5], "little") == end - start - 5
+                and b"\0" not in data[start + 5 : end]
+            ):
                 return data[start + 5 : end].decode("utf-8", "replace")
         return None
 
-    def _dict_ending_at(self, end: int, low: int) -> dict[Any, Any] | None:
+    def _dict_ending_at(self, end: int) -> dict[Any, Any] | None:
         data, start = self.data, end
         if data[end - 1] != ord("u"):
             return None
         for _ in range(_TRIES):
-            start = data.rfind(_DICT, max(low, end - _NEAR), start)
+            start = data.rfind(_DICT, max(self.skipped_from or 0, end - _NEAR), start)
             if start < 0:
                 return None
             machine = PlainMachine(data, memo=self)
