@@ -273,6 +273,8 @@ class Progress:
     recent: tuple[tuple[int, float | None], ...] = ()
     last_text: str = ""
     attempt: int = 0
+    elapsed_s: float | None = None
+    """Since its start, as the bar itself printed it last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +332,9 @@ class RankProcess:
     """``/proc`` state letter at the stall."""
     ended_s: float | None = None
     moving: bool | None = None
-    """Stacks differ between two looks; None = looked once or not at all."""
+    """Stacks or positions differ between two looks; None = looked once or not at all."""
+    terminated_by_launcher: bool = False
+    """torchrun itself ended it because a sibling failed: a victim."""
 
 
 @dataclass(slots=True)
@@ -348,6 +352,8 @@ class BundleManifest:
     """Collective timeout in force, seconds."""
     source_root: str | None = None
     """Folder in the bundle holding copies of the user's source files, keyed by their path."""
+    source_prefix: str | None = None
+    """Path the source folder had when the job ran, as stack frames spell it."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,175 @@
+"""Read ``bundle.json``: what a recorder of ours wrote beside the evidence.
+
+The layout of a bundle is documented in ``docs/bundle.md``. A manifest is somebody's file like any other: every value is
+checked, and one that cannot be right makes the whole manifest unread rather than half believed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from unhang.evidence.items import BundleManifest, RankProcess
+from unhang.findings import Source, Unread
+
+SCHEMA = "unhang.bundle/1"
+MANIFEST_NAME = "bundle.json"
+MAX_BYTES = 64 * 1024 * 1024
+MAX_RANKS = 1_000_000
+_MAX_TEXT = 4_096
+
+_DUMP = re.compile(r"dumps/(?:earlier/)?rank_(?P<rank>\d{1,9})(?:\.json)?")
+_STACK = re.compile(r"stacks/rank_(?P<rank>\d{1,9})(?:\.\d{1,3})?(?:\.worker_\d{1,9})?\.(?:txt|json)")
+_LOG = re.compile(r"logs/attempt_\d{1,6}/(?P<local>\d{1,9})/(?:stdout|stderr)\.log")
+
+
+class _Process(msgspec.Struct, frozen=True):
+    rank: int
+    pid: int | None = None
+    host: str | None = None
+    local_rank: int | None = None
+    exit_code: int | None = None
+    killed_by_us: bool = False
+    state: str = ""
+    ended_s: float | None = None
+    moving: bool | None = None
+    terminated_by_launcher: bool = False
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    schema: str
+    world_size: int | None = None
+    processes: tuple[_Process, ...] = ()
+    backend: str = ""
+    torch_version: str = ""
+    stalled_since_s: float | None = None
+    taken_s: float | None = None
+    limit_s: float | None = None
+    source_root: str | None = None
+    source_prefix: str | None = None
+
+
+def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManifest | Unread:
+    """The manifest in ``content`` (a file, or its bytes), or why it cannot be believed.
+
+    Keys this version does not know are left out: within ``/1`` keys are added, never renamed.
+    """
+    source = Source(source) if isinstance(source, str) else source
+    raw = _bytes_of(content)
+    if isinstance(raw, str):
+        return Unread(source, raw)
+    try:
+        manifest = msgspec.json.decode(raw, type=_Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Unread(source, f"is not a bundle manifest: {str(error)[:200]}")
+    problem = _problem(manifest)
+    if problem:
+        return Unread(source, f"is a bundle manifest that cannot be right: {problem}")
+    return BundleManifest(
+        source=source,
+        world_size=manifest.world_size,
+        processes=tuple(RankProcess(**msgspec.structs.asdict(process)) for process in manifest.processes),
+        backend=manifest.backend,
+        torch_version=manifest.torch_version,
+        stalled_since_s=manifest.stalled_since_s,
+        taken_s=manifest.taken_s,
+        limit_s=manifest.limit_s,
+        source_root=manifest.source_root,
+        source_prefix=manifest.source_prefix,
+    )
+
+
+def rank_of_file(manifest: BundleManifest, name: str) -> int | None:
+    """The global rank a file of the bundle belongs to: the one place that decides it.
+
+    Args:
+        manifest: of the same bundle.
+        name: the file's path inside the bundle, with ``/`` (``dumps/rank_3``, ``logs/attempt_0/1/stderr.log``).
+
+    Returns:
+        None for files of no rank (``logs/launcher.log``, source) and for ranks the manifest does not know.
+    """
+    known = {process.rank for process in manifest.processes}
+    if match := _DUMP.fullmatch(name) or _STACK.fullmatch(name):
+        rank = int(match["rank"])
+        return rank if rank in known else None
+    if match := _LOG.fullmatch(name):
+        # torchrun names these folders by local rank; only the manifest knows which rank that was.
+        local = int(match["local"])
+        owners = [process.rank for process in manifest.processes if process.local_rank == local]
+        return owners[0] if len(owners) == 1 else None
+    return None
+
+
+def source_path_of_file(manifest: BundleManifest, name: str) -> str | None:
+    """The path by which stack frames call a source file kept in the bundle, or None when it is not one."""
+    if manifest.source_root is None:
+        return None
+    try:
+        inside = PurePosixPath(name).relative_to(manifest.source_root)
+    except ValueError:
+        return None
+    prefix = "/" if manifest.source_prefix is None else manifest.source_prefix
+    return str(PurePosixPath(prefix) / inside)
+
+
+def is_worker_stack(name: str) -> bool:
+    """Whether a file of the bundle is the stack of a rank's child (a loader worker), not of the rank itself."""
+    return _STACK.fullmatch(name) is not None and ".worker_" in name
+
+
+def is_earlier_look(name: str) -> bool:
+    """Whether a file of the bundle was taken at an earlier look than its namesake."""
+    return (
+        name.startswith("dumps/earlier/")
+        or re.fullmatch(r"stacks/rank_\d+\.\d+(?:\.worker_\d+)?\.\w+", name) is not None
+    )
+
+
+def _bytes_of(content: Path | bytes) -> bytes | str:
+    """The bytes, or a sentence saying why not."""
+    if isinstance(content, bytes):
+        return content if len(content) <= MAX_BYTES else "is too large for a bundle manifest"
+    try:
+        if not content.is_file():
+            return "is not a regular file"
+        with content.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return raw if len(raw) <= MAX_BYTES else "is too large for a bundle manifest"
+
+
+def _problem(manifest: _Manifest) -> str:
+    """The first thing that cannot be right, or an empty text."""
+    if manifest.schema != SCHEMA:
+        return f"its schema is {manifest.schema[:60]!r}, not {SCHEMA!r}"
+    if manifest.world_size is not None and not 0 < manifest.world_size <= MAX_RANKS:
+        return f"a world size of {manifest.world_size}"
+    ranks = [process.rank for process in manifest.processes]
+    limit = MAX_RANKS if manifest.world_size is None else manifest.world_size
+    if any(not 0 <= rank < limit for rank in ranks):
+        return "a rank outside its world"
+    if len(set(ranks)) != len(ranks):
+        return "a rank that stands in it twice"
+    times = (manifest.stalled_since_s, manifest.taken_s, manifest.limit_s, *(p.ended_s for p in manifest.processes))
+    if any(time is not None and not (math.isfinite(time) and 0 <= time < 1e11) for time in times):
+        return "a time that is none"
+    texts = (manifest.backend, manifest.torch_version, *(p.host or "" for p in manifest.processes))
+    if any(len(text) > _MAX_TEXT or not text.isprintable() for text in texts):
+        return "a name with control characters or without end"
+    if any(len(process.state) > 1 for process in manifest.processes):
+        return "a process state of more than one letter"
+    return _source_problem(manifest)
+
+
+def _source_problem(manifest: _Manifest) -> str:
+    root = manifest.source_root
+    if root is not None and (not root or PurePosixPath(root).is_absolute() or ".." in PurePosixPath(root).parts):
+        return "a source folder outside the bundle"
+    if manifest.source_prefix is not None and len(manifest.source_prefix) > _MAX_TEXT:
+        return "a source prefix without end"
+    return ""

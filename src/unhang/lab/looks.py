@@ -1,0 +1,56 @@
+"""What a process is doing, seen from outside with py-spy."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from unhang.lab.worker import THREAD_NAME
+
+LOOK_LIMIT_S = 6.0
+
+
+def find_py_spy() -> str | None:
+    """Path of py-spy: beside this Python, or on the search path."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if beside.exists() else shutil.which("py-spy")
+
+
+def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LOOK_LIMIT_S) -> str | None:
+    """py-spy's text dump of ``pid`` without our own thread, or None when it may not or cannot look.
+
+    Args:
+        stopped: the process is in state ``T``; attaching to it would wait for it to go on.
+        native: also C frames, for a process that does not answer.
+    """
+    py_spy = find_py_spy()
+    if py_spy is None:
+        return None
+    command = [py_spy, "dump", "--full-filenames", "--pid", str(pid)]
+    command += ["--nonblocking"] if stopped else ["--native"] if native else []
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode != 0 or b"Thread" not in done.stdout:
+        return None
+    return without_our_thread(done.stdout.decode(errors="replace"))
+
+
+def without_our_thread(text: str) -> str:
+    """The dump without the recorder's own thread: it is not part of the job."""
+    blocks = re.split(r"(?m)^(?=Thread )", text)
+    return "".join(block for block in blocks if f'"{THREAD_NAME}"' not in block.partition("\n")[0])
+
+
+def same_place(first: str, second: str) -> bool:
+    """Whether two dumps of one process show every thread in the same frames."""
+    return _frames(first) == _frames(second)
+
+
+def _frames(text: str) -> list[str]:
+    # "(idle)" and "(active)" come and go with the moment of the look; frames are what counts.
+    return [re.sub(r" \((?:idle|active)[^)]*\)", "", line) for line in text.splitlines()]

@@ -1,0 +1,29 @@
+"""Files and folders only their owner may read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+
+def make_folder(path: Path) -> Path:
+    """Create ``path`` (and its parents) with mode 0700; parents that exist stay as they are."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write ``content`` to a new file of mode 0600, creating its folder."""
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a regular file; modes are ours, not the source's."""
+    make_folder(target.parent)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with source.open("rb") as read, os.fdopen(descriptor, "wb") as written:
+        shutil.copyfileobj(read, written)
