@@ -1,0 +1,1 @@
+"""The verdict as one HTML file that works offline."""

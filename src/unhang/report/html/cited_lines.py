@@ -1,0 +1,106 @@
+"""The lines the findings cite, with what stands around them as far as the evidence holds it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unhang.facts.model import Facts
+from unhang.findings import Evidence, Verdict, Where
+from unhang.report.source_lines import source_file
+from unhang.report.voice import Voice
+
+AROUND_SOURCE, AROUND_LOG, MOST_CITED = 6, 4, 400
+
+
+@dataclass(frozen=True, slots=True)
+class CitedLine:
+    """One line; ``gap`` says that lines before it are left out."""
+
+    number: int
+    text: str
+    cited: bool
+    gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CitedFile:
+    """A file with at least one cited line. Its lines' anchors are ``L{index}-{number}``."""
+
+    index: int
+    path: str
+    lines: tuple[CitedLine, ...]
+
+
+class CitedLines:
+    """Collects what is cited and answers with anchors."""
+
+    def __init__(self, verdict: Verdict, facts: Facts, voice: Voice) -> None:
+        self._voice = voice
+        self._texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        self._cited: defaultdict[str, set[int]] = defaultdict(set)
+        for item in _evidence(verdict):
+            if item.source.line is not None:
+                self._cite(item.source.path, item.source.line, item.text)
+        self._add_logs(facts)
+        self._add_sources(verdict, facts)
+        self._index = {path: number for number, path in enumerate(self._cited)}
+
+    def anchor(self, path: str, line: int | None) -> str:
+        """``L0-120`` when that line is embedded, else an empty string."""
+        if line is None or path not in self._index or line not in self._cited[path]:
+            return ""
+        return f"L{self._index[path]}-{line}"
+
+    def files(self) -> Iterator[CitedFile]:
+        """Every file with its lines in order."""
+        for path, index in self._index.items():
+            yield CitedFile(index, self._voice.line(path, 300), tuple(self._lines(path)))
+
+    def _lines(self, path: str) -> Iterator[CitedLine]:
+        before: int | None = None
+        for number, text in sorted(self._texts[path].items()):
+            gap = before is not None and number != before + 1
+            shown = self._voice.clean(text).replace("\n", " ")
+            yield CitedLine(number, shown[:2000], number in self._cited[path], gap)
+            before = number
+
+    def _cite(self, path: str, line: int, text: str) -> None:
+        if sum(map(len, self._cited.values())) < MOST_CITED:
+            self._cited[path].add(line)
+            self._texts[path][line] = text
+
+    def _add_logs(self, facts: Facts) -> None:
+        for event in facts.events:
+            path, line = event.source.path, event.source.line
+            if line is None or path not in self._cited or line in self._texts[path]:
+                continue
+            if any(abs(line - cited) <= AROUND_LOG for cited in self._cited[path]):
+                self._texts[path][line] = event.text
+
+    def _add_sources(self, verdict: Verdict, facts: Facts) -> None:
+        for path, line in list(_places(verdict)):
+            kept = source_file(facts, path)
+            if kept is None:
+                continue
+            lines = kept.text.splitlines()
+            if not 1 <= line <= len(lines):
+                continue
+            self._cite(path, line, lines[line - 1])
+            for number in range(max(1, line - AROUND_SOURCE), min(len(lines), line + AROUND_SOURCE) + 1):
+                self._texts[path][number] = lines[number - 1].expandtabs(4)
+
+
+def _evidence(verdict: Verdict) -> Iterator[Evidence]:
+    for finding in verdict.findings:
+        yield from finding.evidence
+
+
+def _places(verdict: Verdict) -> Iterator[tuple[str, int]]:
+    wheres: list[Where] = []
+    for finding in verdict.findings:
+        wheres += [where for where in (finding.where, finding.waiter_where) if where is not None]
+    for where in wheres:
+        if where.line is not None:
+            yield where.file, where.line

@@ -1,0 +1,180 @@
+"""The verdict as one self-contained HTML file: no request leaves it, nothing from the evidence becomes markup or code.
+
+The template escapes everything; the timeline's data travels as JSON in a data block and is drawn by the page's own
+script as text nodes only; a content security policy allows this one style sheet and this one script by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from unhang import __version__
+from unhang.facts.model import Facts
+from unhang.findings import Evidence, Finding, Verdict, Where, say
+from unhang.report import labels
+from unhang.report.html.cited_lines import CitedLines
+from unhang.report.html.stack_groups import stack_groups
+from unhang.report.html.timeline import timelines
+from unhang.report.html.wait_graph import wait_graph
+from unhang.report.html.words import SCRIPT_WORDS, WORDS
+from unhang.report.redact import Redactor
+from unhang.report.source_lines import source_lines
+from unhang.report.text import consequence_line, source_label
+from unhang.report.verdict_document import verdict_document
+from unhang.report.voice import Voice
+
+ASSETS = Path(__file__).parent
+
+
+def write_html(
+    verdict: Verdict, facts: Facts, path: str | Path, *, lang: str = "en", redactor: Redactor | None = None
+) -> Path:
+    """Write the page to ``path``, private to the user (0600), whole or not at all.
+
+    Raises:
+        OSError: the folder does not exist or cannot be written.
+    """
+    path = Path(path)
+    page = to_html(verdict, facts, lang=lang, redactor=redactor)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp makes it 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(page)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redactor | None = None) -> str:
+    """The page as text."""
+    voice = Voice(lang, redactor or Redactor())
+    voice.redactor.learn_from(verdict, facts)
+    style, script = _asset("page.css"), _asset("page.js")
+    data = {"groups": timelines(facts, voice), "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()}}
+    stacks, stacks_left_out = stack_groups(facts, voice)
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            lang=lang,
+            version=__version__,
+            policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
+            "form-action 'none'",
+            style=Markup(style),  # noqa: S704  # our own file
+            script=Markup(script),  # noqa: S704  # our own file
+            data=Markup(_data_block(data)),  # noqa: S704  # cannot close its element, see _data_block
+            words={key: voice.say(text) for key, text in WORDS.items()},
+            verdict=_verdict(verdict, facts, voice),
+            groups=data["groups"],
+            graph=wait_graph(facts, voice),
+            stacks=stacks,
+            stacks_left_out=stacks_left_out,
+        )
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["ranks"] = labels.short_ranks
+    environment.filters["all_ranks"] = lambda ranks: labels.short_ranks(ranks, 100_000)
+    return environment
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text("utf-8").strip()
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _data_block(data: Any) -> str:
+    """JSON without any character that could end the element or start markup."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
+    cited = CitedLines(verdict, facts, voice)
+    advice = labels.restart_advice(verdict)
+    findings = [_finding(finding, facts, cited, voice) for finding in verdict.findings]
+    return {
+        "document": verdict_document(verdict, voice),
+        "status": verdict.status.value,
+        "status_word": voice.say(labels.STATUS[verdict.status]),
+        "headline": voice.line(voice.say(labels.headline(verdict))),
+        "seen": voice.say(labels.seen(verdict)),
+        "first": findings[0] if findings else None,
+        "others": findings[1:],
+        "restart": voice.line(voice.say(advice)) if advice is not None else "",
+        "unread": [
+            {"label": source_label(item.source, voice), "reason": voice.line(item.reason)} for item in verdict.unread
+        ],
+        "files": list(cited.files()),
+    }
+
+
+def _finding(finding: Finding, facts: Facts, cited: CitedLines, voice: Voice) -> dict[str, Any]:
+    sites = [(_who(finding, voice), finding.where, True)]
+    if finding.waiter_where != finding.where:
+        sites.append((voice.say(say("The others wait here")), finding.waiter_where, False))
+    return {
+        "cause": finding.cause.value,
+        "certainty": voice.say(labels.CERTAINTY[finding.certainty]),
+        "certainty_id": finding.certainty.value,
+        "severity": voice.say(labels.SEVERITY[finding.severity]),
+        "summary": voice.line(voice.say(finding.summary)),
+        "ranks": finding.ranks,
+        "rank_label": voice.say(labels.ranks_label(finding.ranks)) if finding.ranks else "",
+        "action": voice.say(labels.action_heading(finding)),
+        "sites": [_site(who, where, late, facts, cited, voice) for who, where, late in sites if where is not None],
+        "evidence": [_evidence(item, cited, voice) for item in finding.evidence],
+        "consequences": [consequence_line(item, voice) for item in finding.consequences],
+    }
+
+
+def _who(finding: Finding, voice: Voice) -> str:
+    if not finding.ranks:
+        return voice.say(say("It happens here"))
+    if len(finding.ranks) == 1:
+        return voice.say(say("Rank {rank} is here", rank=finding.ranks[0]))
+    return voice.say(say("Ranks {ranks} are here", ranks=labels.short_ranks(finding.ranks)))
+
+
+def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, voice: Voice) -> dict[str, Any]:
+    lines = source_lines(facts, where, around=3)
+    return {
+        "who": who,
+        "late": late,
+        "place": voice.place(where),
+        "function": voice.line(where.function),
+        "anchor": cited.anchor(where.file, where.line),
+        "lines": [{"number": line.number, "text": voice.line_of_code(line.text), "hit": line.hit} for line in lines],
+    }
+
+
+def _evidence(item: Evidence, cited: CitedLines, voice: Voice) -> dict[str, Any]:
+    return {
+        "label": source_label(item.source, voice),
+        "anchor": cited.anchor(item.source.path, item.source.line),
+        "text": voice.clean(item.text)[:2000],
+        "rank": item.rank,
+        "time": voice.line(item.time) if item.time else "",
+    }

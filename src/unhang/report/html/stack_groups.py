@@ -1,0 +1,96 @@
+"""Stacks of all ranks, equal ones folded: ``ranks 0-2, 4-7`` stand at the same frames."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from unhang.evidence.items import Frame
+from unhang.facts.model import Activity, Facts
+from unhang.report.html.timeline import laggards
+from unhang.report.voice import Voice
+
+MOST_GROUPS, MOST_FRAMES = 60, 80
+_LIBRARY = re.compile(r"(?:site-packages|dist-packages)/|/lib(?:64)?/python3|^<(?:frozen|string)|\.so(?:\.|$)")
+_SHORT = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib(?:64)?/(?=python3)")
+
+_Key = tuple[str, tuple[Frame, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFrame:
+    """One frame as it is shown; ``own`` marks the user's code."""
+
+    function: str
+    place: str
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StackGroup:
+    """Ranks with equal Python frames. ``frames`` innermost first."""
+
+    ranks: tuple[int, ...]
+    thread: str
+    phase: str
+    laggard: bool
+    frames: tuple[ShownFrame, ...]
+    cut: int
+    source: str
+
+
+def stack_groups(facts: Facts, voice: Voice) -> tuple[tuple[StackGroup, ...], int]:
+    """Groups of the threads that issue collectives and of others worth a word, and how many groups were left out."""
+    found: defaultdict[_Key, list[tuple[int, Activity]]] = defaultdict(list)
+    for rank, known in sorted(facts.ranks.items()):
+        if known.activity is not None and known.activity.frames:
+            found["", _python(known.activity.frames)].append((rank, known.activity))
+        for activity in known.threads:
+            if activity.frames:
+                found[_thread(activity), _python(activity.frames)].append((rank, activity))
+    late = laggards(facts)
+    groups = [_group(thread, same, late, voice) for (thread, _), same in _ordered(found, late)[:MOST_GROUPS]]
+    return tuple(groups), max(0, len(found) - MOST_GROUPS)
+
+
+def _python(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Frames that can be equal between processes; native ones carry addresses."""
+    return tuple(frame for frame in frames if not frame.native) or frames
+
+
+def _thread(activity: Activity) -> str:
+    return activity.thread.name if activity.thread is not None else "thread"
+
+
+def _ordered(
+    found: dict[_Key, list[tuple[int, Activity]]], late: frozenset[int]
+) -> list[tuple[_Key, list[tuple[int, Activity]]]]:
+    def order(item: tuple[_Key, list[tuple[int, Activity]]]) -> tuple[bool, bool, int, int]:
+        (thread, _), same = item
+        return bool(thread), not any(rank in late for rank, _ in same), -len(same), same[0][0]
+
+    return sorted(found.items(), key=order)
+
+
+def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[int], voice: Voice) -> StackGroup:
+    known = list(same)
+    activity = known[0][1]
+    ranks = tuple(sorted({rank for rank, _ in known}))
+    return StackGroup(
+        ranks=ranks,
+        thread=voice.line(thread, 60),
+        phase=activity.phase.value,
+        laggard=not thread and any(rank in late for rank in ranks),
+        frames=tuple(_shown(frame, voice) for frame in activity.frames[:MOST_FRAMES]),
+        cut=max(0, len(activity.frames) - MOST_FRAMES),
+        source=voice.line(activity.evidence.source.path, 160),
+    )
+
+
+def _shown(frame: Frame, voice: Voice) -> ShownFrame:
+    own = not frame.native and not _LIBRARY.search(frame.file)
+    file = frame.file if own else _SHORT.sub("", frame.file)
+    line = f":{frame.line}" if frame.line is not None else ""
+    return ShownFrame(voice.line(frame.function, 160), voice.line(file, 200) + line, own)

@@ -1,0 +1,186 @@
+"""The wait-for graph with equal ranks drawn as one box, laid out in columns: waiters left, laggards right."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from unhang.facts.model import Facts, RankState, WaitEdge
+from unhang.report import labels
+from unhang.report.html.timeline import laggards
+from unhang.report.voice import Voice
+
+BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 250, 58, 170, 26, 10
+MOST_BOXES, MOST_EDGES = 40, 2_000_000
+
+_Key = tuple[frozenset[int], frozenset[tuple[int, str, int | None, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Ranks that wait for the same and are waited for by the same; ``x``, ``y`` is its upper left corner."""
+
+    ranks: tuple[int, ...]
+    title: str
+    note: str
+    laggard: bool
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From a waiter's box to an awaited box. ``path`` is SVG path data; the label stands at ``x``, ``y``."""
+
+    waiter: int
+    awaited: int
+    label: str
+    path: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Everything the template needs; ``left_out`` counts boxes beyond the 40 that are drawn."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    width: float
+    height: float
+    left_out: int
+    cycle: bool
+
+
+def wait_graph(facts: Facts, voice: Voice) -> Drawing:
+    """The drawing of ``facts.graph``; empty when nobody waits."""
+    edges = facts.graph.edges[:MOST_EDGES]
+    members = _clusters(edges)
+    late = laggards(facts)
+    members.sort(key=lambda ranks: (not set(ranks) & late, -len(ranks), ranks[0]))
+    left_out = max(0, len(members) - MOST_BOXES)
+    members = members[:MOST_BOXES]
+    box_of = {rank: number for number, ranks in enumerate(members) for rank in ranks}
+    links = _links(edges, box_of, {name: group.description or name for name, group in facts.groups.items()})
+    columns = _columns(len(members), links)
+    places = _ring(len(members)) if columns is None else _layers(columns)
+    boxes = tuple(_box(facts, ranks, place, late, voice) for ranks, place in zip(members, places, strict=True))
+    arrows = tuple(
+        _arrow(boxes, waiter, awaited, ", ".join(sorted(named)), voice)
+        for (waiter, awaited), named in sorted(links.items())
+    )
+    width = max((box.x for box in boxes), default=0) + BOX_WIDTH + MARGIN
+    height = max((box.y for box in boxes), default=0) + BOX_HEIGHT + MARGIN
+    return Drawing(boxes, arrows, width, height, left_out, columns is None)
+
+
+def _clusters(edges: tuple[WaitEdge, ...]) -> list[tuple[int, ...]]:
+    waits: defaultdict[int, set[tuple[int, str, int | None, str]]] = defaultdict(set)
+    awaited_by: defaultdict[int, set[int]] = defaultdict(set)
+    for edge in edges:
+        waits[edge.waiter].add((edge.awaited, edge.group, edge.position, edge.reason))
+        awaited_by[edge.awaited].add(edge.waiter)
+    same: defaultdict[_Key, list[int]] = defaultdict(list)
+    for rank in sorted(set(waits) | set(awaited_by)):
+        same[frozenset(awaited_by[rank]), frozenset(waits[rank])].append(rank)
+    return [tuple(ranks) for ranks in same.values()]
+
+
+def _links(
+    edges: tuple[WaitEdge, ...], box_of: dict[int, int], named: dict[str, str]
+) -> dict[tuple[int, int], set[str]]:
+    links: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
+    for edge in edges:
+        waiter, awaited = box_of.get(edge.waiter), box_of.get(edge.awaited)
+        if waiter is not None and awaited is not None and len(links[waiter, awaited]) < 3:
+            position = "" if edge.position is None else f" #{edge.position}"
+            links[waiter, awaited].add(f"{named.get(edge.group, edge.group)}{position}")
+    return dict(links)
+
+
+def _columns(count: int, links: dict[tuple[int, int], set[str]]) -> list[int] | None:
+    """Distance of each box from those that wait for nobody; None when there is none (a cycle)."""
+    awaited_of: defaultdict[int, set[int]] = defaultdict(set)
+    for waiter, awaited in links:
+        awaited_of[waiter].add(awaited)
+    depth = {number: 0 for number in range(count) if not awaited_of[number]}
+    if count and not depth:
+        return None
+    for _ in range(count):
+        grown = {
+            number: 1 + max(depth[other] for other in others if other in depth)
+            for number, others in awaited_of.items()
+            if number not in depth and others & depth.keys()
+        }
+        if not grown:
+            break
+        depth |= grown
+    return [depth.get(number, 0) for number in range(count)]
+
+
+def _layers(columns: list[int]) -> list[tuple[float, float]]:
+    deepest = max(columns, default=0)
+    tallest = max((columns.count(column) for column in set(columns)), default=1)
+    full = tallest * BOX_HEIGHT + (tallest - 1) * GAP_Y
+    used: defaultdict[int, int] = defaultdict(int)
+    places = []
+    for column in columns:
+        count = columns.count(column)
+        top = MARGIN + (full - count * BOX_HEIGHT - (count - 1) * GAP_Y) / 2
+        x = MARGIN + (deepest - column) * (BOX_WIDTH + GAP_X)
+        places.append((float(x), top + used[column] * (BOX_HEIGHT + GAP_Y)))
+        used[column] += 1
+    return places
+
+
+def _ring(count: int) -> list[tuple[float, float]]:
+    across = max(BOX_WIDTH * 0.9, count * 46.0) + 40
+    down = max(110.0, count * 26.0)
+    turn = 2 * math.pi / max(1, count)
+    return [
+        (MARGIN + across * (1 - math.cos(n * turn)), MARGIN + down * (1 - math.sin(n * turn))) for n in range(count)
+    ]
+
+
+def _box(facts: Facts, ranks: tuple[int, ...], place: tuple[float, float], late: frozenset[int], voice: Voice) -> Box:
+    laggard = any(rank in late for rank in ranks)
+    title = voice.say(labels.ranks_label(ranks) if len(labels.short_ranks(ranks)) <= 26 else labels.rank_count(ranks))
+    known = facts.ranks.get(ranks[0])
+    activity = known.activity if known is not None else None
+    if activity is None:
+        state = known.state if known is not None else RankState.UNKNOWN
+        note = state.value
+    else:
+        place_text = voice.place(activity.where).rsplit("/", 1)[-1] if activity.where is not None else ""
+        note = " · ".join(part for part in (activity.operation or activity.what, place_text) if part)
+    return Box(ranks, title, voice.line(note, 34), laggard, *place)
+
+
+def _arrow(boxes: tuple[Box, ...], waiter: int, awaited: int, label: str, voice: Voice) -> Arrow:
+    start, end = boxes[waiter], boxes[awaited]
+    if end.x > start.x + BOX_WIDTH:
+        x1, y1, x2, y2 = start.x + BOX_WIDTH, start.y + BOX_HEIGHT / 2, end.x - 8, end.y + BOX_HEIGHT / 2
+        middle = (x1 + x2) / 2
+        path = f"M{x1:.0f} {y1:.0f}C{middle:.0f} {y1:.0f} {middle:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
+        return Arrow(waiter, awaited, voice.line(label, 26), path, middle, (y1 + y2) / 2 - 8)
+    x1, y1 = start.x + BOX_WIDTH / 2, start.y + BOX_HEIGHT / 2
+    x2, y2 = end.x + BOX_WIDTH / 2, end.y + BOX_HEIGHT / 2
+    x1, y1 = _border(x1, y1, x2, y2, 2)
+    x2, y2 = _border(x2, y2, start.x + BOX_WIDTH / 2, start.y + BOX_HEIGHT / 2, 9)
+    bend_x, bend_y = (x1 + x2) / 2 + (y1 - y2) * 0.18, (y1 + y2) / 2 + (x2 - x1) * 0.18
+    path = f"M{x1:.0f} {y1:.0f}Q{bend_x:.0f} {bend_y:.0f} {x2:.0f} {y2:.0f}"
+    return Arrow(
+        waiter, awaited, voice.line(label, 26), path, (x1 + x2) / 4 + bend_x / 2, (y1 + y2) / 4 + bend_y / 2 - 6
+    )
+
+
+def _border(x: float, y: float, to_x: float, to_y: float, gap: float) -> tuple[float, float]:
+    """Where the line from the middle of a box towards ``to`` leaves the box."""
+    dx, dy = to_x - x, to_y - y
+    if not dx and not dy:
+        return x, y
+    scale = min(
+        (BOX_WIDTH / 2 + gap) / abs(dx) if dx else math.inf, (BOX_HEIGHT / 2 + gap) / abs(dy) if dy else math.inf
+    )
+    return x + dx * scale, y + dy * scale

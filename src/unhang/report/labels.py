@@ -1,0 +1,95 @@
+"""The words around a verdict: headings, names of statuses, causes and certainties. Shared by every output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from unhang.findings import Cause, Certainty, Finding, RemedyKind, Severity, Status, Text, Verdict, rank_ranges, say
+
+STATUS: Mapping[Status, Text] = {
+    Status.HANG: say("HANG"),
+    Status.SLOW: say("SLOW"),
+    Status.CRASH: say("CRASH"),
+    Status.MISCONFIGURED: say("MISCONFIGURED"),
+    Status.HEALTHY: say("HEALTHY"),
+    Status.UNKNOWN: say("UNKNOWN"),
+}
+
+CERTAINTY: Mapping[Certainty, Text] = {
+    Certainty.CERTAIN: say("certain"),
+    Certainty.LIKELY: say("likely"),
+    Certainty.POSSIBLE: say("possible"),
+}
+
+SEVERITY: Mapping[Severity, Text] = {
+    Severity.STOPS: say("stops the job"),
+    Severity.SLOWS: say("slows the job"),
+    Severity.NOTE: say("note"),
+}
+
+ADVICE: Mapping[str, Text] = {
+    "as-is": say("Restart: as it is."),
+    "after-change": say("Restart: only after the change."),
+    "without-node": say("Restart: without {nodes}."),
+}
+
+
+def headline(verdict: Verdict) -> Text:
+    """The one sentence a reader sees first."""
+    if verdict.findings:
+        return verdict.findings[0].summary
+    if verdict.status is Status.HEALTHY:
+        return say("Nothing is wrong in what was read.")
+    return say("What was read does not show why the job stopped.")
+
+
+def action_heading(finding: Finding) -> Text:
+    """Heading over the first remedy: a change, or something to collect."""
+    if finding.remedies and finding.remedies[0].kind is RemedyKind.COLLECT:
+        return say("Collect this next")
+    if finding.cause is Cause.UNKNOWN:
+        return say("Do this next")
+    return say("Change this")
+
+
+def seen(verdict: Verdict) -> Text:
+    """How many ranks the evidence covers."""
+    count, missing, world = len(verdict.ranks_seen), verdict.ranks_missing, verdict.world_size
+    if world is None:
+        return say("Ranks read: {ranks}. The size of the job is not known.", ranks=verdict.ranks_seen or "none")
+    if world == 1 and not missing:
+        return say("Read the only rank.")
+    if missing:
+        return say(
+            "Read {count} of {world} ranks; nothing from ranks {ranks}.", count=count, world=world, ranks=missing
+        )
+    return say("Read all {world} ranks.", world=world)
+
+
+def ranks_label(ranks: tuple[int, ...]) -> Text:
+    """``rank 3`` or ``ranks 0-2, 7``."""
+    if len(ranks) == 1:
+        return say("rank {rank}", rank=ranks[0])
+    return say("ranks {ranks}", ranks=ranks)
+
+
+def rank_count(ranks: tuple[int, ...]) -> Text:
+    """How many ranks and which come first: ``500 ranks: 0, 2, 4, …``."""
+    return say("{count} ranks: {first}", count=len(ranks), first=short_ranks(ranks, 12).rsplit(" (", 1)[0])
+
+
+def short_ranks(ranks: Iterable[int], limit: int = 60) -> str:
+    """Ranks as ranges; beyond ``limit`` characters the first ones and how many there are."""
+    known = tuple(ranks)
+    spoken = rank_ranges(known)
+    if len(spoken) <= limit:
+        return spoken
+    return f"{spoken[:limit].rsplit(',', 1)[0]}, … ({len(set(known))})"
+
+
+def restart_advice(verdict: Verdict) -> Text | None:
+    """What the verdict says about running again; None when it says nothing."""
+    template = ADVICE.get(verdict.restart.advice)
+    if template is None:
+        return None
+    return Text(template.template, {"nodes": ", ".join(verdict.restart.exclude_nodes)})

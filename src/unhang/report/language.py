@@ -1,0 +1,123 @@
+"""Say a sentence in the user's language: catalogues that map English templates to translations.
+
+A catalogue is ``report/locale/<lang>.toml`` with one table::
+
+    [texts]
+    "Rank {rank} ended first" = "…"
+
+English needs none. A catalogue is shipped only when it is complete; ``tests/report/test_language.py`` checks every
+``say("…")`` of the sources against every catalogue. ``python -m unhang.report.language LANG`` lists what is missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import string
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from unhang.errors import KnowledgeError, UsageError
+from unhang.findings import Text, fill
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LOCALE_ROOT = Path(__file__).parent / "locale"
+
+
+def languages(root: Path = LOCALE_ROOT) -> tuple[str, ...]:
+    """Languages that can be asked for: English and those with a catalogue."""
+    return ("en", *sorted(path.stem for path in root.glob("*.toml")))
+
+
+def resolve_language(argument: str | None, environ: Mapping[str, str] | None = None, root: Path = LOCALE_ROOT) -> str:
+    """The language to speak: ``--lang`` if given, else the locale, else English.
+
+    Raises:
+        UsageError: ``argument`` names a language there is no catalogue for.
+    """
+    known = languages(root)
+    if argument:
+        lang = _primary(argument)
+        if lang not in known:
+            raise UsageError(f"There is no language {argument!r} here; choose one of: {', '.join(known)}.")
+        return lang
+    environ = os.environ if environ is None else environ
+    setting = next((environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environ.get(name)), "")
+    lang = _primary(setting)
+    return lang if lang in known else "en"
+
+
+def _primary(tag: str) -> str:
+    """``zh`` of ``zh_CN.UTF-8``, ``zh-Hans`` or ``ZH``."""
+    return tag.replace("-", "_").split(".")[0].split("_")[0].strip().lower()
+
+
+def translate(text: Text, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
+    """``text`` in ``lang``; a template the catalogue does not hold is said in English."""
+    if lang == "en":
+        return str(text)
+    template = catalogue(lang, root).get(text.template, text.template)
+    values = {
+        name: translate(value, lang, root) if isinstance(value, Text) else value for name, value in text.values.items()
+    }
+    return fill(template, values)
+
+
+@lru_cache(maxsize=8)
+def catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
+    """The catalogue of ``lang``; empty when there is none.
+
+    Raises:
+        KnowledgeError: the file is not a flat table ``[texts]`` of strings, or a translation has other places.
+    """
+    path = root / f"{lang}.toml"
+    if not path.is_file():
+        return {}
+    try:
+        texts = tomllib.loads(path.read_text("utf-8")).get("texts", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise KnowledgeError(f"{path.name} is not valid TOML: {error}") from error
+    for template, translation in texts.items():
+        if not isinstance(translation, str):
+            raise KnowledgeError(f"{path.name}: the translation of {template!r} is not a string")
+        if places(translation) != places(template):
+            raise KnowledgeError(f"{path.name}: the translation of {template!r} has other places than the original")
+    return dict(texts)
+
+
+def places(template: str) -> set[str]:
+    """Names of the ``{name}`` places of a template."""
+    return {name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+def templates_in(folder: Path) -> Iterator[tuple[str | None, Path, int]]:
+    """Every ``say(…)`` below ``folder``: its literal template (None when it is not a literal), file and line."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and _name(node.func) == "say" and node.args:
+                first = node.args[0]
+                literal = isinstance(first, ast.Constant) and isinstance(first.value, str)
+                yield (first.value if literal else None), path, node.lineno  # type: ignore[attr-defined]
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Name):
+        return function.id
+    return ""
+
+
+def missing(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
+    """Templates of the sources that the catalogue of ``lang`` does not hold."""
+    known = catalogue(lang, root)
+    found = {template for template, _, _ in templates_in(Path(__file__).parents[1]) if template is not None}
+    return tuple(sorted(found - set(known)))
+
+
+if __name__ == "__main__":
+    print(*missing(sys.argv[1] if len(sys.argv) > 1 else "zh"), sep="\n")

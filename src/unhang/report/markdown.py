@@ -1,0 +1,168 @@
+"""The verdict for a chat: one block for the person who runs the job, one for the administrator of the machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from unhang.findings import Cause, Certainty, Evidence, Finding, Remedy, RemedyKind, Severity, Text, Verdict, say
+from unhang.report import labels
+from unhang.report.redact import Redactor
+from unhang.report.voice import Voice
+
+EVIDENCE_SHOWN, BECAUSE_SHOWN, CHANGE_LINES = 3, 3, 6
+
+# What to ask for when the finding brings no infrastructure remedy of its own.
+_REQUESTS: Mapping[Cause, Text] = {
+    Cause.GPU_HARDWARE: say("Please drain the node, read `nvidia-smi -q` and `dmesg`, and reset or replace the card."),
+    Cause.NETWORK_FAULT: say("Please check link, cable and counters of the network card on this node."),
+    Cause.NETWORK_CONFIG: say("Please check interface, firewall and MTU between these nodes."),
+    Cause.P2P_BROKEN: say("Please check ACS, IOMMU and P2P (`nvidia-smi topo -p2p r`) on this node."),
+    Cause.HOST_MEMORY: say("Please check memory limits, `/dev/shm` and memlock on this node."),
+}
+_UUID = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
+_BUS = re.compile(r"(?<![\w:])(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?(?![\w:])", re.IGNORECASE)
+_PCI = re.compile(
+    r"PCI[^0-9a-fA-F]{0,4}((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}(?::[0-9a-f]{2}(?:\.[0-9a-f])?)?)", re.IGNORECASE
+)
+_XID = re.compile(r"\bXid(?:\s*\([^)\n]*\))?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
+_ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d|\b[A-Z]{3,4})$")
+
+
+def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
+    """``verdict`` as about 25 lines of Markdown in two blocks, *you* and *your administrator*."""
+    voice = Voice(lang, redactor or Redactor())
+    voice.redactor.learn_from(verdict)
+    lines = [_headline(verdict, voice), "", f"**{voice.say(say('You'))}**"]
+    lines += _you(verdict, voice)
+    lines += ["", f"**{voice.say(say('Your administrator'))}**"]
+    lines += _administrator(verdict, voice)
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """``text`` on one line with what Markdown or HTML would act on made literal; ``_`` inside words is harmless."""
+    text = re.sub(r"([\\`*\[\]<>|~])", r"\\\1", " ".join(text.split()))
+    text = re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9_])", r"\\_", text)
+    return re.sub(r"^([#+-]|\d+[.)])", r"\\\1", text)
+
+
+def code(text: str) -> str:
+    """``text`` as inline code, with a fence longer than any run of backticks in it."""
+    text = " ".join(text.split())
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if longest else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _say(text: Text, voice: Voice) -> str:
+    """A sentence of ours: backticks in the template are meant, everything that was filled in is made literal."""
+    values = {name: escaped(voice.clean(v)) if isinstance(v, str) else v for name, v in text.values.items()}
+    return " ".join(voice.say(Text(text.template, values)).split())
+
+
+def _headline(verdict: Verdict, voice: Voice) -> str:
+    return f"**{voice.say(labels.STATUS[verdict.status])}**: {_say(labels.headline(verdict), voice)}"
+
+
+def _you(verdict: Verdict, voice: Voice) -> list[str]:
+    lines: list[str] = []
+    for finding in verdict.findings[:1]:
+        lines += _finding(finding, voice)
+    for item in verdict.not_checked[:2]:
+        how = f": {code(voice.line(item.how))}" if item.how else ""
+        lines.append(f"- {voice.say(say('Not checked'))}: {_say(item.what, voice)}{how}")
+    advice = labels.restart_advice(verdict)
+    if advice is not None:
+        lines.append(f"- {_say(advice, voice)}")
+    lines.append(f"- {voice.say(labels.seen(verdict))}")
+    return lines
+
+
+def _finding(finding: Finding, voice: Voice) -> list[str]:
+    certainty = voice.say(labels.CERTAINTY[finding.certainty])
+    about = [code(finding.cause.value), certainty]
+    if finding.ranks:
+        about.append(voice.say(labels.ranks_label(finding.ranks)))
+    if finding.where is not None:
+        about.append(code(voice.place(finding.where)))
+    if finding.waiter_where is not None:
+        about.append(voice.say(say("the others wait at {place}", place=code(voice.place(finding.waiter_where)))))
+    lines = [f"- {' · '.join(about)}"]
+    if finding.remedies:
+        lines += _remedy(labels.action_heading(finding), finding.remedies[0], voice)
+    lines += [f"- {_say(text, voice)}" for text in finding.because[:BECAUSE_SHOWN]]
+    lines += [f"- {_cited(item, voice)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
+    return lines
+
+
+def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
+    lines = [f"- **{voice.say(heading)}**: {_say(remedy.title, voice)}"]
+    change = voice.say(remedy.change).strip("\n")
+    if "\n" in change:
+        shown = change.split("\n")
+        cut = ["…"] if len(shown) > CHANGE_LINES else []
+        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", change)), default=0))
+        lines += [f"  {fence}", *(f"  {line}" for line in shown[:CHANGE_LINES] + cut), f"  {fence}"]
+    elif change:
+        lines.append(f"  {_say(remedy.change, voice)}")
+    settings = [f"export {name}={voice.line(value)}" for name, value in remedy.set.items()]
+    settings += [f"unset {' '.join(remedy.unset)}"] if remedy.unset else []
+    lines += [f"  {code(setting)}" for setting in settings]
+    if str(remedy.verify).strip():
+        lines.append(f"- {voice.say(say('Check'))}: {_say(remedy.verify, voice)}")
+    return lines
+
+
+def _cited(item: Evidence, voice: Voice) -> str:
+    line = f":{item.source.line}" if item.source.line is not None else ""
+    return f"{code(voice.line(item.source.path) + line)} {code(voice.line(item.text, 160))}"
+
+
+def _administrator(verdict: Verdict, voice: Voice) -> list[str]:
+    sure = [f for n, f in enumerate(verdict.findings) if n == 0 or f.certainty is not Certainty.POSSIBLE]
+    findings = [finding for finding in sure if _for_administrator(finding)]
+    if not findings:
+        return [f"- {voice.say(say('Nothing to ask: nothing here points at the machines.'))}"]
+    return [line for finding in findings[:2] for line in _request(finding, voice)]
+
+
+def _for_administrator(finding: Finding) -> bool:
+    if finding.severity is Severity.NOTE:
+        return False
+    infrastructure = any(remedy.kind is RemedyKind.INFRASTRUCTURE for remedy in finding.remedies)
+    return finding.cause in _REQUESTS or infrastructure
+
+
+def _request(finding: Finding, voice: Voice) -> list[str]:
+    facts: list[str] = []
+    if finding.nodes:
+        facts.append(voice.say(say("node {nodes}", nodes=code(voice.line(", ".join(finding.nodes))))))
+    facts += _hardware(finding.evidence, voice)
+    when = next((item.time for item in finding.evidence if item.time), None)
+    if when:
+        facts.append(with_zone(voice.line(when), voice))
+    remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
+    request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
+    lines = [f"- {' · '.join(facts)}"] if facts else []
+    return [*lines, f"- {_say(request, voice)}", *(f"- {_cited(item, voice)}" for item in finding.evidence[:2])]
+
+
+def _hardware(evidence: Iterable[Evidence], voice: Voice) -> list[str]:
+    """Card UUID, PCI bus and Xid code named by the evidence, each once."""
+    found: dict[str, None] = {}
+    for item in evidence:
+        text = voice.line(item.text)
+        found.update((f"GPU {code(uuid)}", None) for uuid in _UUID.findall(text))
+        if "pci" in text.lower() or "bus" in text.lower():
+            found.update(
+                (f"PCI {code(bus)}", None) for bus in [m[1] for m in _PCI.finditer(text)] or _BUS.findall(text)
+            )
+        found.update((f"Xid {number}", None) for number in _XID.findall(text))
+    return list(found)
+
+
+def with_zone(time: str, voice: Voice) -> str:
+    """``time``, saying so when its zone is not known."""
+    return time if _ZONE.search(time) else voice.say(say("{time} (zone not recorded)", time=time))

@@ -1,0 +1,52 @@
+"""Take tokens, keys and passwords out of a text. Always done, asked for or not: secrets are never stored or shown."""
+
+from __future__ import annotations
+
+import re
+
+REMOVED = "[removed]"
+
+# A name that *ends* in one of these words carries a secret; `max_tokens=512` and `TOKENIZERS_PARALLELISM` do not.
+_GUARDED = (
+    r"(?:[\w.-]{0,64}?(?:password|passwd|passphrase|secret|api_?key|apikey|access_?key(?:_id)?|private_?key|secret_?key"
+    r"|auth_?key|credentials?|auth_?token)"
+    r"|(?:[\w.-]{0,64}?(?<!pad_)(?<!eos_)(?<!bos_)(?<!unk_)(?<!sep_)(?<!cls_)(?<!mask_)(?<!per_)(?<!next_)(?<!image_))token)"
+)
+_ASSIGNED = re.compile(
+    rf"""(?P<name>(?<![\w.-]){_GUARDED})(?P<glue>["']?\s*(?:=|:)\s*|["']?\s*=>\s*)"""
+    r"""(?P<value>"[^"\n]{4,4096}"|'[^'\n]{4,4096}'|[^\s"'&;,<>()\[\]{}]{6,})""",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(rf"(?P<name>--{_GUARDED}\s+)(?P<value>[^\s-][^\s]{{3,}})", re.IGNORECASE)
+_QUERY = re.compile(
+    r"(?P<name>[?&](?:[\w.-]{0,64}(?:token|key|secret|password|sig|signature|credential))=)(?P<value>[^\s&#\"']+)",
+    re.IGNORECASE,
+)
+_USERINFO = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]{1,20}://)(?P<who>[^\s/@\"'<>]{1,512})@", re.IGNORECASE)
+_BEARER = re.compile(r"\b(?P<name>Bearer|Basic|Token)\s+(?P<value>[A-Za-z0-9._~+/=-]{12,})")
+_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_SHAPES = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)"
+)
+
+
+def without_secrets(text: str) -> str:
+    """``text`` with every secret that shows by its shape, its name or its place in a URL replaced by ``[removed]``."""
+    if "://" in text:
+        text = _USERINFO.sub(rf"\g<scheme>{REMOVED}@", text)
+        text = _QUERY.sub(rf"\g<name>{REMOVED}", text)
+    if "-----BEGIN" in text:
+        text = _BLOCK.sub(REMOVED, text)
+    text = _SHAPES.sub(REMOVED, text)
+    text = _BEARER.sub(rf"\g<name> {REMOVED}", text)
+    text = _OPTION.sub(rf"\g<name>{REMOVED}", text)
+    return _ASSIGNED.sub(_assigned, text)
+
+
+def _assigned(match: re.Match[str]) -> str:
+    value = match["value"]
+    if value.startswith(REMOVED[:4]) or REMOVED in value:
+        return match[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{match['name']}{match['glue']}{quote}{REMOVED}{quote}"

@@ -1,0 +1,86 @@
+"""A sheet of styled lines no wider than asked for: hanging indents, commands that stay copyable, cropped code."""
+
+from __future__ import annotations
+
+import io
+import shlex
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text as Styled
+
+INDENT = 2
+
+
+class Sheet:
+    """Collects lines; every method adds at least one. ``width`` is in terminal cells."""
+
+    def __init__(self, width: int) -> None:
+        self.width = max(40, width)
+        self.lines: list[Styled] = []
+        self._measure = Console(width=self.width, file=io.StringIO(), color_system=None)
+
+    def heading(self, text: str, note: str = "") -> None:
+        """A section's heading after a blank line; ``note`` stands beside it, dimmed."""
+        if self.lines:
+            self.lines.append(Styled())
+        line = Styled(text, "bold cyan")
+        if note:
+            line.append("  " + note, "dim")
+        self._add(line, 0, 0)
+
+    def paragraph(self, text: str | Styled, *, indent: int = INDENT, style: str = "", lead: str = "") -> None:
+        """Wrapped text; ``lead`` (a bullet, a label) stands before the first line, the rest hangs under the text."""
+        for number, part in enumerate(_split(text, style)):
+            self._add(part, indent, cell_len(lead), lead if number == 0 else "")
+
+    def code(self, text: str, *, indent: int = INDENT, style: str = "") -> None:
+        """Lines that are not wrapped but cropped: source code, log lines."""
+        room = self.width - indent
+        for line in text.split("\n"):
+            shown = line if cell_len(line) <= room else set_cell_size(line, room - 1) + "…"
+            self.lines.append(Styled((" " * indent + shown).rstrip(), style))
+
+    def command(self, text: str, *, indent: int = INDENT) -> None:
+        """A command to copy, broken with backslashes at blanks outside quotes when it is too long."""
+        for number, line in enumerate(_broken(text, self.width - indent - 2)):
+            lead = "$ " if number == 0 else "  "
+            self._add(Styled(line, "bold"), indent, 2, lead)
+
+    def _add(self, text: Styled, indent: int, hang: int, lead: str = "") -> None:
+        room = max(10, self.width - indent - hang)
+        wrapped = text.wrap(self._measure, room, overflow="fold") if text.plain else [Styled()]
+        for number, part in enumerate(wrapped):
+            part.rstrip()
+            head = lead if number == 0 and lead else " " * hang
+            self.lines.append(Styled.assemble(" " * indent, (head, "dim"), part))
+
+
+def _split(text: str | Styled, style: str) -> list[Styled]:
+    if isinstance(text, Styled):
+        return [text]
+    return [Styled(line, style) for line in text.split("\n")]
+
+
+def _broken(command: str, room: int) -> list[str]:
+    """``command`` as lines a shell joins again; a word longer than ``room`` stays whole."""
+    if "\n" in command or cell_len(command) <= room:
+        return command.split("\n")
+    lines: list[str] = []
+    for word in _words(command):
+        if lines and cell_len(f"{lines[-1]} {word}") <= room - 2:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return [line + " \\" for line in lines[:-1]] + lines[-1:]
+
+
+def _words(command: str) -> list[str]:
+    """Words as they are spelt, quotes kept; the whole command when its quotes do not match."""
+    lexer = shlex.shlex(command, posix=False, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        return list(lexer)
+    except ValueError:
+        return [command]

@@ -1,0 +1,300 @@
+"""The verdict as text: one screen, first what it is and what to do, then why, then everything else in one line each."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text as Styled
+
+from unhang.facts.model import Facts
+from unhang.findings import Consequence, Finding, Remedy, Source, Status, Text, Verdict, Where, say
+from unhang.report import labels
+from unhang.report.redact import Redactor
+from unhang.report.sheet import Sheet
+from unhang.report.source_lines import source_lines
+from unhang.report.voice import Voice
+
+EVIDENCE_SHOWN, OTHERS_SHOWN, NOT_CHECKED_SHOWN, UNREAD_SHOWN = 6, 4, 3, 4
+_STYLES = {
+    Status.HANG: "bold red",
+    Status.CRASH: "bold red",
+    Status.SLOW: "bold yellow",
+    Status.MISCONFIGURED: "bold yellow",
+    Status.HEALTHY: "bold green",
+    Status.UNKNOWN: "bold magenta",
+}
+_PLAIN = str.maketrans({"…": "...", "•": "-", "·": "|", "│": "|", "→": "->", "×": "x", "–": "-", "—": "-", "▸": ">"})
+
+
+def to_text(
+    verdict: Verdict,
+    facts: Facts | None = None,
+    *,
+    lang: str = "en",
+    width: int = 80,
+    redactor: Redactor | None = None,
+) -> str:
+    """``verdict`` as plain text without colour, no line wider than ``width`` cells (at least 40)."""
+    out = io.StringIO()
+    _print(_sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width), out, terminal=False)
+    return out.getvalue()
+
+
+def print_text(
+    verdict: Verdict,
+    facts: Facts | None = None,
+    *,
+    lang: str = "en",
+    file: IO[str] | None = None,
+    redactor: Redactor | None = None,
+) -> None:
+    """Print ``verdict``: colours and the terminal's width (at most 100) on a terminal, plain 80 columns elsewhere.
+
+    ``NO_COLOR`` is honoured; an encoding that lacks a sign gets its ASCII stand-in, never an error.
+    """
+    file = sys.stdout if file is None else file
+    terminal = file.isatty()
+    width = min(100, Console(file=file).width) if terminal else 80
+    out = io.StringIO()
+    _print(_sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width), out, terminal=terminal)
+    file.write(_encodable(out.getvalue(), getattr(file, "encoding", None) or "utf-8"))
+    file.flush()
+
+
+def _voice(verdict: Verdict, facts: Facts | None, lang: str, redactor: Redactor | None) -> Voice:
+    voice = Voice(lang, redactor or Redactor())
+    voice.redactor.learn_from(verdict, facts)
+    return voice
+
+
+def _print(sheet: Sheet, out: IO[str], *, terminal: bool) -> None:
+    # Console(no_color=None) reads NO_COLOR itself; lines are wrapped already, so rich must not wrap again.
+    console = Console(file=out, force_terminal=terminal, width=sheet.width, highlight=False, markup=False, emoji=False)
+    for line in sheet.lines:
+        console.print(line, soft_wrap=True)
+
+
+def _encodable(text: str, encoding: str) -> str:
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
+    return text
+
+
+def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> Sheet:
+    sheet = Sheet(width)
+    _headline(sheet, verdict, voice)
+    if verdict.findings:
+        first = verdict.findings[0]
+        _action(sheet, first, voice)
+        _why(sheet, first, voice)
+        _place(sheet, first, facts, voice)
+        _evidence(sheet, first, voice)
+        _consequences(sheet, first, voice)
+    _others(sheet, verdict, voice)
+    _ruled_out(sheet, verdict, voice)
+    _not_checked(sheet, verdict, voice)
+    _unread(sheet, verdict, voice)
+    _closing(sheet, verdict, voice)
+    return sheet
+
+
+def _headline(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    word = voice.say(labels.STATUS[verdict.status])
+    title = (
+        Styled(word, _STYLES[verdict.status])
+        .append("  ")
+        .append(voice.line(voice.say(labels.headline(verdict))), "bold")
+    )
+    sheet.paragraph(title, indent=0)
+    if not verdict.findings:
+        return
+    first = verdict.findings[0]
+    parts = [first.cause.value, voice.say(labels.CERTAINTY[first.certainty])]
+    if first.ranks:
+        parts.append(voice.say(labels.ranks_label(first.ranks)))
+    if first.nodes:
+        parts.append(voice.line(", ".join(first.nodes)))
+    if first.where is not None:
+        parts.append(voice.place(first.where).rsplit("/", 1)[-1])
+    sheet.paragraph(" · ".join(parts), indent=0, style="dim" if verdict.status is Status.HEALTHY else "")
+    _times(sheet, verdict, voice)
+
+
+def _times(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    parts: list[Text] = []
+    if verdict.stalled_since:
+        parts.append(say("stalled since {time}", time=verdict.stalled_since))
+    if verdict.noticed_after_s is not None:
+        parts.append(say("noticed after {seconds:.0f} s", seconds=verdict.noticed_after_s))
+    if verdict.killed_in_s is not None:
+        parts.append(say("killed by its own watchdog in {seconds:.0f} s", seconds=verdict.killed_in_s))
+    if parts:
+        sheet.paragraph(" · ".join(voice.say(part) for part in parts), indent=0, style="dim")
+
+
+def _action(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+    if not finding.remedies:
+        return
+    sheet.heading(voice.say(labels.action_heading(finding)))
+    _remedy(sheet, finding.remedies[0], voice)
+    for remedy in finding.remedies[1:]:
+        sheet.paragraph(voice.say(remedy.title), lead=voice.say(say("Or: ")))
+
+
+def _remedy(sheet: Sheet, remedy: Remedy, voice: Voice) -> None:
+    sheet.paragraph(voice.say(remedy.title), style="bold")
+    change = voice.say(remedy.change).strip()
+    if "\n" in change:
+        sheet.code(change, indent=4)
+    elif change:
+        sheet.paragraph(change, indent=4)
+    for name, value in remedy.set.items():
+        sheet.command(f"export {name}={voice.line(value)}", indent=4)
+    if remedy.unset:
+        sheet.command("unset " + " ".join(remedy.unset), indent=4)
+    for label, text in ((say("Costs: "), remedy.cost), (say("Check: "), remedy.verify)):
+        if str(text).strip():
+            sheet.paragraph(voice.say(text), lead=voice.say(label))
+
+
+def _why(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+    if not finding.because:
+        return
+    sheet.heading(voice.say(say("Why")))
+    for text in finding.because:
+        sheet.paragraph(voice.line(voice.say(text)), lead="• ")
+
+
+def _place(sheet: Sheet, finding: Finding, facts: Facts | None, voice: Voice) -> None:
+    if finding.where is not None:
+        _call_site(sheet, _who(finding, voice), finding.where, facts, voice)
+    if finding.waiter_where is not None and finding.waiter_where != finding.where:
+        _call_site(sheet, voice.say(say("The others wait here")), finding.waiter_where, facts, voice, around=1)
+
+
+def _who(finding: Finding, voice: Voice) -> str:
+    if not finding.ranks:
+        return voice.say(say("It happens here"))
+    if len(finding.ranks) == 1:
+        return voice.say(say("Rank {rank} is here", rank=finding.ranks[0]))
+    return voice.say(say("Ranks {ranks} are here", ranks=finding.ranks))
+
+
+def _call_site(sheet: Sheet, who: str, where: Where, facts: Facts | None, voice: Voice, around: int = 2) -> None:
+    sheet.heading(who)
+    place = Styled(voice.place(where), "bold")
+    if where.function:
+        place.append(f"  in {voice.line(where.function)}", "dim")
+    sheet.paragraph(place)
+    for line in source_lines(facts, where, around):
+        mark = "▸" if line.hit else " "
+        text = f"{mark} {line.number:>5} │ {voice.clean(line.text)}".rstrip()
+        sheet.code(text, indent=2, style="bold" if line.hit else "dim")
+
+
+def _evidence(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+    if not finding.evidence:
+        return
+    sheet.heading(voice.say(say("Evidence")))
+    room = sheet.width * 2 - 12  # two lines, some room lost to wrapping
+    for item in finding.evidence[:EVIDENCE_SHOWN]:
+        lead = source_label(item.source, voice)
+        text = Styled(lead, "cyan").append("  ").append(voice.line(item.text, max(40, room - len(lead))))
+        sheet.paragraph(text)
+    _more(sheet, len(finding.evidence) - EVIDENCE_SHOWN, voice)
+
+
+def source_label(source: Source, voice: Voice) -> str:
+    """``rank3.log:120``, ``dump_7 (byte 8192)`` or the bare path."""
+    path = voice.line(source.path)
+    if source.line is not None:
+        return f"{path}:{source.line}"
+    if source.byte is not None and source.byte >= 0:
+        return voice.say(say("{path} (byte {byte})", path=path, byte=source.byte))
+    return path
+
+
+def _more(sheet: Sheet, count: int, voice: Voice) -> None:
+    if count > 0:
+        sheet.paragraph(voice.say(say("and {count} more: --format json", count=count)), style="dim")
+
+
+def _consequences(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+    if not finding.consequences:
+        return
+    parts = [consequence_line(item, voice) for item in finding.consequences]
+    sheet.heading(voice.say(say("What followed from it")))
+    sheet.paragraph("; ".join(parts))
+
+
+def consequence_line(item: Consequence, voice: Voice) -> str:
+    """``63 × rank-crashed (ranks 0-62)``, or the rule's own words."""
+    if item.summary is not None:
+        return voice.line(voice.say(item.summary))
+    ranks = labels.short_ranks(item.ranks)
+    return f"{item.count} × {item.cause.value}" + (
+        f" ({voice.say(say('rank(s) {ranks}', ranks=ranks))})" if ranks else ""
+    )
+
+
+def _others(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    others = verdict.findings[1:]
+    if not others:
+        return
+    sheet.heading(voice.say(say("Also found")))
+    for finding in others[:OTHERS_SHOWN]:
+        sheet.paragraph(other_line(finding, voice), lead="• ")
+    _more(sheet, len(others) - OTHERS_SHOWN, voice)
+
+
+def other_line(finding: Finding, voice: Voice) -> str:
+    """A finding that is not the verdict, in one line."""
+    place = f" · {voice.place(finding.where)}" if finding.where is not None else ""
+    certainty = voice.say(labels.CERTAINTY[finding.certainty])
+    return f"{finding.cause.value} ({certainty}): {voice.line(voice.say(finding.summary), 240)}{place}"
+
+
+def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if not verdict.ruled_out:
+        return
+    sheet.heading(voice.say(say("Ruled out")))
+    for item in verdict.ruled_out[:OTHERS_SHOWN]:
+        sheet.paragraph(f"{item.cause.value}: {voice.line(voice.say(item.because), 200)}", lead="• ")
+    _more(sheet, len(verdict.ruled_out) - OTHERS_SHOWN, voice)
+
+
+def _not_checked(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if not verdict.not_checked:
+        return
+    sheet.heading(voice.say(say("Could not be checked")))
+    for item in verdict.not_checked[:NOT_CHECKED_SHOWN]:
+        sheet.paragraph(f"{voice.line(voice.say(item.what))}: {voice.line(voice.say(item.because))}", lead="• ")
+        if item.how:
+            sheet.command(voice.clean(item.how), indent=4)
+    _more(sheet, len(verdict.not_checked) - NOT_CHECKED_SHOWN, voice)
+
+
+def _unread(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if not verdict.unread:
+        return
+    sheet.heading(voice.say(say("Could not be read")))
+    for item in verdict.unread[:UNREAD_SHOWN]:
+        sheet.paragraph(f"{source_label(item.source, voice)}: {voice.line(item.reason, 240)}", lead="• ")
+    _more(sheet, len(verdict.unread) - UNREAD_SHOWN, voice)
+
+
+def _closing(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    sheet.lines.append(Styled())
+    advice = labels.restart_advice(verdict)
+    if advice is not None:
+        because = f" {voice.say(verdict.restart.because)}" if verdict.restart.because else ""
+        sheet.paragraph(voice.line(voice.say(advice) + because), indent=0)
+    if verdict.restart.last_complete_checkpoint:
+        path = verdict.restart.last_complete_checkpoint
+        sheet.paragraph(voice.say(say("Last complete checkpoint: {path}", path=path)), indent=0)
+    sheet.paragraph(voice.say(labels.seen(verdict)), indent=0, style="dim")

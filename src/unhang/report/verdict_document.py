@@ -1,0 +1,272 @@
+"""The wire types of ``--format json`` (schema ``unhang.verdict/1``).
+
+Within /1 keys and enum members are added, never renamed or removed. The JSON schema is generated from these types::
+
+    python -m unhang.report.verdict_document > docs/verdict.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from unhang import __version__
+from unhang.findings import (
+    Call,
+    Cause,
+    Certainty,
+    Evidence,
+    Finding,
+    Phase,
+    Remedy,
+    RemedyKind,
+    Restart,
+    Severity,
+    Status,
+    Unread,
+    Verdict,
+    Where,
+)
+from unhang.report.voice import Voice
+
+SCHEMA_ID: Final = "unhang.verdict/1"
+Rank = Annotated[int, msgspec.Meta(ge=0, description="Global rank.")]
+Advice = Literal["as-is", "after-change", "without-node", "unknown"]
+
+
+class PlaceItem(msgspec.Struct, frozen=True):
+    """A place in somebody's code; lines count from 1."""
+
+    file: str
+    line: int | None
+    function: str
+
+
+class CallItem(msgspec.Struct, frozen=True):
+    """The collective some ranks are in."""
+
+    ranks: list[Rank]
+    operation: str
+    position: int | None
+    elements: int | None
+    dtype: str | None
+
+
+class EvidenceItem(msgspec.Struct, frozen=True):
+    """A piece of something that was read."""
+
+    source: str
+    line: int | None
+    byte: int | None
+    text: str
+    rank: Rank | None
+    time: str | None
+
+
+class RemedyItem(msgspec.Struct, frozen=True):
+    """What to change, what it costs, how to see that it worked."""
+
+    title: str
+    kind: RemedyKind
+    change: str
+    set: dict[str, str]
+    unset: list[str]
+    cost: str
+    verify: str
+
+
+class ConsequenceItem(msgspec.Struct, frozen=True):
+    """What followed from the cause."""
+
+    cause: Cause
+    ranks: list[Rank]
+    count: int
+    summary: str | None
+
+
+class FindingItem(msgspec.Struct, frozen=True):
+    """A cause, how certain, which ranks, where, why, with its evidence."""
+
+    cause: Cause
+    certainty: Certainty
+    severity: Severity
+    ranks: list[Rank]
+    nodes: list[str]
+    group: str | None
+    phase: Phase | None
+    where: PlaceItem | None
+    waiter_where: PlaceItem | None
+    calls: list[CallItem]
+    summary: str
+    because: list[str]
+    evidence: list[EvidenceItem]
+    remedies: list[RemedyItem]
+    consequences: list[ConsequenceItem]
+
+
+class RuledOutItem(msgspec.Struct, frozen=True):
+    """A cause contradicted by evidence."""
+
+    cause: Cause
+    because: str
+
+
+class NotCheckedItem(msgspec.Struct, frozen=True):
+    """A question that could not be answered, and the command that would answer it."""
+
+    what: str
+    because: str
+    how: str
+
+
+class UnreadItem(msgspec.Struct, frozen=True):
+    """Something that could not be read."""
+
+    source: str
+    line: int | None
+    byte: int | None
+    rank: Rank | None
+    reason: str
+
+
+class RestartItem(msgspec.Struct, frozen=True):
+    """Whether and how to run again."""
+
+    advice: Advice
+    exclude_nodes: list[str]
+    last_complete_checkpoint: str | None
+    because: str | None
+
+
+class VerdictDocument(msgspec.Struct, frozen=True):
+    """One verdict. The first finding is the verdict; the others are ranked after it."""
+
+    schema: Literal["unhang.verdict/1"]
+    unhang: str
+    lang: str
+    status: Status
+    world_size: int | None
+    ranks_seen: list[Rank]
+    ranks_missing: list[Rank]
+    findings: list[FindingItem]
+    ruled_out: list[RuledOutItem]
+    not_checked: list[NotCheckedItem]
+    restart: RestartItem
+    unread: list[UnreadItem]
+    stalled_since: str | None
+    noticed_after_s: float | None
+    killed_in_s: float | None
+
+
+def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
+    """``verdict`` as its wire type, every text said by ``voice``."""
+    return VerdictDocument(
+        schema=SCHEMA_ID,
+        unhang=__version__,
+        lang=voice.lang,
+        status=verdict.status,
+        world_size=verdict.world_size,
+        ranks_seen=list(verdict.ranks_seen),
+        ranks_missing=list(verdict.ranks_missing),
+        findings=[_finding(finding, voice) for finding in verdict.findings],
+        ruled_out=[RuledOutItem(item.cause, voice.say(item.because)) for item in verdict.ruled_out],
+        not_checked=[
+            NotCheckedItem(voice.say(item.what), voice.say(item.because), voice.clean(item.how))
+            for item in verdict.not_checked
+        ],
+        restart=_restart(verdict.restart, voice),
+        unread=[_unread(item, voice) for item in verdict.unread],
+        stalled_since=verdict.stalled_since,
+        noticed_after_s=verdict.noticed_after_s,
+        killed_in_s=verdict.killed_in_s,
+    )
+
+
+def _finding(finding: Finding, voice: Voice) -> FindingItem:
+    return FindingItem(
+        cause=finding.cause,
+        certainty=finding.certainty,
+        severity=finding.severity,
+        ranks=list(finding.ranks),
+        nodes=[voice.clean(node) for node in finding.nodes],
+        group=None if finding.group is None else voice.clean(finding.group),
+        phase=finding.phase,
+        where=_place(finding.where, voice),
+        waiter_where=_place(finding.waiter_where, voice),
+        calls=[_call(call, voice) for call in finding.calls],
+        summary=voice.say(finding.summary),
+        because=[voice.say(text) for text in finding.because],
+        evidence=[_evidence(item, voice) for item in finding.evidence],
+        remedies=[_remedy(remedy, voice) for remedy in finding.remedies],
+        consequences=[
+            ConsequenceItem(item.cause, list(item.ranks), item.count, voice.say(item.summary) if item.summary else None)
+            for item in finding.consequences
+        ],
+    )
+
+
+def _place(where: Where | None, voice: Voice) -> PlaceItem | None:
+    if where is None:
+        return None
+    return PlaceItem(voice.clean(where.file), where.line, voice.clean(where.function))
+
+
+def _call(call: Call, voice: Voice) -> CallItem:
+    return CallItem(list(call.ranks), voice.clean(call.operation), call.position, call.elements, call.dtype)
+
+
+def _evidence(item: Evidence, voice: Voice) -> EvidenceItem:
+    source = item.source
+    return EvidenceItem(
+        voice.clean(source.path), source.line, source.byte, voice.clean(item.text), item.rank, item.time
+    )
+
+
+def _remedy(remedy: Remedy, voice: Voice) -> RemedyItem:
+    return RemedyItem(
+        title=voice.say(remedy.title),
+        kind=remedy.kind,
+        change=voice.say(remedy.change),
+        set={name: voice.clean(value) for name, value in remedy.set.items()},
+        unset=list(remedy.unset),
+        cost=voice.say(remedy.cost),
+        verify=voice.say(remedy.verify),
+    )
+
+
+def _unread(item: Unread, voice: Voice) -> UnreadItem:
+    source = item.source
+    return UnreadItem(voice.clean(source.path), source.line, source.byte, item.rank, voice.clean(item.reason))
+
+
+def _restart(restart: Restart, voice: Voice) -> RestartItem:
+    checkpoint = restart.last_complete_checkpoint
+    return RestartItem(
+        advice=_advice(restart.advice),
+        exclude_nodes=[voice.clean(node) for node in restart.exclude_nodes],
+        last_complete_checkpoint=None if checkpoint is None else voice.clean(checkpoint),
+        because=voice.say(restart.because) if restart.because else None,
+    )
+
+
+def _advice(advice: str) -> Advice:
+    known: tuple[Advice, ...] = ("as-is", "after-change", "without-node", "unknown")
+    return next((word for word in known if word == advice), "unknown")
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of one verdict."""
+    schema = msgspec.json.schema(VerdictDocument)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "verdict.schema.json", "title": SCHEMA_ID}
+    return {**head, **schema}
+
+
+def schema_text() -> str:
+    """The schema as it stands in ``docs/verdict.schema.json``."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

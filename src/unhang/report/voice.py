@@ -1,0 +1,39 @@
+"""How a report speaks: one language, one redactor, nothing unprintable. Every string of an output goes through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from unhang.findings import Text, Where
+from unhang.report.language import translate
+from unhang.report.printable import one_line, printable
+from unhang.report.redact import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """Turns sentences and evidence into strings that may be shown."""
+
+    lang: str = "en"
+    redactor: Redactor = field(default_factory=Redactor)
+
+    def say(self, text: Text) -> str:
+        """A sentence in the report's language."""
+        return self.clean(translate(text, self.lang))
+
+    def clean(self, text: str) -> str:
+        """Text from evidence: redacted, printable, lines kept."""
+        return self.redactor.text(printable(text))
+
+    def line(self, text: str, limit: int = 0) -> str:
+        """Text from evidence on one line, cut beyond ``limit`` characters (0 = never)."""
+        return one_line(self.clean(text), limit)
+
+    def place(self, where: Where) -> str:
+        """``train.py:88`` or ``train.py`` when the line is not known."""
+        file = self.line(where.file)
+        return f"{file}:{where.line}" if where.line is not None else file
+
+    def line_of_code(self, text: str) -> str:
+        """A line of source with its indentation kept."""
+        return self.clean(text).replace("\n", " ").rstrip()

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import re
+import stat
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import report_samples as samples
+
+from unhang.findings import Verdict
+from unhang.report.html.page import to_html, write_html
+from unhang.report.html.timeline import timelines
+from unhang.report.html.wait_graph import wait_graph
+from unhang.report.redact import Redactor
+from unhang.report.voice import Voice
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_nothing_refers_outside_the_file(verdict: Verdict) -> None:
+    page = to_html(verdict, samples.facts(nasty=True))
+    for tag, attributes in Elements(page).seen:
+        for name in ("src", "srcset", "href", "action", "data", "poster", "xlink:href"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#"), (tag, attributes)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+
+
+def test_hostile_text_never_becomes_markup_or_script() -> None:
+    page = to_html(samples.hostile(), samples.facts(nasty=True))
+    elements = Elements(page).seen
+    assert [attributes.get("type") for tag, attributes in elements if tag == "script"] == ["application/json", None]
+    assert not [tag for tag, _ in elements if tag in {"img", "iframe", "object", "embed", "base", "form"}]
+    handlers = [name for _, attributes in elements for name in attributes if name.startswith("on")]
+    assert not handlers
+    assert "49" not in re.findall(r"\{\{.*?\}\}", page)
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+def test_the_policy_allows_exactly_the_own_style_and_script() -> None:
+    page = to_html(samples.hang(), samples.facts())
+    policy = next(a["content"] for t, a in Elements(page).seen if t == "meta" and "http-equiv" in a)
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert len(re.findall("'sha256-", policy)) == 2
+
+
+def test_links_lead_to_lines_that_are_there(verdict: Verdict) -> None:
+    elements = Elements(to_html(verdict, samples.facts())).seen
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {str(a["href"])[1:] for t, a in elements if t == "a"}
+    assert targets <= set(ids)
+    assert any(target.startswith("L") for target in targets) or not verdict.findings or not verdict.findings[0].evidence
+
+
+def test_the_file_is_private_and_appears_whole(tmp_path: Path) -> None:
+    path = write_html(samples.hang(), samples.facts(), tmp_path / "report.html")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
+    assert path.read_text("utf-8").rstrip().endswith("</html>")
+
+
+def test_the_same_verdict_gives_the_same_bytes() -> None:
+    assert to_html(samples.hang(), samples.facts()) == to_html(samples.hang(), samples.facts())
+
+
+def test_redaction_reaches_the_whole_page() -> None:
+    page = to_html(samples.hang(), samples.facts(), redactor=Redactor(share=True))
+    for private in ("mlee", "gpu-a17", "gpu-a00", "pretrain"):
+        assert private not in page
+
+
+def test_secrets_never_reach_the_page() -> None:
+    page = to_html(samples.hostile(), samples.facts(nasty=True))
+    assert "hunter2" not in page
+    assert "0123456789abcdef" not in page
+
+
+def test_the_timeline_holds_the_stall_and_the_laggard() -> None:
+    group = timelines(samples.facts(64), Voice())[0]
+    assert group["name"] == "default_pg"
+    assert group["stalled"] is True
+    assert group["stall"] == 1042
+    assert 1041 in group["columns"]
+    assert [row[0] for row in group["rows"] if row[3] == "laggard"] == [3]
+    assert group["calls"]["1042"] == "all_reduce · 25,600,000 × bfloat16"
+    assert json.dumps(group)
+
+
+def test_equal_waiters_are_one_box_of_the_graph() -> None:
+    drawing = wait_graph(samples.facts(1000), Voice())
+    assert [box.title for box in drawing.boxes] == ["rank 3", "ranks 0-2, 4-999"]
+    assert [(arrow.waiter, arrow.awaited) for arrow in drawing.arrows] == [(1, 0)]
+
+
+def test_a_cycle_is_drawn_as_a_ring() -> None:
+    drawing = wait_graph(samples.cycle(), Voice())
+    assert drawing.cycle
+    assert len(drawing.boxes) == 3
+    assert len(drawing.arrows) == 3
+
+
+def test_empty_facts_still_give_a_page() -> None:
+    page = to_html(samples.healthy(), samples.nothing())
+    assert "Nothing is wrong in what was read." in page
+    assert "No stacks were read." in page
+
+
+def test_a_thousand_ranks_are_written_quickly_and_stay_small() -> None:
+    facts = samples.facts(1000)
+    start = time.perf_counter()
+    page = to_html(samples.hang(1000), facts)
+    assert time.perf_counter() - start < 5
+    assert len(page) < 1_000_000
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="missing"):
+        write_html(samples.hang(), samples.facts(), tmp_path / "missing" / "report.html")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unhang.errors import KnowledgeError, UsageError
+from unhang.findings import say
+from unhang.report import language
+
+SOURCES = Path(language.__file__).parents[1]
+
+
+def test_every_say_has_a_literal_template() -> None:
+    loose = [f"{path}:{line}" for template, path, line in language.templates_in(SOURCES) if template is None]
+    assert not loose
+
+
+def test_every_catalogue_is_complete() -> None:
+    for lang in language.languages()[1:]:
+        assert not language.missing(lang), f"python -m unhang.report.language {lang}"
+
+
+def test_english_needs_no_catalogue() -> None:
+    assert language.translate(say("Ranks {ranks} wait", ranks=(0, 1, 2, 5))) == "Ranks 0-2, 5 wait"
+
+
+def test_a_catalogue_translates_and_falls_back_to_english(tmp_path: Path) -> None:
+    (tmp_path / "xx.toml").write_text('[texts]\n"Ranks {ranks} wait" = "{ranks} tnaw"\n', "utf-8")
+    assert language.translate(say("Ranks {ranks} wait", ranks=[1, 2, 3]), "xx", tmp_path) == "1-3 tnaw"
+    assert language.translate(say("Other"), "xx", tmp_path) == "Other"
+    assert language.languages(tmp_path) == ("en", "xx")
+
+
+def test_a_sentence_inside_a_sentence_is_translated_too(tmp_path: Path) -> None:
+    (tmp_path / "xy.toml").write_text('[texts]\n"a {b}" = "A {b}"\n"inner" = "INNER"\n', "utf-8")
+    assert language.translate(say("a {b}", b=say("inner")), "xy", tmp_path) == "A INNER"
+
+
+@pytest.mark.parametrize("content", ['[texts]\n"a {b}" = "a {c}"', '[texts]\n"a" = 3', "[texts"])
+def test_a_broken_catalogue_is_our_mistake_in_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "yy.toml").write_text(content, "utf-8")
+    language.catalogue.cache_clear()
+    with pytest.raises(KnowledgeError, match=r"yy\.toml"):
+        language.catalogue("yy", tmp_path)
+
+
+def test_the_argument_wins_over_the_locale(tmp_path: Path) -> None:
+    (tmp_path / "zh.toml").write_text("[texts]\n", "utf-8")
+    assert language.resolve_language("en", {"LANG": "zh_CN.UTF-8"}, tmp_path) == "en"
+    assert language.resolve_language(None, {"LANG": "zh_CN.UTF-8"}, tmp_path) == "zh"
+    assert language.resolve_language(None, {"LANG": "C", "LC_ALL": ""}, tmp_path) == "en"
+    assert language.resolve_language("zh-Hans", {}, tmp_path) == "zh"
+
+
+def test_an_unknown_language_is_refused_with_what_exists() -> None:
+    with pytest.raises(UsageError, match="choose one of: en"):
+        language.resolve_language("tlh")
