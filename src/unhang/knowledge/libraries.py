@@ -49,6 +49,14 @@ def is_library_file(path: str) -> bool:
     return not file.startswith(("/", "./", "../")) and file[1:3] != ":/" and _is_library_name(file)
 
 
+def is_unknown_package(path: str) -> bool:
+    """True for an installed package that no list knows: often the user's own program, installed with pip."""
+    file = path.replace("\\", "/")
+    first = module_path(file).partition("/")[0].removesuffix(".py")
+    installed = "site-packages/" in file or "dist-packages/" in file
+    return installed and first not in _names()["packages"] and not _OURS.search(file)
+
+
 def _is_library_name(file: str) -> bool:
     """For a path below the import path: its first part says whose it is."""
     names = _names()

@@ -1,0 +1,261 @@
+"""What a process was doing: the thread that issues collectives, its meaning, and the other threads worth a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from unhang.evidence.items import Frame, SourceFile, StackDump, ThreadStack
+from unhang.facts.called_on_line import awaited_operation, calls_on_line
+from unhang.facts.model import Activity
+from unhang.facts.program import find_source
+from unhang.facts.source_context import stack_context
+from unhang.findings import Evidence, Phase, Source, Where
+from unhang.knowledge.activities import ActivityRow, ActivityTable, activity_table, bare_function
+from unhang.knowledge.libraries import is_library_file, is_unknown_package
+
+_Sources = Mapping[str, SourceFile]
+
+BUSY_ELSEWHERE = {"join", "queue-wait", "lock-wait", "interpreter-exit"}
+"""What a main thread does while another thread trains."""
+_BACKGROUND = {"pin-memory", "launcher", "queue-wait", "lock-wait", "socket", "gil-wait", "unknown", "process-pool"}
+"""Not worth a word in a thread without a frame of the user's."""
+_NATIVE_PLUMBING = {"sleep", "socket", "lock-wait", "file-io"}
+_BACKGROUND_NAMES = (
+    "QueueFeederThread",
+    "TMonitor",
+    "tqdm",
+    "pt_gloo_runloop",
+    "gloo_tcp_loop",
+    "Tensorboard",
+    "MsgRouter",
+)
+_EVIDENCE_FRAMES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    thread: ThreadStack
+    row: ActivityRow | None
+    what: str
+    phase: Phase
+    operation: str | None
+    where: Where | None
+    is_main: bool
+
+
+def activity_of(stack: StackDump, sources: _Sources) -> tuple[Activity | None, tuple[Activity, ...]]:
+    """(what the thread that issues collectives was doing, other threads worth a word).
+
+    That thread is one inside a collective call, else the main thread, else, while the main thread only waits for
+    another one, the thread that runs the user's code. None without a thread that has frames.
+    """
+    readings = [_read_thread(stack, thread, sources) for thread in stack.threads if thread.frames]
+    if not readings:
+        return None, ()
+    chosen = max(readings, key=_precedence)
+    main = next((reading for reading in readings if reading.is_main), None)
+    others = [reading for reading in readings if reading is not chosen and _worth_a_word(reading)]
+    return _activity(stack, chosen, sources, main), tuple(_activity(stack, reading, sources) for reading in others)
+
+
+def is_own_code(frame: Frame, sources: _Sources | None = None) -> bool:
+    """True for a Python frame of the user's own code: kept source decides, then where the file lies."""
+    if frame.native or frame.line is None:
+        return False
+    if sources and find_source(sources, frame.file) is not None:
+        return True
+    return not is_library_file(frame.file)
+
+
+def own_where(frames: Sequence[Frame], sources: _Sources | None = None) -> Where | None:
+    """The innermost frame of the user's own code.
+
+    When there is none (the program itself is installed), the innermost frame of a package nobody knows; None when
+    there is not even that.
+    """
+    python = [frame for frame in frames if not frame.native and frame.line is not None]
+    own = next((frame for frame in python if is_own_code(frame, sources)), None)
+    own = own or next((frame for frame in python if is_unknown_package(frame.file)), None)
+    return Where(own.file, own.line, own.function) if own is not None else None
+
+
+def frames_user_first(frames: Sequence[Frame], sources: _Sources | None = None) -> tuple[Frame, ...]:
+    """The user's own frames (innermost first), then all others in their order: how reports show a stack."""
+    own = [frame for frame in frames if is_own_code(frame, sources)]
+    return (*own, *(frame for frame in frames if not is_own_code(frame, sources)))
+
+
+# ---------------------------------------------------------------------------------------------------
+# one thread
+
+
+def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _Reading:
+    table = activity_table()
+    row, operation = _best_row(thread.frames, table, sources)
+    where = own_where(thread.frames, sources)
+    what, phase = (row.what, row.phase) if row is not None else ("unknown", Phase.OTHER)
+    if row is None or row.priority < _PLAIN_WAITS:
+        told = _from_the_line(thread, table, sources)
+        if told is not None:
+            what, phase, operation = told
+        elif row is None and where is not None:
+            what, phase = "user-code", Phase.OTHER
+    if what == "unknown" and thread.frames[0].native:
+        what = "native"
+    return _Reading(thread, row, what, phase, operation, where, _is_main(stack, thread))
+
+
+_PLAIN_WAITS = 40
+"""Rows below are waits that say little of themselves (lock, sleep, file); the user's line may say more."""
+
+
+def _best_row(
+    frames: Sequence[Frame], table: ActivityTable, sources: _Sources
+) -> tuple[ActivityRow | None, str | None]:
+    best: ActivityRow | None = None
+    matched = ""
+    operation: str | None = None
+    for frame in frames:
+        row = _row_of(frame, table, sources)
+        if row is None:
+            continue
+        if best is None or row.priority > best.priority:
+            best, matched = row, bare_function(frame.function)
+        if operation is None and row.operation is not None:
+            operation = bare_function(frame.function) if row.operation == "*" else row.operation
+    if best is None:
+        return None, None
+    if best.operation is not None:
+        return best, matched if best.operation == "*" else _named(best.operation, frames, table)
+    return best, operation if best.phase is Phase.COMMUNICATION else None
+
+
+def _named(operation: str, frames: Sequence[Frame], table: ActivityTable) -> str:
+    """A native ``wait`` takes the name of the collective further out when a frame tells it."""
+    if operation != "wait":
+        return operation
+    for frame in frames:
+        row = table.of_native(frame.function) if frame.native else table.of_python(frame.function, frame.file)
+        if row is not None and row.operation not in (None, "wait"):
+            return bare_function(frame.function) if row.operation == "*" else str(row.operation)
+    return operation
+
+
+def _row_of(frame: Frame, table: ActivityTable, sources: _Sources) -> ActivityRow | None:
+    if frame.native:
+        return table.of_native(frame.function)
+    return None if is_own_code(frame, sources) else table.of_python(frame.function, frame.file)
+
+
+def _from_the_line(
+    thread: ThreadStack, table: ActivityTable, sources: _Sources
+) -> tuple[str, Phase, str | None] | None:
+    """Built-in and native calls leave no Python frame: the user's own innermost line names them."""
+    frame = next((frame for frame in thread.frames if not frame.native), None)
+    if frame is None or frame.line is None or not is_own_code(frame, sources):
+        return None
+    source = find_source(sources, frame.file)
+    if source is None:
+        return None
+    calls = calls_on_line(source, frame.line)
+    for call in reversed(calls):
+        if call.endswith(".wait") and (operation := awaited_operation(source, frame.line)):
+            return "collective", Phase.COMMUNICATION, operation
+        row = table.of_call(call)
+        if row is not None:
+            return row.what, row.phase, row.operation
+    if calls and thread.holds_gil:
+        return "native", Phase.OTHER, None
+    return None
+
+
+def _is_main(stack: StackDump, thread: ThreadStack) -> bool:
+    if thread.name == "MainThread" or (stack.pid is not None and thread.thread_id == str(stack.pid)):
+        return True
+    python = [frame for frame in thread.frames if not frame.native]
+    return bool(python) and python[-1].function in ("<module>", "_run_module_as_main")
+
+
+# ---------------------------------------------------------------------------------------------------
+# which thread
+
+
+def _precedence(reading: _Reading) -> tuple[int, int, int]:
+    """Higher comes first; among equals the main thread, then the larger stack of the user's."""
+    own = 1 if reading.where is not None else 0
+    if reading.operation is not None and not _is_plumbing(reading):
+        rank = 5
+    elif reading.is_main and reading.what not in BUSY_ELSEWHERE:
+        rank = 4
+    elif own and not reading.is_main and reading.what not in _NOT_TRAINING:
+        rank = 3
+    elif reading.is_main:
+        rank = 2
+    else:
+        rank = 1
+    return rank, 1 if reading.is_main else 0, own
+
+
+_NOT_TRAINING = (
+    _BACKGROUND | BUSY_ELSEWHERE | {"tensorboard", "wandb", "experiment-log", "logging", "sleep", "download"}
+)
+
+
+def _is_plumbing(reading: _Reading) -> bool:
+    """Threads of the library that carry a collective another thread has issued."""
+    return reading.where is None and not reading.is_main and all(frame.native for frame in reading.thread.frames)
+
+
+def _worth_a_word(reading: _Reading) -> bool:
+    if reading.where is not None:
+        return True
+    if reading.thread.name.startswith(_BACKGROUND_NAMES) and reading.what in _BACKGROUND | _NATIVE_PLUMBING | {
+        "native"
+    }:
+        return False
+    if all(frame.native for frame in reading.thread.frames):
+        return reading.operation is not None or reading.what in ("teardown", "communicator-init")
+    return reading.what not in _BACKGROUND or reading.is_main
+
+
+def _activity(stack: StackDump, reading: _Reading, sources: _Sources, main: _Reading | None = None) -> Activity:
+    thread = reading.thread
+    where, frames = reading.where, thread.frames
+    if where is None and main is not None and main is not reading:
+        # A thread of autograd runs the hook; the line that asked for it is the main thread's.
+        where = main.where
+    seen = frames if reading.where is not None or main is None else main.thread.frames
+    context = stack_context([frame for frame in seen if is_own_code(frame, sources)], sources)
+    return Activity(
+        phase=reading.phase,
+        what=reading.what,
+        where=where,
+        frames=frames,
+        thread=thread,
+        context=context.context,
+        evidence=Evidence(
+            Source(stack.source.path, thread.line if thread.line is not None else stack.source.line),
+            _text(frames, where),
+            rank=stack.rank,
+        ),
+        operation=reading.operation,
+    )
+
+
+def _text(frames: Sequence[Frame], where: Where | None) -> str:
+    """The innermost Python frames down to the user's own, as one line: ``wait (…) < main (train.py:18)``."""
+    python = [frame for frame in frames if not frame.native] or list(frames)
+    shown = python[:_EVIDENCE_FRAMES]
+    parts = [_spoken(frame) for frame in shown]
+    if where is not None and not any((f.file, f.line) == (where.file, where.line) for f in shown):
+        parts += ["…", f"{where.function} ({where.file}:{where.line})"]
+    return " < ".join(parts)
+
+
+def _spoken(frame: Frame) -> str:
+    return (
+        f"{frame.function} ({frame.file}:{frame.line})"
+        if frame.line is not None
+        else f"{frame.function} ({frame.file})"
+    )

@@ -1,0 +1,56 @@
+"""What the user's own line calls when no Python frame stands below it: built-in and native calls leave none."""
+
+from __future__ import annotations
+
+import ast
+
+from unhang.evidence.items import SourceFile
+from unhang.facts.program import Place, call_name, dotted, own_nodes, parse_program
+from unhang.facts.step_loops import COLLECTIVE_CALLS
+
+_RETURNS_WORK = COLLECTIVE_CALLS | {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
+
+
+def calls_on_line(source: SourceFile, line: int) -> tuple[str, ...]:
+    """Dotted names of the calls that span ``line``, innermost (the one running first) last; empty without source."""
+    place = _place(source, line)
+    if place is None or not place.levels:
+        return ()
+    found: list[ast.Call] = []
+    waiting: list[ast.AST] = [place.levels[-1].statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            found.append(node)
+        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+    return tuple(dotted(call.func) for call in found)
+
+
+def awaited_operation(source: SourceFile, line: int) -> str | None:
+    """For ``work.wait()`` on ``line``: the collective whose handle it can only be; ``wait`` when several could.
+
+    None when the function starts no collective whose handle could be waited for.
+    """
+    place = _place(source, line)
+    if place is None:
+        return None
+    started: set[str] = set()
+    for node in own_nodes(place.function):
+        if isinstance(node, ast.Call) and call_name(node) in _RETURNS_WORK and _gives_handle(node):
+            started.add(call_name(node))
+    if not started:
+        return None
+    return started.pop() if len(started) == 1 else "wait"
+
+
+def _gives_handle(call: ast.Call) -> bool:
+    if call_name(call) in ("isend", "irecv", "batch_isend_irecv"):
+        return True
+    return any(
+        k.arg == "async_op" and not (isinstance(k.value, ast.Constant) and not k.value.value) for k in call.keywords
+    )
+
+
+def _place(source: SourceFile, line: int) -> Place | None:
+    program = parse_program(source.text)
+    return None if isinstance(program, str) else program.place(line)

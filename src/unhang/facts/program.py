@@ -1,0 +1,188 @@
+"""A user's source file as a tree: which statements stand around a line. It is parsed, never run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
+
+from unhang.evidence.items import SourceFile
+
+MAX_SOURCE = 2_000_000
+"""Characters of one source file that are looked at."""
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of nesting: ``block[index]`` is the statement around the line, ``owner`` holds the block."""
+
+    owner: ast.AST
+    part: str
+    """``body``, ``orelse`` or ``finalbody`` of the owner."""
+    block: list[ast.stmt]
+    index: int
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement around the line."""
+        return self.block[self.index]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line stands: the functions around it and the nesting inside the innermost of them."""
+
+    scopes: tuple[Scope, ...]
+    """Module first, innermost function last."""
+    levels: tuple[Level, ...]
+    """Outermost first, all inside the innermost function."""
+
+    @property
+    def function(self) -> Scope:
+        """The innermost function, or the module."""
+        return self.scopes[-1]
+
+
+@dataclass(eq=False, slots=True)
+class Program:
+    """A parsed source file."""
+
+    tree: ast.Module
+    lines: int
+    owners: dict[Scope, tuple[Scope, ...]] = field(default_factory=dict)
+    """Scopes around every function."""
+
+    def place(self, line: int) -> Place | None:
+        """The statements around ``line`` (from 1); None when no statement stands there."""
+        if not 1 <= line <= self.lines:
+            return None
+        scopes: list[Scope] = [self.tree]
+        levels: list[Level] = []
+        node: ast.AST = self.tree
+        while (level := _level_at(node, line)) is not None:
+            statement = level.statement
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                if line < statement.body[0].lineno:
+                    levels.append(level)
+                    break
+                scopes.append(statement)
+                levels = []
+            else:
+                levels.append(level)
+            node = statement
+        return Place(tuple(scopes), tuple(levels)) if levels or len(scopes) > 1 else None
+
+
+def _level_at(node: ast.AST, line: int) -> Level | None:
+    for owner, part, block in blocks(node):
+        for index, statement in enumerate(block):
+            if first_line(statement) <= line <= last_line(statement):
+                return Level(owner, part, block, index)
+    return None
+
+
+def blocks(node: ast.AST) -> Iterator[tuple[ast.AST, str, list[ast.stmt]]]:
+    """The lists of statements directly inside ``node``, with what owns them (an ``except``, a ``case``)."""
+    for part in ("body", "orelse", "finalbody"):
+        block = getattr(node, part, None)
+        if isinstance(block, list) and block:
+            yield node, part, block
+    for inner in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield inner, "body", inner.body
+
+
+def first_line(statement: ast.stmt) -> int:
+    """Line on which ``statement`` starts, decorators included."""
+    decorators = getattr(statement, "decorator_list", None)
+    return min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno
+
+
+def last_line(statement: ast.stmt) -> int:
+    """Line on which ``statement`` ends."""
+    return statement.end_lineno or statement.lineno
+
+
+def call_name(call: ast.Call) -> str:
+    """Last part of what is called: ``dist.all_reduce(x)`` is ``all_reduce``."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def dotted(node: ast.AST) -> str:
+    """``a.b.c`` of names and attributes; other parts are left out (``f(x).item`` is ``.item``)."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    parts.append(node.id if isinstance(node, ast.Name) else "")
+    return ".".join(reversed(parts))
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a scope, without those of the functions defined in it (their ``def`` itself is given)."""
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+@lru_cache(maxsize=256)
+def parse_program(text: str) -> Program | str:
+    """The program in ``text``, or one clause that says why it cannot be used."""
+    if len(text) > MAX_SOURCE:
+        return f"the source is larger than {MAX_SOURCE // 1_000_000} MB"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        return f"the source cannot be parsed (line {error.lineno}: {error.msg})"
+    except (RecursionError, MemoryError, ValueError):
+        return "the source is nested too deeply or damaged"
+    program = Program(tree, text.count("\n") + 1)
+    _note_owners(program)
+    return program
+
+
+def _note_owners(program: Program) -> None:
+    waiting: list[tuple[ast.AST, tuple[Scope, ...]]] = [(program.tree, (program.tree,))]
+    program.owners[program.tree] = ()
+    while waiting:
+        node, scopes = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                program.owners[child] = scopes
+                waiting.append((child, (*scopes, child)))
+            else:
+                waiting.append((child, scopes))
+
+
+def find_source(sources: Mapping[str, SourceFile], path: str) -> SourceFile | None:
+    """The source of a frame's file: py-spy shortens paths, so the only file with the same ending is taken too."""
+    exact = sources.get(path)
+    if exact is not None:
+        return exact
+    wanted = path.replace("\\", "/").removeprefix("./")
+    if not wanted:
+        return None
+    found = {
+        source.path: source
+        for key, source in sources.items()
+        if _same_ending(key.replace("\\", "/"), wanted) or _same_ending(wanted, key.replace("\\", "/"))
+    }
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _same_ending(longer: str, shorter: str) -> bool:
+    return longer == shorter or longer.endswith("/" + shorter.lstrip("/"))
