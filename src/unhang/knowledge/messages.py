@@ -77,7 +77,7 @@ def load_messages() -> tuple[MessageRow, ...]:
 
 def message_row(message_id: str) -> MessageRow:
     """The row with this id. Raises ``KeyError`` when there is none."""
-    return {row.id: row for row in _rows()}[message_id]
+    return _by_id()[message_id]
 
 
 def match_message(text: str) -> list[MessageMatch]:
@@ -173,6 +173,11 @@ def bare_operation(printed: str) -> str:
 
 
 @cache
+def _by_id() -> dict[str, MessageRow]:
+    return {row.id: row for row in _rows()}
+
+
+@cache
 def _rows() -> tuple[MessageRow, ...]:
     folder = files("unhang.knowledge") / "messages"
     rows: list[MessageRow] = []
@@ -229,5 +234,3 @@ def _read_row(name: str, table: Mapping[str, Any], row: Mapping[str, Any]) -> Me
         fingerprint=text("fingerprint"),
         fallback=bool(row.get("fallback", False)),
     )
-
-

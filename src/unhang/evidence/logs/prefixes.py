@@ -1,0 +1,157 @@
+"""What launchers, schedulers and containers put in front of a line, and who spoke it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ANSI = re.compile(
+    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x1b|(?<![\w\]])\[(?:\d{1,3};){0,4}\d{0,3}m(?!\w*\])"
+)
+_KUBE_TIME = re.compile(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
+_KUBE_POD = re.compile(r"^\[pod/(?P<host>[^/\]]+)/[^\]]*\] ?")
+_COMPOSE = re.compile(r"^(?P<host>[\w.-]{1,64}?) {1,20}\| ")
+_TEE = re.compile(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?P<local>\d{1,4})\]: ?")
+_RANK = re.compile(r"^\[rank(?P<rank>\d{1,6})\]:? ?(?!\[[EWIF][ \d])")
+_MPI = re.compile(r"^\[\d+,(?P<label>\d{1,6})\]<std(?:out|err)> ?:? ?")
+_LABEL = re.compile(r"^ {0,5}(?P<label>\d{1,6}): ?")
+_RAY = re.compile(
+    r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)(?: \[repeated [^\]]*\])? ?"
+)
+_HOST = re.compile(r"^(?P<host>[A-Za-z][\w.-]{1,80}): ")
+_QUOTE = re.compile(r"^(?:> ?|&gt; ?)+(?=\S)")
+_C10D = re.compile(
+    r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
+)
+_GROUP = re.compile(
+    r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))? Rank (?P<group_rank>\d+)\]"
+)
+_OLD_GROUP = re.compile(r"\[Rank (?P<group_rank>\d{1,6})\]")
+_TC = re.compile(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
+_NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Whoever printed a line, as far as its prefixes tell; turned into a rank when the whole log is known."""
+
+    rank: int | None = None
+    """Said outright (``[rank3]:``)."""
+    label: int | None = None
+    """``srun -l`` or ``mpirun --tag-output`` number: a rank, or a node when each task is a launcher."""
+    tee: int | None = None
+    """``[default3]:``: the local rank."""
+    host: str | None = None
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A line without its prefixes."""
+
+    speaker: Speaker
+    text: str
+    dated: str
+    """The part in which to look for a time: an outer time stamp if there is one, else the text."""
+
+
+NOBODY = Speaker()
+
+
+class PrefixReader:
+    """Takes prefixes off lines. ``labels``/``hosts`` say whether this log uses the ambiguous forms ``3: `` / ``host: ``."""
+
+    def __init__(self, sample: str) -> None:
+        lines = [_KUBE_TIME.sub("", line) for line in sample.split("\n") if line.strip()][:2000]
+        labelled = sum(1 for line in lines if _LABEL.match(line))
+        self.labels = labelled > 0 and labelled * 2 >= len(lines)
+        self.hosts = frozenset() if self.labels else _hosts_in(lines)
+        self.colours = "\x1b" in sample or "[0m" in sample
+        self.composed = sum(1 for line in lines if _COMPOSE.match(line)) * 2 > len(lines)
+
+    def read(self, line: str) -> Spoken:
+        """Split one line."""
+        text = line
+        if "\x1b" in text or (self.colours and "[" in text):
+            text = _ANSI.sub("", text)
+        if text[:1] in (">", "&"):
+            text = _QUOTE.sub("", text)
+        outer = ""
+        rank = label = tee = pid = None
+        host = None
+        for _ in range(6):
+            if not text:
+                break
+            first = text[0]
+            found: re.Match[str] | None = None
+            if first == "[":
+                if (found := _RANK.match(text)) is not None:
+                    rank = int(found["rank"])
+                elif (found := _TEE.match(text)) is not None and found["role"] != "rank":
+                    tee = int(found["local"])
+                elif (found := _KUBE_POD.match(text)) is not None:
+                    host = found["host"]
+                elif (found := _MPI.match(text)) is not None:
+                    label = int(found["label"])
+                else:
+                    found = None
+            elif first == "2" and (found := _KUBE_TIME.match(text)) is not None:
+                outer = outer or found[0]
+            elif self.labels and label is None and (first.isdigit() or first == " ") and (found := _LABEL.match(text)):
+                label = int(found["label"])
+            elif first == "(" and (found := _RAY.match(text)) is not None:
+                pid, host = int(found["pid"]), found["host"]
+                rank = int(found["rank"]) if found["rank"] else rank
+            elif self.hosts and first.isalpha() and (found := _HOST.match(text)) and found["host"] in self.hosts:
+                host = found["host"]
+            elif self.composed and (found := _COMPOSE.match(text)) is not None:
+                host = found["host"]
+            if found is None:
+                break
+            text = text[found.end() :]
+        speaker = NOBODY
+        if rank is not None or label is not None or tee is not None or host is not None or pid is not None:
+            speaker = Speaker(rank, label, tee, host, pid)
+        return Spoken(speaker, text, outer or text)
+
+
+def _hosts_in(lines: list[str]) -> frozenset[str]:
+    """Host names that stand in front of many lines (``pdsh``, DeepSpeed's multi-node runner)."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        found = _HOST.match(line)
+        if found is not None and not found["host"].endswith(("Error", "Exception", "Warning")):
+            counts[found["host"]] = counts.get(found["host"], 0) + 1
+    total = sum(counts.values())
+    if total * 2 < len(lines) or not lines:
+        return frozenset()
+    return frozenset(host for host, count in counts.items() if count >= 2 or len(lines) < 4)
+
+
+def origin_of(text: str) -> dict[str, object]:
+    """What the inside of a torch or NCCL line says of its origin: ``rank``, ``group_rank``, ``group``,
+    ``group_description``, ``cpp_file``, ``cpp_line``, ``nccl_host``, ``nccl_pid``, ``device``."""
+    found: dict[str, object] = {}
+    c10d = _C10D.search(text)
+    if c10d is not None:
+        found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], int(c10d["line"])
+        if c10d["rank"]:
+            found["rank"] = int(c10d["rank"])
+    elif (spoken := re.search(r"\[rank(\d{1,6})\]:", text)) is not None:
+        found["rank"] = int(spoken[1])
+    group = _GROUP.search(text)
+    if group is not None:
+        found["group_rank"] = int(group["group_rank"])
+        found["group_id"] = group["id"]
+        found["group"] = group["guid"] or group["id"]
+        if group["description"]:
+            found["group_description"] = group["description"]
+    elif (old := _OLD_GROUP.search(text)) is not None:
+        found["group_rank"] = int(old["group_rank"])
+    elif (tc := _TC.search(text)) is not None:
+        found["group_rank"], found["group"] = int(tc["rank"]), tc["name"]
+    nccl = _NCCL.search(text)
+    if nccl is not None:
+        found["nccl_host"], found["nccl_pid"] = nccl["host"], int(nccl["pid"])
+        found["nccl_device"] = int(nccl["device"])
+    return found

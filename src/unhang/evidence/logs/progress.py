@@ -1,0 +1,203 @@
+"""Steps, iterations and progress bars, folded into runs: one per speaker and label, from its first to its last step."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from unhang.evidence.logs.times import elapsed_s
+
+RECENT = 4096
+_NUMBER = r"\d[\d,]{0,14}"
+_BAR = re.compile(
+    r"(?P<label>[^|\r\n]{0,120}?):? {0,4}\d{1,3}%\|[^|]{0,400}\| *(?P<n>[\d.]+[kKMGT]?)/(?P<total>[\d.]+[kKMGT]?) *"
+    r"\[(?P<elapsed>(?:\d+ days?, )?[\d:]+)<(?P<left>[^,\]]*)(?:, *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+?))?(?:[,\]]|$)"
+)
+_COUNTER = re.compile(
+    r"(?P<label>[^|\r\n]{0,80}?):? *(?P<n>[\d.]+[kKMGT]?) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) \[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
+)
+_EPOCH_STEP = re.compile(
+    rf"\b[Ee]poch:? ?[\[(]?(?P<epoch>\d{{1,6}})(?:/\d+)?[\])]?,? ?[\[(] *(?P<n>{_NUMBER}) ?/ ?(?P<total>{_NUMBER})"
+)
+_STEP = re.compile(
+    r"(?<![\w.])(?P<label>(?:global|train(?:ing)?|total|current|val(?:idation)?|eval(?:uation)?|test(?:ing)?)?[_ ]?(?:step|iter(?:ation)?|batch|steps|it|update|num_updates))"
+    rf"(?:[_ ]?(?:num|number|idx|id|no\.?))?['\"]?\s{{0,8}}[:=#\[(]{{0,2}}\s{{0,12}}(?P<n>{_NUMBER})(?![\w.]*[.]\d)(?:\s{{0,4}}(?:/|of)\s{{0,12}}(?P<total>{_NUMBER}))?",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(rf"\b(?P<label>[Ee]poch)['\"]?[ :=#\[]{{1,3}}(?P<n>{_NUMBER})(?:\s?/\s?(?P<total>{_NUMBER}))?\b")
+_TRAINER = re.compile(r"^\{'(?:loss|eval_loss|train_loss)': ")
+_PER_STEP_MS = re.compile(
+    r"(?:elapsed time per iteration|time per (?:step|iteration)|step[_ ]time|iter(?:ation)?[_ ]time) ?\((?:ms|msec)\)[:= ]+(?P<ms>[\d.]+)"
+)
+_PER_STEP_S = re.compile(
+    r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
+)
+_HINT = re.compile(r"step|iter|epoch|batch|%\||it/s|s/it|update|'loss'| \[\d+:\d\d", re.IGNORECASE)
+_MAGNITUDE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step as a line tells it."""
+
+    label: str
+    number: int
+    total: int | None
+    unit: str
+    per_step_s: float | None = None
+    elapsed_s: float | None = None
+
+
+def step_in(text: str) -> Step | None:
+    """The step a line tells, or None."""
+    if _HINT.search(text) is None:
+        return None
+    if "%|" in text and (bar := _BAR.search(text)) is not None:
+        return Step(
+            _label(bar["label"]) or "bar",
+            _amount(bar["n"]),
+            _amount(bar["total"]),
+            _bar_unit(bar["unit"]),
+            _bar_pace(bar["rate"], bar["unit"]),
+            elapsed_s(bar["elapsed"]),
+        )
+    if "[" in text and (bar := _COUNTER.search(text)) is not None:
+        return Step(
+            _label(bar["label"]) or "bar",
+            _amount(bar["n"]),
+            None,
+            _bar_unit(bar["unit"]),
+            _bar_pace(bar["rate"], bar["unit"]),
+            elapsed_s(bar["elapsed"]),
+        )
+    if (found := _EPOCH_STEP.search(text)) is not None:
+        return Step(f"epoch {found['epoch']}", _plain(found["n"]), _plain(found["total"]), "step", _pace(text))
+    if (found := _STEP.search(text)) is not None:
+        total = _plain(found["total"]) if found["total"] else None
+        return Step(_label(found["label"]).lower(), _plain(found["n"]), total, "step", _pace(text))
+    if (found := _EPOCH.search(text)) is not None:
+        total = _plain(found["total"]) if found["total"] else None
+        return Step("epoch", _plain(found["n"]), total, "epoch")
+    return None
+
+
+def trainer_line(text: str) -> bool:
+    """A line of the transformers Trainer: a dict without a step."""
+    return text.startswith("{'") and _TRAINER.match(text) is not None
+
+
+def _label(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip(" :|-")[-80:]
+
+
+def _plain(text: str) -> int:
+    return int(text.replace(",", "") or 0)
+
+
+def _amount(text: str) -> int:
+    scale = _MAGNITUDE.get(text[-1:], 1)
+    try:
+        return int(float(text.rstrip("kKMGT")) * scale)
+    except ValueError:
+        return 0
+
+
+def _bar_unit(unit: str | None) -> str:
+    if not unit:
+        return "step"
+    bare = unit.strip()
+    return (bare[2:] if bare.startswith("s/") else bare.removesuffix("/s")).strip() or "step"
+
+
+def _bar_pace(rate: str | None, unit: str | None) -> float | None:
+    if not rate or rate == "?" or not unit:
+        return None
+    try:
+        value = float(rate)
+    except ValueError:
+        return None
+    if unit.strip().startswith("s/"):
+        return value
+    return 1 / value if value > 0 else None
+
+
+def _pace(text: str) -> float | None:
+    if (found := _PER_STEP_MS.search(text)) is not None:
+        return _float(found["ms"], 1000)
+    if (found := _PER_STEP_S.search(text)) is not None:
+        return _float(found["s"], 1)
+    return None
+
+
+def _float(text: str, divisor: float) -> float | None:
+    try:
+        return float(text) / divisor
+    except ValueError:
+        return None
+
+
+@dataclass(slots=True)
+class Run:
+    """Steps of one speaker under one label that only grow."""
+
+    speaker: Hashable
+    rank: int | None
+    label: str
+    unit: str
+    total: int | None
+    first_step: int
+    last_step: int
+    first_time_s: float | None
+    last_time_s: float | None
+    first_line: int
+    last_line: int
+    attempt: int
+    last_text: str
+    per_step_s: float | None = None
+    elapsed_s: float | None = None
+    recent: deque[tuple[int, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+
+class ProgressReader:
+    """Folds steps into runs; a label that starts over begins a new run (at most ``keep`` runs a speaker and label)."""
+
+    def __init__(self, *, keep: int = 8, labels: int = 20_000) -> None:
+        self._runs: dict[tuple[Hashable, int | None, str], list[Run]] = {}
+        self._keep = keep
+        self._labels = labels
+        self.dropped = 0
+
+    def take(
+        self, speaker: Hashable, rank: int | None, step: Step, line: int, time_s: float | None, text: str, attempt: int
+    ) -> None:
+        """Add a step."""
+        key = (speaker, rank, step.label)
+        runs = self._runs.get(key)
+        if runs is None:
+            if len(self._runs) >= self._labels:
+                self.dropped += 1
+                return
+            runs = self._runs[key] = []
+        run = runs[-1] if runs else None
+        if run is None or step.number < run.last_step or step.total != run.total or run.attempt != attempt:
+            run = Run(
+                speaker, rank, step.label, step.unit, step.total, step.number, step.number, time_s, time_s, line, line,
+                attempt, text,
+            )  # fmt: skip
+            runs.append(run)
+            if len(runs) > self._keep:
+                del runs[1]
+                self.dropped += 1
+        if not run.recent or run.recent[-1][0] != step.number:
+            run.recent.append((step.number, time_s))
+        run.last_step, run.last_line, run.last_text = step.number, line, text
+        run.last_time_s = time_s if time_s is not None else run.last_time_s
+        run.per_step_s = step.per_step_s if step.per_step_s is not None else run.per_step_s
+        run.elapsed_s = step.elapsed_s if step.elapsed_s is not None else run.elapsed_s
+
+    def runs(self) -> list[Run]:
+        """All runs, in the order of their first lines."""
+        found = [run for runs in self._runs.values() for run in runs]
+        return sorted(found, key=lambda run: run.first_line)

@@ -1,0 +1,560 @@
+"""Read one log from front to back: recognised lines, tracebacks, exits, progress, last words of every rank.
+
+A block of lines first goes through the literal filter. Small logs are then read line by line; of large ones only the
+beginning, the end, and the surroundings of recognised lines are, and of each block its last lines (for progress).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from unhang.evidence.items import LastLine, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.logs.anchors import AnchorFilter
+from unhang.evidence.logs.blocks import BLOCK_BYTES, LINE_BYTES, Block, Blocks, decoded
+from unhang.evidence.logs.exits import ExitReader
+from unhang.evidence.logs.prefixes import PrefixReader, Speaker, origin_of
+from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, trainer_line
+from unhang.evidence.logs.times import Clock, year_in
+from unhang.evidence.logs.tracebacks import RawTraceback, TracebackReader
+from unhang.evidence.logs.voices import Voices
+from unhang.findings import Source, Unread
+from unhang.knowledge.messages import MessageMatch, MessageRow, load_messages, match_rows, message_row
+from unhang.knowledge.torch_lines import torch_version_from_line
+
+TEXT_CHARS = 2000
+FIRST_BLOCKS, LAST_BLOCKS = 4, 12
+"""So many blocks at either end are read line by line."""
+_TAIL_BYTES = 1 << 14
+"""So much at the end of every block in between is read line by line."""
+_AFTER_HIT, _AFTER_TRACEBACK = 4, 160
+"""So many lines behind a recognised line, or behind the head of a traceback, are read with it."""
+EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 200_000
+EQUAL_TRACEBACKS, TRACEBACKS = 3, 4000
+_TRACEBACK = "Traceback"
+_ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
+"""Statements that torch repeats inside the texts of exceptions: an equal one of the same rank is an echo."""
+
+_NOT_SAID = frozenset(
+    "cpp_file cpp_line torch_versions inside group_id group group_description group_rank error".split()
+)
+_NO_WORDS = re.compile(r"^[\s=\-*#+|~^.]*$")
+_STACK_LINE = re.compile(r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)')
+
+
+def read_log(
+    stream: BinaryIO | Path | str,
+    *,
+    source: str,
+    rank: int | None = None,
+    attempt: int = 0,
+    host: str | None = None,
+    modified_s: float | None = None,
+) -> LogReading:
+    """Read a log of any size. ``rank``, ``attempt`` and ``host`` are what the file's name tells, if anything.
+
+    ``modified_s`` dates lines without a year. Never raises for bad input: what could not be read is in ``unread``.
+    """
+    if isinstance(stream, str | Path):
+        path = Path(stream)
+        try:
+            with path.open("rb") as opened:
+                modified = os.fstat(opened.fileno()).st_mtime if modified_s is None else modified_s
+                return _LogReader(source, rank, attempt, host, modified).read(opened)
+        except OSError as error:
+            return _nothing(source, rank, attempt, f"cannot be opened: {error.strerror or error}")
+    return _LogReader(source, rank, attempt, host, modified_s).read(stream)
+
+
+def looks_like_log(head: bytes) -> bool:
+    """Whether the first bytes of a file read as lines of a program: known messages, prefixes, times or plain words."""
+    block = next(iter(Blocks(io.BytesIO(head[:65_536]))), None)
+    if block is None:
+        return False
+    text = decoded(block.data)
+    if sum(1 for character in text if character < " " and character not in "\t\n\r\x1b\x07\x08") > len(text) // 50:
+        return False
+    if _anchors().places(block.data):
+        return True
+    lines = [line for line in text.splitlines() if line.strip()][:200]
+    clock = Clock(year=2000)
+    spoken = [line for line in lines if clock.time_of(line) is not None or step_in(line) is not None]
+    return bool(lines) and len(spoken) * 5 >= len(lines)
+
+
+def _nothing(source: str, rank: int | None, attempt: int, reason: str) -> LogReading:
+    where = Source(source)
+    return LogReading(where, rank, (), (), (), (), (), 0, (), attempt=attempt, unread=(Unread(where, reason, rank),))
+
+
+@dataclass(slots=True)
+class _Heard:
+    """An event before its rank is known."""
+
+    match: MessageMatch
+    line: int
+    text: str
+    speaker: Speaker
+    told: dict[str, Any]
+    time_s: float | None
+    attempt: int
+
+
+@dataclass(slots=True)
+class _Last:
+    text: str
+    line: int
+    time_s: float | None
+
+
+@dataclass(slots=True)
+class _Region:
+    """Lines of a block to read one by one: from byte ``start`` to ``stop``."""
+
+    start: int
+    stop: int
+
+
+@dataclass(slots=True)
+class _Scanned:
+    block: Block
+    places: list[tuple[int, MessageRow | None]] = field(default_factory=list)
+
+
+_FILTER: list[AnchorFilter[MessageRow | None]] = []
+
+
+def _anchors() -> AnchorFilter[MessageRow | None]:
+    if not _FILTER:
+        pairs: list[tuple[bytes, MessageRow | None]] = [
+            (anchor.encode("ascii"), row) for row in load_messages() for anchor in row.anchors
+        ]
+        pairs.append((b"Traceback (most recent call last)", None))
+        pairs.append((b"Exception in thread ", None))
+        pairs.append((b"exitcode  : ", None))
+        _FILTER.append(AnchorFilter(pairs))
+    return _FILTER[0]
+
+
+class _LogReader:
+    def __init__(self, source: str, rank: int | None, attempt: int, host: str | None, modified_s: float | None) -> None:
+        self.source = source
+        self.rank = rank
+        self.attempt = self.first_attempt = attempt
+        self.host = host
+        self.modified_s = modified_s
+        self.clock = Clock(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
+        self.prefixes = PrefixReader("")
+        self.voices = Voices(rank)
+        self.tracebacks = TracebackReader()
+        self.exits = ExitReader(self.clock)
+        self.progress = ProgressReader()
+        self.heard: list[_Heard] = []
+        self.folded: dict[str, int] = {}
+        self._equal: dict[Hashable, int] = {}
+        self._of_rank: dict[Hashable, int] = {}
+        self._of_kind: dict[str, int] = {}
+        self._last: dict[tuple[Speaker, int | None], _Last] = {}
+        self._trainer: dict[Speaker, int] = {}
+        self._kernel = self._launcher = 0
+        self._first_time_s: float | None = None
+        self._last_time_s: float | None = None
+
+    # ---- blocks
+
+    def read(self, stream: BinaryIO) -> LogReading:
+        blocks = Blocks(stream)
+        waiting: deque[_Scanned] = deque()
+        for count, block in enumerate(blocks):
+            if count == 0:
+                self._look_ahead(block.data)
+            if count < FIRST_BLOCKS:
+                self._all_of(self._scan(block))
+                continue
+            waiting.append(self._scan(block))
+            if len(waiting) > LAST_BLOCKS:
+                self._parts_of(waiting.popleft())
+        for scanned in waiting:
+            self._all_of(scanned)
+        self.tracebacks.gap()
+        return self._reading(blocks)
+
+    def _look_ahead(self, data: bytes) -> None:
+        sample = decoded(data[: 1 << 18].rsplit(b"\n", 1)[0] if len(data) > 1 << 18 else data)
+        sample = sample.replace("\r\n", "\n").replace("\r", "\n")
+        self.prefixes = PrefixReader(sample)
+        year = year_in(sample)
+        if year is not None:
+            self.clock.year = year
+        else:
+            self.clock = Clock(year=self.clock.year, latest_s=self.modified_s or time.time())
+            self.exits = ExitReader(self.clock)
+
+    @staticmethod
+    def _scan(block: Block) -> _Scanned:
+        return _Scanned(block, _anchors().places(block.data))
+
+    def _all_of(self, scanned: _Scanned) -> None:
+        self._lines(scanned, [_Region(0, len(scanned.block.data))])
+
+    def _parts_of(self, scanned: _Scanned) -> None:
+        data = scanned.block.data
+        regions: list[_Region] = []
+        for at, row in scanned.places:
+            if regions and at < regions[-1].stop and row is not None:
+                continue
+            start = data.rfind(b"\n", 0, at) + 1
+            stop = at
+            for _ in range(_AFTER_TRACEBACK if row is None else _AFTER_HIT):
+                stop = data.find(b"\n", stop) + 1
+                if stop <= 0:
+                    stop = len(data)
+                    break
+            if regions and start <= regions[-1].stop:
+                regions[-1].stop = max(regions[-1].stop, stop)
+            else:
+                regions.append(_Region(start, stop))
+        tail = data.find(b"\n", max(0, len(data) - _TAIL_BYTES)) + 1
+        if 0 < tail < len(data):
+            if regions and tail <= regions[-1].stop:
+                regions[-1].stop = len(data)
+            else:
+                regions.append(_Region(tail, len(data)))
+        self._lines(scanned, regions)
+
+    def _lines(self, scanned: _Scanned, regions: Iterable[_Region]) -> None:
+        data, places = scanned.block.data, scanned.places
+        line, counted = scanned.block.first_line, 0
+        next_place = 0
+        for region in regions:
+            if region.start > counted:
+                self.tracebacks.gap()
+                line += data.count(b"\n", counted, region.start)
+            at = region.start
+            for raw in data[region.start : region.stop].split(b"\n"):
+                end = at + len(raw)
+                while next_place < len(places) and places[next_place][0] < at:
+                    next_place += 1
+                rows: list[MessageRow] = []
+                while next_place < len(places) and places[next_place][0] < end:
+                    row = places[next_place][1]
+                    if row is not None and row not in rows:
+                        rows.append(row)
+                    next_place += 1
+                if raw:
+                    self._physical_line(raw, line, rows)
+                at = end + 1
+                line += 1
+            line -= 1
+            counted = region.stop
+
+    def _physical_line(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
+        if raw.endswith(b"\r"):
+            raw = raw[:-1]
+        if b"\r" not in raw:
+            self._line(decoded(raw[:LINE_BYTES]), line, rows)
+            return
+        parts = [part for part in raw.split(b"\r") if part.strip()]
+        if len(parts) > 64:
+            anchors = [anchor.encode("ascii") for row in rows for anchor in row.anchors]
+            between = [part for part in parts[16:-48] if any(anchor in part for anchor in anchors)]
+            parts = [*parts[:16], *between, *parts[-48:]]
+        for part in parts:
+            text = decoded(part[:LINE_BYTES])
+            self._line(text, line, [row for row in rows if any(anchor in text for anchor in row.anchors)])
+
+    # ---- lines
+
+    def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+        spoken = self.prefixes.read(whole)
+        text = spoken.text
+        if not text.strip():
+            if self.tracebacks.busy:
+                self.tracebacks.take(spoken.speaker, text, line, None)
+            return
+        time_s = self.clock.time_of(spoken.dated)
+        if time_s is not None:
+            self._first_time_s = time_s if self._first_time_s is None else min(self._first_time_s, time_s)
+            self._last_time_s = time_s if self._last_time_s is None else max(self._last_time_s, time_s)
+        speaker = spoken.speaker
+        self.voices.learn(speaker, speaker.rank)
+        in_traceback = self.tracebacks.take(speaker, text, line, time_s)
+        if rows:
+            self._events(text, line, rows, speaker, time_s)
+        if in_traceback:
+            return
+        if " : " in text and self.exits.take_line(text, line, self.attempt):
+            return
+        step = step_in(text) if not rows else None
+        if step is not None:
+            self._step(step, speaker, line, time_s, text)
+        elif not rows and trainer_line(text):
+            count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
+            self._step(Step("trainer log", count, None, "log"), speaker, line, time_s, text)
+        if not rows and not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
+            self._last[speaker, _spoken_rank(text)] = _Last(text[:TEXT_CHARS], line, time_s)
+
+    def _step(self, step: Step, speaker: Speaker, line: int, time_s: float | None, text: str) -> None:
+        self.progress.take(speaker, _spoken_rank(text), step, line, time_s, text[:300], self.attempt)
+
+    def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, time_s: float | None) -> None:
+        matches = match_rows(text, rows)
+        if not matches:
+            return
+        told = origin_of(text)
+        self.voices.learn(speaker, told.get("rank", told.get("group_rank") if _in_default_group(told) else None))
+        for match in matches:
+            self._event(match, text, line, speaker, told, time_s)
+
+    def _event(
+        self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], time_s: float | None
+    ) -> None:
+        row, values = match.row, match.values
+        self._note(row, values, told)
+        self.exits.take_event(
+            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text[:300]
+        )
+        voice = (told.get("rank", speaker.rank), speaker, told.get("group_rank"), told.get("nccl_pid"), self.attempt)
+        equal = (row.id, voice, tuple(sorted((name, str(value)) for name, value in values.items())))
+        seen = self._equal[equal] = self._equal.get(equal, 0) + 1
+        if len(self._equal) > EVENTS:
+            self._equal.clear()
+        of_rank = self._of_rank[row.id, voice] = self._of_rank.get((row.id, voice), 0) + 1
+        of_kind = self._of_kind[row.id] = self._of_kind.get(row.id, 0) + 1
+        if (
+            seen > (1 if row.says in _ONCE or match.inside else EQUAL_EVENTS)
+            or of_rank > EVENTS_OF_RANK
+            or of_kind > EVENTS_OF_KIND
+            or len(self.heard) >= EVENTS
+        ):
+            self.folded[row.id] = self.folded.get(row.id, 0) + 1
+            return
+        self.heard.append(_Heard(match, line, text[:TEXT_CHARS], speaker, told, time_s, self.attempt))
+
+    def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
+        if row.id in ("n.init_start", "n.init_complete") and "nccl_pid" in told:
+            self.voices.learn_process(told["nccl_host"], told["nccl_pid"], values["comm_rank"], values["comm_size"])
+        elif row.id == "te.restart":
+            self.attempt += 1
+        elif row.id == "te.restart_count":
+            self.attempt = max(self.attempt, int(values["attempt"]))
+        if row.id.startswith("k."):
+            self._kernel += 1
+        elif row.id.startswith(("te.", "srun.", "slurm.", "pals.", "mpi.", "ds.", "rdzv.")):
+            self._launcher += 1
+
+    # ---- the result
+
+    def _reading(self, blocks: Blocks) -> LogReading:
+        events = tuple(self._without_echoes(self._log_event(heard) for heard in self.heard))
+        tracebacks = self._tracebacks()
+        runs = self.progress.runs()
+        last_lines = self._last_lines()
+        progress = tuple(self._progress(run) for run in runs)
+        for label, dropped in (("progress", self.progress.dropped), ("exit", self.exits.dropped)):
+            if dropped:
+                self.folded[label] = dropped
+        ranks = {
+            item.rank for group in (events, tracebacks, progress, last_lines) for item in group if item.rank is not None
+        } | self.voices.heard
+        return LogReading(
+            Source(self.source),
+            self.rank,
+            events,
+            tracebacks,
+            tuple(self._process_exits()),
+            progress,
+            last_lines,
+            blocks.lines,
+            tuple(sorted(ranks)),
+            self._first_time_s,
+            self._last_time_s,
+            self.first_attempt,
+            self._role(blocks.lines),
+            self.folded,
+            tuple(self._unread(blocks)),
+        )
+
+    def _without_echoes(self, events: Iterable[LogEvent]) -> Iterable[LogEvent]:
+        """Events of one rank that torch repeats inside exception texts, only once each."""
+        seen: set[Hashable] = set()
+        for event in events:
+            if message_row(event.kind).says in _ONCE:
+                values = ((name, str(value)) for name, value in event.values.items() if name not in _NOT_SAID)
+                key = (event.kind, event.rank, event.attempt, tuple(sorted(values)))
+                if key in seen:
+                    self.folded[event.kind] = self.folded.get(event.kind, 0) + 1
+                    continue
+                seen.add(key)
+            yield event
+
+    def _log_event(self, heard: _Heard) -> LogEvent:
+        row = heard.match.row
+        told = {name: value for name, value in heard.told.items() if name not in ("rank", "nccl_host")}
+        values: dict[str, Any] = {**told, **heard.match.values}
+        if heard.match.inside:
+            values["inside"] = heard.match.inside
+        if row.fingerprint and heard.told.get("cpp_file") == "ProcessGroupNCCL.cpp":
+            values["torch_versions"] = torch_version_from_line(row.fingerprint, heard.told["cpp_line"])
+        if row.id == "det.mis":
+            _add_fingerprints(values)
+        host = heard.told.get("nccl_host") or heard.speaker.host or self.host
+        return LogEvent(
+            row.id,
+            Source(self.source, heard.line),
+            heard.text,
+            self.voices.rank_of(heard.speaker, heard.told),
+            heard.time_s,
+            values,
+            heard.attempt,
+            str(host) if host else None,
+        )
+
+    def _tracebacks(self) -> tuple[PythonTraceback, ...]:
+        equal: dict[Hashable, int] = {}
+        kept: list[PythonTraceback] = []
+        for raw in sorted(self.tracebacks.done, key=lambda item: item.line):
+            speaker = raw.speaker
+            assert isinstance(speaker, Speaker)
+            rank = self.voices.rank_of(speaker, {})
+            key = (speaker, raw.exception, raw.message[:200], tuple(raw.frames))
+            seen = equal[key] = equal.get(key, 0) + 1
+            if (seen > EQUAL_TRACEBACKS and rank is not None) or len(kept) >= TRACEBACKS:
+                self.folded["traceback"] = self.folded.get("traceback", 0) + 1
+                continue
+            kept.append(self._traceback(raw, speaker, rank))
+        return tuple(kept)
+
+    def _traceback(self, raw: RawTraceback, speaker: Speaker, rank: int | None) -> PythonTraceback:
+        return PythonTraceback(
+            Source(self.source, raw.line),
+            rank,
+            raw.time_s,
+            raw.exception,
+            raw.message,
+            tuple(reversed(raw.frames)),
+            raw.thread,
+            self.first_attempt,
+            speaker.host or self.host,
+            raw.chained,
+        )
+
+    def _process_exits(self) -> Iterable[ProcessExit]:
+        for raw in self.exits.exits():
+            rank = raw.rank
+            if raw.task and self.exits.torchrun:
+                rank = None
+            if rank is None and raw.pid is not None:
+                rank = self.voices.process_rank(raw.pid, raw.host)
+            yield ProcessExit(
+                Source(self.source, raw.line),
+                rank,
+                raw.local_rank,
+                raw.pid,
+                raw.exit_code,
+                raw.time_s,
+                raw.host or self.host,
+                raw.told_by,
+                raw.by_launcher,
+                raw.attempt,
+                raw.text,
+            )
+
+    def _progress(self, run: Run) -> Progress:
+        speaker = run.speaker
+        assert isinstance(speaker, Speaker)
+        rank = self.voices.rank_of(speaker, {} if run.rank is None else {"rank": run.rank})
+        return Progress(
+            Source(self.source, run.first_line),
+            rank,
+            run.label,
+            run.first_step,
+            run.last_step,
+            run.total,
+            run.first_time_s,
+            run.last_time_s,
+            run.last_line,
+            run.unit,
+            run.per_step_s,
+            tuple(run.recent),
+            run.last_text,
+            run.attempt,
+            run.elapsed_s,
+        )
+
+    def _last_lines(self) -> tuple[LastLine, ...]:
+        newest: dict[int | None, _Last] = {}
+        for (speaker, spoken), last in self._last.items():
+            rank = self.voices.rank_of(speaker, {} if spoken is None else {"rank": spoken})
+            if rank not in newest or last.line > newest[rank].line:
+                newest[rank] = last
+        return tuple(
+            LastLine(Source(self.source, last.line), rank, last.text, last.time_s)
+            for rank, last in sorted(newest.items(), key=lambda item: item[1].line)
+        )
+
+    def _role(self, lines: int) -> str:
+        if self._kernel and self._kernel * 3 >= max(1, len(self.heard)) and not self.voices.heard:
+            return "kernel"
+        if self.rank is None and self._launcher and not self.voices.heard and self._launcher * 2 >= len(self.heard):
+            return "launcher" if lines else ""
+        return ""
+
+    def _unread(self, blocks: Blocks) -> Iterable[Unread]:
+        where = Source(self.source)
+        if blocks.trouble:
+            yield Unread(where, f"reading stopped after line {blocks.lines}: {blocks.trouble}", self.rank)
+        if blocks.cut_lines:
+            yield Unread(
+                where,
+                f"{blocks.cut_lines} lines longer than {LINE_BYTES // 1024} KiB were read only in part",
+                self.rank,
+            )
+
+
+_SPOKEN_RANK = re.compile(
+    r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
+    r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):|\[(?:GPU|gpu|rank|Rank) ?(\d{1,5})\]"
+)
+
+
+def _spoken_rank(text: str) -> int | None:
+    """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``)."""
+    if "ank" not in text and "GPU" not in text:
+        return None
+    found = _SPOKEN_RANK.search(text[:200])
+    return int(next(group for group in found.groups() if group)) if found else None
+
+
+def _in_default_group(told: dict[str, Any]) -> bool:
+    return "group" in told and str(told.get("group_description", "")).startswith("default")
+
+
+_FINGERPRINT_FIELD = re.compile(r"(SequenceNumber|OpType|TensorShape|TensorDtypes)=(\[[^\]]*\]|[^,()]*)")
+
+
+def _add_fingerprints(values: dict[str, Any]) -> None:
+    """``mine``/``theirs`` of a fingerprint mismatch as dicts: position, operation, shape, dtype."""
+    from unhang.knowledge.messages import bare_operation
+
+    for name in ("mine", "theirs"):
+        if name not in values:
+            continue
+        fields = dict(_FINGERPRINT_FIELD.findall(str(values[name])))
+        parsed: dict[str, Any] = {}
+        if fields.get("SequenceNumber", "").isdigit():
+            parsed["position"] = int(fields["SequenceNumber"])
+        if "OpType" in fields:
+            parsed["operation"] = bare_operation(fields["OpType"].strip())
+        if "TensorShape" in fields:
+            parsed["shape"] = tuple(int(number) for number in re.findall(r"\d{1,18}", fields["TensorShape"]))
+        if "TensorDtypes" in fields:
+            parsed["dtype"] = fields["TensorDtypes"].strip().lower()
+        values[name] = parsed

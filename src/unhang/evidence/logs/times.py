@@ -1,0 +1,107 @@
+"""Time stamps as logs write them. Times without a zone are taken as UTC: only differences inside a job matter."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+
+_MONTHS = {name: index + 1 for index, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())}
+_CLOCK = r"(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-6]\d)(?:[.,](?P<f>\d{1,9}))?"
+_FULL = re.compile(
+    rf"(?<![\d.])(?P<y>20\d\d|(?<!\d)[12]\d)(?P<sep>[-/])(?P<mo>[01]\d)(?P=sep)(?P<d>[0-3]\d)[ T_]\s?{_CLOCK}"
+    r"\s?(?P<z>Z|[+-]\d\d:?\d\d)?"
+)
+_AMERICAN = re.compile(rf"(?<![\d/])(?P<mo>[01]\d)/(?P<d>[0-3]\d)/(?P<y>20\d\d)[ T,]+{_CLOCK}")
+_SYSLOG = re.compile(rf"(?P<month>{'|'.join(_MONTHS)}) {{1,2}}(?P<d>\d{{1,2}}) {_CLOCK}")
+_GLOG = re.compile(rf"(?:^|\[|\s)[EWIF](?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {_CLOCK}")
+_MONTH_DAY = re.compile(rf"(?<![\d-])(?P<mo>0[1-9]|1[0-2])[-/](?P<d>[0-3]\d) {_CLOCK}")
+_LOOK_AT = 160
+"""Characters of a line in which its time can stand."""
+
+
+class Clock:
+    """Reads the time of lines; one per log, because dates without a year take the year of the log."""
+
+    def __init__(self, *, year: int, latest_s: float | None = None) -> None:
+        """``year`` for dates without one; ``latest_s`` (modification time of the file) keeps them out of the future."""
+        self.year = year
+        self._latest_s = latest_s
+        self._days: dict[tuple[int, int, int], float | None] = {}
+
+    def time_of(self, text: str) -> float | None:
+        """Seconds since the epoch of a line, or None. ``text`` is the line with its prefixes."""
+        head = text[:_LOOK_AT]
+        if ":" not in head:
+            return None
+        found = _FULL.search(head)
+        if found is not None:
+            year = int(found["y"])
+            return self._seconds(year if year > 99 else 2000 + year, int(found["mo"]), found, found["z"])
+        found = _GLOG.search(head)
+        if found is not None:
+            return self._without_year(int(found["mo"]), found)
+        found = _SYSLOG.search(head)
+        if found is not None:
+            return self._without_year(_MONTHS[found["month"]], found)
+        found = _AMERICAN.search(head)
+        if found is not None:
+            return self._seconds(int(found["y"]), int(found["mo"]), found, None)
+        found = _MONTH_DAY.search(head)
+        if found is not None:
+            return self._without_year(int(found["mo"]), found)
+        return None
+
+    def _without_year(self, month: int, found: re.Match[str]) -> float | None:
+        time_s = self._seconds(self.year, month, found, None)
+        if time_s is not None and self._latest_s is not None and time_s > self._latest_s + 2 * 86_400:
+            return self._seconds(self.year - 1, month, found, None)
+        return time_s
+
+    def _seconds(self, year: int, month: int, found: re.Match[str], zone: str | None) -> float | None:
+        day = self._day(year, month, int(found["d"]))
+        if day is None:
+            return None
+        fraction = found["f"]
+        time_s = day + int(found["h"]) * 3600 + int(found["mi"]) * 60 + int(found["s"])
+        if fraction:
+            time_s += int(fraction) / 10 ** len(fraction)
+        if zone and zone != "Z":
+            digits = zone[1:].replace(":", "")
+            offset = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+            time_s -= offset if zone[0] == "+" else -offset
+        return time_s
+
+    def _day(self, year: int, month: int, day: int) -> float | None:
+        key = (year, month, day)
+        if key not in self._days:
+            if len(self._days) > 10_000:
+                self._days.clear()
+            try:
+                self._days[key] = datetime(year, month, day, tzinfo=timezone.utc).timestamp()
+            except ValueError:
+                self._days[key] = None
+        return self._days[key]
+
+
+def year_in(sample: str) -> int | None:
+    """The first full date's year in a piece of log, or None."""
+    found = _FULL.search(sample) or _AMERICAN.search(sample)
+    if found is None:
+        return None
+    year = int(found["y"])
+    return year if year > 99 else 2000 + year
+
+
+def elapsed_s(text: str) -> float | None:
+    """Seconds of ``29:57``, ``1:54:39`` or ``1 day, 3:11:02`` as progress bars print them."""
+    days = 0
+    found = re.match(r"(\d+) days?, (.*)", text)
+    if found:
+        days, text = int(found[1]), found[2]
+    parts = text.split(":")
+    if not 2 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
+        return None
+    total = 0
+    for part in parts:
+        total = total * 60 + int(part)
+    return timedelta(days=days).total_seconds() + total
