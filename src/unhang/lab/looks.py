@@ -47,10 +47,10 @@ def without_our_thread(text: str) -> str:
 
 
 def same_place(first: str, second: str) -> bool:
-    """Whether two dumps of one process show every thread in the same frames."""
-    return _frames(first) == _frames(second)
+    """Whether two dumps of one process show every thread in the same Python frames."""
+    return _python_frames(first) == _python_frames(second)
 
 
-def _frames(text: str) -> list[str]:
-    # "(idle)" and "(active)" come and go with the moment of the look; frames are what counts.
-    return [re.sub(r" \((?:idle|active)[^)]*\)", "", line) for line in text.splitlines()]
+def _python_frames(text: str) -> list[str]:
+    # Native frames are in only one of two looks at a silent rank, and "(idle)" comes and goes with the moment.
+    return re.findall(r"(?m)^Thread [^(\n]+|^    .+\.py:\d+\)$", text)

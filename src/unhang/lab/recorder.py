@@ -25,7 +25,7 @@ from unhang.lab.worker import BEAT_EVERY_S
 
 SCHEMA = "unhang.bundle/1"
 POLL_S = 0.1
-DUMP_LIMIT_S = 2.0
+DUMP_LIMIT_S = 3.0
 BETWEEN_LOOKS_S = 0.4
 Tell = Callable[[str], None]
 
@@ -190,11 +190,11 @@ def _look(job: Job, bundle: Path, seen: Seen, *, twice_dumped: bool) -> None:
     _ask_for_dumps(job, 1, frozenset(r for r, state in seen.states.items() if state != "T"))
     if twice_dumped:
         _keep_dumps(job, bundle, number=1, folder="dumps/earlier")
-    first = _stacks(job, members, seen)
+    first = _stacks(job, members, seen, native=False)
     if twice_dumped:
         _ask_for_dumps(job, 2, frozenset(seen.states))
     time.sleep(BETWEEN_LOOKS_S)
-    second = _stacks(job, members, seen)
+    second = _stacks(job, members, seen, native=True)
     _write_stacks(job, bundle, first, second, seen)
     for rank, position in job.positions().items():
         if counts(position) != counts(before.get(rank, b"")):
@@ -216,8 +216,8 @@ Process = tuple[int, int]
 """(rank, pid): a rank's own process or one of its children."""
 
 
-def _stacks(job: Job, members: Mapping[int, Member], seen: Seen) -> dict[Process, str]:
-    """One look at every rank and at its children (loader workers)."""
+def _stacks(job: Job, members: Mapping[int, Member], seen: Seen, *, native: bool) -> dict[Process, str]:
+    """One look at every rank and its children (loader workers); ``native``: with C frames where a rank is silent."""
     among = processes.marked(job.mark)
     targets: list[Process] = []
     for rank, member in sorted(members.items()):
@@ -229,7 +229,7 @@ def _stacks(job: Job, members: Mapping[int, Member], seen: Seen) -> dict[Process
         own = pid == members[rank].pid
         silent = own and not (job.meeting / "dumps" / f"1.{rank}").exists()
         stopped = own and seen.states.get(rank) == "T"
-        return looks.stacks_of(pid, stopped=stopped, native=silent and not stopped)
+        return looks.stacks_of(pid, stopped=stopped, native=native and silent and not stopped)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         texts = list(pool.map(look, targets))

@@ -1,0 +1,72 @@
+"""``unhang lab``: run a job with a known fault for real and see what unhang says about it."""
+
+from __future__ import annotations
+
+import enum
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Real jobs with a known fault: run one, record it, read the verdict.", no_args_is_help=True)
+
+
+class Backend(str, enum.Enum):
+    """What carries the collectives."""
+
+    GLOO = "gloo"
+    NCCL = "nccl"
+
+
+@app.command(name="list")
+def list_cases() -> None:
+    """Say which cases there are and what is wrong in each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from unhang.lab.catalog import CASES
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("case", "what happens", "the verdict must be"):
+        table.add_column(heading, no_wrap=heading == "case")
+    for case in CASES:
+        cause = case.expected.cause
+        table.add_row(case.name, case.what, cause.value if cause is not None else "healthy")
+    console = Console()
+    console.print(table)
+    console.print("\nRun one with: unhang lab run NAME", highlight=False)
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="A case of `unhang lab list`.")],
+    ranks: Annotated[int | None, typer.Option(min=1, help="Number of ranks; the case's own number otherwise.")] = None,
+    backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs, nccl needs a GPU for each rank.")] = Backend.GLOO,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the bundle; must be empty. [default: lab-runs/DATE-TIME]")
+    ] = None,
+) -> None:
+    """Run a case, record it into a bundle, print where it is and the verdict on it."""
+    from rich.console import Console
+
+    from unhang.cli.bundle_verdict import print_verdict
+    from unhang.cli.recording_steps import RecordingSteps
+    from unhang.lab.catalog import find
+    from unhang.lab.run_case import run_case
+    from unhang.lab.signals import ended_with_us
+
+    case = find(name)
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]{case.name}[/bold]: {case.what}")
+    folder = out or new_run_folder("lab-runs/")
+    with RecordingSteps(console) as steps, ended_with_us():
+        bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
+    code = print_verdict(bundle)
+    console.print(f"\nbundle: {bundle}", soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def new_run_folder(prefix: str) -> Path:
+    """A fresh folder whose name says nothing about the fault: it becomes part of the paths in the evidence."""
+    return Path(prefix + time.strftime("%Y%m%d-%H%M%S"))
