@@ -1,4 +1,4 @@
-"""What a small stalled job leaves behind, made on the spot: dumps, stacks, logs, a bundle. Hosts and paths are made up."""
+"""What a small stalled job leaves behind, made on the spot: dumps, stacks, logs, a bundle. All names are made up."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def watchdog_log(rank: int, *, position: int = 41, steps: int = 5) -> str:
     """The log of a rank whose watchdog gave up."""
     lines = [f"step {step} loss {2.5 - step / 10:.3f}" for step in range(steps)]
     lines.append(
-        f"[rank{rank}]:[E1009 08:53:20.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation"
-        f" timeout: WorkNCCL(SeqNum={position}, OpType=ALLREDUCE, NumelIn=12, NumelOut=12, Timeout(ms)=600000) ran for"
-        " 600012 milliseconds before timing out."
+        f"[rank{rank}]:[E1009 08:53:20.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective"
+        f" operation timeout: WorkNCCL(SeqNum={position}, OpType=ALLREDUCE, NumelIn=12, NumelOut=12,"
+        " Timeout(ms)=600000) ran for 600012 milliseconds before timing out."
     )
     return "\n".join(lines) + "\n"
 

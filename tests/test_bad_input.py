@@ -133,11 +133,13 @@ def test_a_hostile_pickle_alone(tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_stays_small(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("nccl_trace_rank_0", "w", force_zip64=True) as member:
-            member.write(leavings.dump_bytes()[:-200])
-            for _ in range(400):
-                member.write(bytes(1 << 20))
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("nccl_trace_rank_0", "w", force_zip64=True) as member,
+    ):
+        member.write(leavings.dump_bytes()[:-200])
+        for _ in range(400):
+            member.write(bytes(1 << 20))
 
     run = limited(["diagnose", tmp_path / "bomb.zip", "--format", "json"], memory_mb=1_500)
 

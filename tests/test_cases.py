@@ -1,6 +1,6 @@
 """Every folder of ``tests/cases`` through the real pipeline: what must hold, holds.
 
-``<cause>/hit_*``: the cause must lead. ``miss_*``: it looks alike and must not lead. ``unsure_*``: not above a certainty.
+``<cause>/hit_*``: the cause must lead. ``miss_*``: it looks alike and must not lead. ``unsure_*``: not too sure.
 ``expected.json`` holds only what must hold; CONTRIBUTING.md lists its keys.
 """
 

@@ -71,7 +71,7 @@ def test_a_bundle_reads_the_same_packed(tmp_path: Path, packer: str) -> None:
     assert recorded_ranks(evidence) == [0, 1, 2, 3]
     assert sorted(dump.rank or 0 for dump in evidence.stacks) == [0, 1, 2, 3]
     assert [file.path for file in evidence.sources] == [leavings.TRAIN]
-    assert sorted(log.source.path for log in evidence.logs)[0] == f"{packed}!run/logs/rank0.log"
+    assert min(log.source.path for log in evidence.logs) == f"{packed}!run/logs/rank0.log"
     assert evidence.unread == []
 
 
@@ -96,8 +96,8 @@ def test_a_compressed_log_and_a_packed_archive_inside_an_archive(tmp_path: Path)
 def test_quoted_globs_and_the_same_file_named_twice(tmp_path: Path) -> None:
     for rank in range(3):
         (tmp_path / f"rank{rank}.log").write_text(leavings.watchdog_log(rank))
-    os.symlink(tmp_path / "rank1.log", tmp_path / "rank1-again.log")
-    os.symlink(tmp_path, tmp_path / "around")
+    (tmp_path / "rank1-again.log").symlink_to(tmp_path / "rank1.log")
+    (tmp_path / "around").symlink_to(tmp_path)
 
     evidence = read_evidence([str(tmp_path / "*.log"), str(tmp_path), str(tmp_path / "rank0.log")])
 
@@ -130,6 +130,28 @@ def test_pipes_sockets_and_devices_are_named_and_never_opened(tmp_path: Path) ->
     assert "named pipe" in reasons(evidence)[str(tmp_path / "dump.pipe")]
     assert "socket" in reasons(evidence)[str(tmp_path / "s")]
     assert "device" in reasons(evidence)["/dev/null"]
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="taking a right away for a moment needs root; see test_bad_input for others"
+)
+def test_a_file_that_may_not_be_read_is_named_beside_what_was_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(2):
+        (folder / f"rank{rank}.log").write_text(leavings.watchdog_log(rank))
+    (folder / "rank1.log").chmod(0)
+    read_evidence([str(folder)])  # loads every module while it may still be read
+    for part in (folder, *folder.parents[:3]):
+        part.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        evidence = read_evidence([str(folder)])
+    finally:
+        os.seteuid(0)
+
+    assert len(evidence.logs) == 1
+    assert "permission" in reasons(evidence)[str(folder / "rank1.log")]
 
 
 def test_files_that_hold_no_evidence_are_one_line(tmp_path: Path) -> None:
