@@ -175,6 +175,7 @@ def make_entry(
     position: int = 1,
     operation: str = "nccl:all_reduce",
     sizes: Sequence[Sequence[int]] = ((4, 3),),
+    output_sizes: Sequence[Sequence[int]] | None = None,
     dtype: str = "Float",
     state: str = "completed",
     retired: bool | None = None,
@@ -186,6 +187,7 @@ def make_entry(
     """One entry with the keys, and in the order, of ``torch_version``."""
     minor = int(torch_version.split(".")[1])
     shape = [list(size) for size in sizes]
+    output = shape if output_sizes is None else [list(size) for size in output_sizes]
     done = state == "completed"
     fields: tuple[tuple[str, int, int, Any], ...] = (
         # key, torch minor version since, until, value
@@ -204,8 +206,8 @@ def make_entry(
         ("time_created_ns", 3, 99, created_ns),
         ("input_sizes", 2, 99, shape),
         ("input_dtypes", 4, 99, [dtype] * len(shape)),
-        ("output_sizes", 2, 99, shape),
-        ("output_dtypes", 4, 99, [dtype] * len(shape)),
+        ("output_sizes", 2, 99, output),
+        ("output_dtypes", 4, 99, [dtype] * len(output)),
         ("state", 2, 99, state),
         ("time_discovered_started_ns", 3, 99, created_ns + 1_000_000 if done else None),
         ("time_discovered_completed_ns", 3, 99, created_ns + 2_000_000 if done else None),
@@ -290,41 +292,58 @@ class StalledJob:
             os.link(others[rank % len(others)], paths[rank])
         return paths
 
-    def dump(self, rank: int, *, late: bool) -> dict[str, Any]:
-        """The dump of ``rank`` as plain values; ``late`` is the laggard's, without the last collective."""
-        first = rank // self.tensor_parallel * self.tensor_parallel
-        own = range(first, min(first + self.tensor_parallel, self.ranks))
-        sites = [make_frames(site, self.frames) for site in range(self.sites)]
-        library = {(f["name"], f["filename"], f["line"]): f for frames in sites for f in frames}
-        sites = [[library[f["name"], f["filename"], f["line"]] for f in frames] for frames in sites]
+    def head(self, rank: int, *, late: bool) -> dict[str, Any]:
+        """The dump of ``rank`` without entries; ``late`` is the laggard's, which never entered the last collective."""
+        own = self._members(rank)
+        counts = [self.last_position - 1, self.entries - self.last_position + 1]
+        status = {"0": (counts[0] + (not late), -1, counts[0]), "1": (counts[1], -1, counts[1])}
+        groups = {"0": ("default_pg", range(self.ranks)), self._group(rank)[0]: (self._group(rank)[1], own)}
+        head: dict[str, Any] = make_dump(self.torch_version, [], groups=groups, status=status)
+        return head
+
+    def recorded(self, rank: int, *, late: bool) -> list[dict[str, Any]]:
+        """The entries of ``rank``."""
+        library = {key(f): f for site in range(self.sites) for f in make_frames(site, self.frames)}
+        sites = [[library[key(f)] for f in make_frames(site, self.frames)] for site in range(self.sites)]
         counts = [0, 0]
         entries = []
         for index in range(self.entries):
             which = 0 if index % 4 == 3 else 1
             counts[which] += 1
-            entries.append(self._entry(index, which, counts[which], sites[index % self.sites]))
+            entries.append(self._entry(rank, index, which, counts[which], sites[index % self.sites]))
         if not late:
-            counts[0] += 1
-            entries.append(self._entry(self.entries, 0, counts[0], sites[-1], state="started"))
+            entries.append(self._entry(rank, self.entries, 0, counts[0] + 1, sites[-1], state="scheduled"))
             entries.pop(0)
-        status = {"0": (counts[0], -1, counts[0] - (not late)), "1": (counts[1], -1, counts[1])}
-        groups = {"0": ("default_pg", range(self.ranks)), "1": ("TENSOR_MODEL_PARALLEL_GROUP", own)}
-        dump: dict[str, Any] = make_dump(self.torch_version, entries, groups=groups, status=status)
-        return dump
+        return entries
+
+    def _members(self, rank: int) -> range:
+        first = rank // self.tensor_parallel * self.tensor_parallel
+        return range(first, min(first + self.tensor_parallel, self.ranks))
+
+    def _group(self, rank: int) -> tuple[str, str]:
+        # numbered from 10, so that no group is called like the status key of another
+        return str(10 + rank // self.tensor_parallel), "TENSOR_MODEL_PARALLEL_GROUP"
 
     def _entry(
-        self, index: int, which: int, position: int, frames: list[dict[str, Any]], state: str = "completed"
+        self, rank: int, index: int, which: int, position: int, frames: list[dict[str, Any]], state: str = "completed"
     ) -> dict[str, Any]:
+        part = ((512, 1 + index % 6),)
+        full = ((512 * len(self._members(rank)), 1 + index % 6),)
+        gathers = position % 2 == 0
+        inputs, outputs = (part, part) if which == 0 else (part, full) if gathers else (full, part)
         return make_entry(
             self.torch_version,
             record_id=index,
             pg_id=which,
-            group=("0", "default_pg") if which == 0 else ("1", "TENSOR_MODEL_PARALLEL_GROUP"),
+            group=self._group(rank) if which else ("0", "default_pg"),
             position=position,
-            operation=("nccl:all_reduce", "nccl:_all_gather_base", "nccl:_reduce_scatter_base")[
-                index % 3 if which else 0
-            ],
-            sizes=((4096, 1 + index % 6),),
+            operation="nccl:all_reduce"
+            if which == 0
+            else "nccl:_all_gather_base"
+            if gathers
+            else "nccl:_reduce_scatter_base",
+            sizes=inputs,
+            output_sizes=outputs,
             dtype="BFloat16",
             state=state,
             created_ns=START_NS + index * 7_000_000,
@@ -332,16 +351,19 @@ class StalledJob:
         )
 
 
+def key(frame: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What makes two frames the same."""
+    return frame["name"], frame["filename"], frame["line"]
+
+
 class _Body:
-    """The bytes of a rank's dump made once; other ranks differ in their head, their thread and their times."""
+    """The entries of a rank's dump made once; other ranks differ in their head, their thread and their times."""
 
     def __init__(self, job: StalledJob, *, late: bool) -> None:
         self.job = job
-        raw = pickle_like_torch(job.dump(0, late=late))
-        self.split = raw.index(b"entries") - 5
-        self.tail = np.frombuffer(raw[self.split :], dtype=np.uint8).copy()
-        self.head = raw[: self.split]
-        body = raw[self.split :]
+        self.late = late
+        whole = pickle_like_torch(job.head(0, late=late) | {"entries": job.recorded(0, late=late)})
+        body = whole[len(self._head(0)) :]
         clock = START_NS.to_bytes(8, "little")[-2:]
         found, at = [], body.find(b"\x8a\x08")
         while at >= 0:
@@ -349,20 +371,17 @@ class _Body:
                 found.append(at + 2)
             at = body.find(b"\x8a\x08", at + 2)
         self.times = np.array(found)[:, None] + np.arange(8)
+        self.body = np.frombuffer(body, dtype=np.uint8).copy()
 
     def of_rank(self, rank: int) -> bytes:
+        """The file of ``rank``: its texts are stored in the order of rank 0, so the slots are the same."""
         jitter = (rank * 104_729 % 1_000_003) + (rank * 7919) % 4001 * np.arange(len(self.times)) % 9973
-        body = self.tail.copy()
+        body = self.body.copy()
         values = body[self.times].copy().view(np.int64)[:, 0] + jitter
         body[self.times] = values[:, None].view(np.uint8)
         content: bytes = body.tobytes().replace(THREAD_ID.encode(), b"%015d" % (int(THREAD_ID) + rank * 4096))
-        return self._head_of(rank) + content
+        return self._head(rank) + content
 
-    def _head_of(self, rank: int) -> bytes:
-        size = self.job.tensor_parallel
-        first = rank // size * size
-        ranks = ", ".join(map(str, range(first, min(first + size, self.job.ranks))))
-        own = f"[{', '.join(map(str, range(min(size, self.job.ranks))))}]".encode()
-        mine = f"[{ranks}]".encode()
-        at = self.head.rindex(b"X" + len(own).to_bytes(4, "little") + own)
-        return self.head[:at] + b"X" + len(mine).to_bytes(4, "little") + mine + self.head[at + 5 + len(own) :]
+    def _head(self, rank: int) -> bytes:
+        # what follows an empty list of entries: no entry, the end of the list, of the dump and of the pickle
+        return pickle_like_torch(self.job.head(rank, late=self.late))[: -len(b"eu.")]
