@@ -70,7 +70,7 @@ def ranks_label(ranks: tuple[int, ...]) -> Text:
     """``rank 3`` or ``ranks 0-2, 7``."""
     if len(ranks) == 1:
         return say("rank {rank}", rank=ranks[0])
-    return say("ranks {ranks}", ranks=ranks)
+    return say("ranks {ranks}", ranks=short_ranks(ranks))
 
 
 def rank_count(ranks: tuple[int, ...]) -> Text:

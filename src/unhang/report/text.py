@@ -236,10 +236,8 @@ def consequence_line(item: Consequence, voice: Voice) -> str:
     """``63 × rank-crashed (ranks 0-62)``, or the rule's own words."""
     if item.summary is not None:
         return voice.line(voice.say(item.summary))
-    ranks = labels.short_ranks(item.ranks)
-    return f"{item.count} × {item.cause.value}" + (
-        f" ({voice.say(say('rank(s) {ranks}', ranks=ranks))})" if ranks else ""
-    )
+    ranks = f" ({voice.say(labels.ranks_label(item.ranks))})" if item.ranks else ""
+    return f"{item.count} × {item.cause.value}{ranks}"
 
 
 def _others(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

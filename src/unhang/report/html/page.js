@@ -15,7 +15,7 @@
   const picker = document.getElementById("group");
   const alike = document.getElementById("alike");
   const find = document.getElementById("find");
-  const HEAD = 26, NAME = 128, FOOT = 6, MOST_HEIGHT = 420;
+  const HEAD = 26, NAME = 128, FOOT = 6, MOST_HEIGHT = 430;
   let rows = [], columns = [], group = null, cursor = null, height = 24;
 
   const ranges = (ranks) => {
@@ -93,16 +93,24 @@
     if (stall >= 0) parts.push(make("rect", { class: "column", x: name + stall * cell, y: 0, width: cell, height: tall }));
     for (let n = first; n < last; n++) drawRow(parts, rows[n], n, HEAD + n * height - scroll, name, note, cell, width);
     parts.push(make("rect", { class: "top", x: 0, y: 0, width, height: HEAD - 3 }));
-    columns.forEach((position, c) => {
-      const x = name + c * cell;
-      const gap = c > 0 && columns[c - 1] !== position - 1;
-      if (gap) parts.push(make("line", { class: "break", x1: x, x2: x, y1: HEAD - 6, y2: tall }));
-      const near = stall >= 0 && c !== stall && Math.abs(c - stall) * cell < 44;
-      if (c === stall || (!near && (gap || position % 5 === 0 || (c === 0 && cell * 5 > 60)))) {
-        parts.push(make("text", { class: c === stall ? "head stall" : "head", x: x + cell / 2, y: 16 }, String(position)));
-      }
-    });
+    drawHead(parts, name, cell, stall, tall);
     drawing.replaceChildren(...parts);
+  }
+
+  function drawHead(parts, name, cell, stall, tall) {
+    const gaps = columns.map((position, c) => c > 0 && columns[c - 1] !== position - 1);
+    gaps.forEach((gap, c) => {
+      const x = name + c * cell;
+      if (gap) parts.push(make("line", { class: "break", x1: x, x2: x, y1: HEAD - 6, y2: tall }));
+    });
+    const all = columns.map((_, c) => c);
+    const wanted = [stall, ...all.filter((c) => gaps[c]), ...all.filter((c) => columns[c] % 5 === 0), 0].filter((c) => c >= 0);
+    const most = String(columns[columns.length - 1]).length * 7 + 12, placed = [];
+    for (const c of wanted) {
+      if (placed.some((other) => Math.abs(other - c) * cell < most)) continue;
+      placed.push(c);
+      parts.push(make("text", { class: c === stall ? "head stall" : "head", x: name + (c + 0.5) * cell, y: 16 }, String(columns[c])));
+    }
   }
 
   function drawRow(parts, row, n, y, name, note, cell, width) {

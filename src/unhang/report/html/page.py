@@ -92,9 +92,21 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["blocks"] = _blocks
     environment.filters["ranks"] = labels.short_ranks
     environment.filters["all_ranks"] = lambda ranks: labels.short_ranks(ranks, 100_000)
     return environment
+
+
+def _blocks(text: str) -> list[tuple[bool, str]]:
+    """``text`` cut into (is code, lines): lines indented by four blanks or more are code."""
+    blocks: list[tuple[bool, list[str]]] = []
+    for line in text.strip("\n").split("\n"):
+        code = line.startswith("    ") or (not line.strip() and bool(blocks) and blocks[-1][0])
+        if not blocks or blocks[-1][0] is not code:
+            blocks.append((code, []))
+        blocks[-1][1].append(line.removeprefix("    ") if code else line)
+    return [(code, "\n".join(lines).strip("\n")) for code, lines in blocks if any(line.strip() for line in lines)]
 
 
 def _asset(name: str) -> str:

@@ -84,7 +84,7 @@ def _columns(group: GroupFacts, stall: int | None, late: Iterable[int]) -> list[
     furthest = max((p.enqueued for p in group.progress.values()), default=stall)
     wanted = set(range(max(0, stall - BEFORE), min(max(furthest, stall), stall + AFTER) + 1))
     behind = {group.progress[rank].completed for rank in late if rank in group.progress}
-    behind |= {p.completed for p in group.progress.values() if p.pending is None and p.completed < stall}
+    behind |= {p.completed for p in group.progress.values() if p.completed < stall - BEFORE}
     for position in sorted(behind)[:4]:
         wanted |= set(range(max(0, position - NEAR_LAGGARD), position + NEAR_LAGGARD + 1))
     return sorted(wanted)[-MOST_COLUMNS:]

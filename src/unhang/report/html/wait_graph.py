@@ -7,12 +7,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from unhang.facts.model import Facts, RankState, WaitEdge
+from unhang.findings import say
 from unhang.report import labels
 from unhang.report.html.timeline import laggards
 from unhang.report.voice import Voice
 
-BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 250, 58, 170, 26, 10
-MOST_BOXES, MOST_EDGES = 40, 2_000_000
+BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 222, 58, 150, 30, 10
+MOST_EXACT, MOST_BOXES, MOST_EDGES, MOST_ROUNDS = 12, 40, 2_000_000, 12
 
 _Key = tuple[frozenset[int], frozenset[tuple[int, str, int | None, str]]]
 
@@ -39,6 +40,7 @@ class Arrow:
     path: str
     x: float
     y: float
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Drawing:
     arrows: tuple[Arrow, ...]
     width: float
     height: float
+    box_width: int
+    box_height: int
     left_out: int
     cycle: bool
 
@@ -56,8 +60,10 @@ class Drawing:
 def wait_graph(facts: Facts, voice: Voice) -> Drawing:
     """The drawing of ``facts.graph``; empty when nobody waits."""
     edges = facts.graph.edges[:MOST_EDGES]
-    members = _clusters(edges)
     late = laggards(facts)
+    members = _equal(edges)
+    if len(members) > MOST_EXACT:
+        members = _alike(edges, late)
     members.sort(key=lambda ranks: (not set(ranks) & late, -len(ranks), ranks[0]))
     left_out = max(0, len(members) - MOST_BOXES)
     members = members[:MOST_BOXES]
@@ -70,12 +76,35 @@ def wait_graph(facts: Facts, voice: Voice) -> Drawing:
         _arrow(boxes, waiter, awaited, ", ".join(sorted(named)), voice)
         for (waiter, awaited), named in sorted(links.items())
     )
-    width = max((box.x for box in boxes), default=0) + BOX_WIDTH + MARGIN
+    looped = any(waiter == awaited for waiter, awaited in links)
+    width = max((box.x for box in boxes), default=0) + BOX_WIDTH + (150 if looped else MARGIN)
     height = max((box.y for box in boxes), default=0) + BOX_HEIGHT + MARGIN
-    return Drawing(boxes, arrows, width, height, left_out, columns is None)
+    return Drawing(boxes, arrows, width, height, BOX_WIDTH, BOX_HEIGHT, left_out, columns is None)
 
 
-def _clusters(edges: tuple[WaitEdge, ...]) -> list[tuple[int, ...]]:
+def _alike(edges: tuple[WaitEdge, ...], late: frozenset[int]) -> list[tuple[int, ...]]:
+    """Ranks that wait in the same way for ranks that stand alike: a pipeline stage, the replicas of a shard."""
+    waits: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
+    for edge in edges:
+        waits[edge.waiter].add((edge.awaited, edge.reason))
+        waits[edge.awaited] |= set()
+    kind: dict[int, object] = {rank: rank in late for rank in waits}
+    count = len(set(kind.values()))
+    for _ in range(MOST_ROUNDS):
+        seen = {rank: (kind[rank], frozenset((kind[other], why) for other, why in waits[rank])) for rank in waits}
+        numbers = {signature: number for number, signature in enumerate(dict.fromkeys(seen.values()))}
+        kind = {rank: numbers[seen[rank]] for rank in waits}
+        if len(numbers) == count:
+            break
+        count = len(numbers)
+    same: defaultdict[object, list[int]] = defaultdict(list)
+    for rank in sorted(waits):
+        same[kind[rank]].append(rank)
+    return [tuple(ranks) for ranks in same.values()]
+
+
+def _equal(edges: tuple[WaitEdge, ...]) -> list[tuple[int, ...]]:
+    """Ranks that wait for the same ranks and are waited for by the same."""
     waits: defaultdict[int, set[tuple[int, str, int | None, str]]] = defaultdict(set)
     awaited_by: defaultdict[int, set[int]] = defaultdict(set)
     for edge in edges:
@@ -101,9 +130,10 @@ def _links(
 
 def _columns(count: int, links: dict[tuple[int, int], set[str]]) -> list[int] | None:
     """Distance of each box from those that wait for nobody; None when there is none (a cycle)."""
-    awaited_of: defaultdict[int, set[int]] = defaultdict(set)
+    awaited_of: dict[int, set[int]] = {number: set() for number in range(count)}
     for waiter, awaited in links:
-        awaited_of[waiter].add(awaited)
+        if waiter != awaited:
+            awaited_of[waiter].add(awaited)
     depth = {number: 0 for number in range(count) if not awaited_of[number]}
     if count and not depth:
         return None
@@ -154,25 +184,42 @@ def _box(facts: Facts, ranks: tuple[int, ...], place: tuple[float, float], late:
     else:
         place_text = voice.place(activity.where).rsplit("/", 1)[-1] if activity.where is not None else ""
         note = " · ".join(part for part in (activity.operation or activity.what, place_text) if part)
-    return Box(ranks, title, voice.line(note, 34), laggard, *place)
+    return Box(ranks, title, voice.line(note, 31), laggard, *place)
 
 
 def _arrow(boxes: tuple[Box, ...], waiter: int, awaited: int, label: str, voice: Voice) -> Arrow:
     start, end = boxes[waiter], boxes[awaited]
+    path, x, y = _route(start, end)
+    return Arrow(waiter, awaited, voice.line(label, 26), path, x, y, _sentence(start, end, voice))
+
+
+def _sentence(start: Box, end: Box, voice: Voice) -> str:
+    if start is end:
+        return voice.say(say("{ranks} wait for each other", ranks=start.title))
+    if len(start.ranks) == 1:
+        return voice.say(say("{waiter} waits for {awaited}", waiter=start.title, awaited=end.title))
+    return voice.say(say("{waiters} wait for {awaited}", waiters=start.title, awaited=end.title))
+
+
+def _route(start: Box, end: Box) -> tuple[str, float, float]:
+    """Path data from one box to another and the place of the label."""
+    if start is end:
+        x, y = start.x + BOX_WIDTH, start.y + BOX_HEIGHT / 2
+        return f"M{x:.0f} {y - 14:.0f}c60 -30 60 58 8 28", x + 108, y + 4
     if end.x > start.x + BOX_WIDTH:
         x1, y1, x2, y2 = start.x + BOX_WIDTH, start.y + BOX_HEIGHT / 2, end.x - 8, end.y + BOX_HEIGHT / 2
         middle = (x1 + x2) / 2
         path = f"M{x1:.0f} {y1:.0f}C{middle:.0f} {y1:.0f} {middle:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
-        return Arrow(waiter, awaited, voice.line(label, 26), path, middle, (y1 + y2) / 2 - 8)
-    x1, y1 = start.x + BOX_WIDTH / 2, start.y + BOX_HEIGHT / 2
-    x2, y2 = end.x + BOX_WIDTH / 2, end.y + BOX_HEIGHT / 2
-    x1, y1 = _border(x1, y1, x2, y2, 2)
-    x2, y2 = _border(x2, y2, start.x + BOX_WIDTH / 2, start.y + BOX_HEIGHT / 2, 9)
+        if abs(y2 - y1) < 16:
+            return path, middle, (y1 + y2) / 2 - 8
+        return path, x1 + 58, y1 - 7 if y2 < y1 else y1 + 17
+    to_x, to_y = end.x + BOX_WIDTH / 2, end.y + BOX_HEIGHT / 2
+    from_x, from_y = start.x + BOX_WIDTH / 2, start.y + BOX_HEIGHT / 2
+    x1, y1 = _border(from_x, from_y, to_x, to_y, 2)
+    x2, y2 = _border(to_x, to_y, from_x, from_y, 9)
     bend_x, bend_y = (x1 + x2) / 2 + (y1 - y2) * 0.18, (y1 + y2) / 2 + (x2 - x1) * 0.18
     path = f"M{x1:.0f} {y1:.0f}Q{bend_x:.0f} {bend_y:.0f} {x2:.0f} {y2:.0f}"
-    return Arrow(
-        waiter, awaited, voice.line(label, 26), path, (x1 + x2) / 4 + bend_x / 2, (y1 + y2) / 4 + bend_y / 2 - 6
-    )
+    return path, (x1 + x2) / 4 + bend_x / 2, (y1 + y2) / 4 + bend_y / 2 - 6
 
 
 def _border(x: float, y: float, to_x: float, to_y: float, gap: float) -> tuple[float, float]:

@@ -30,11 +30,11 @@ WORDS: Mapping[str, Text] = {
     "find_rank": say("Find rank"),
     "done": say("finished"),
     "pending": say("entered, not finished"),
+    "behind": say("entered behind an unfinished one"),
     "never": say("never entered"),
     "unknown": say("no word from the rank"),
     "graph": say("Who waits for whom"),
     "graph_empty": say("Nobody was seen waiting for another rank."),
-    "waits_for": say("waits for"),
     "left_out": say("more not shown"),
     "stacks": say("Stacks"),
     "stacks_note": say(
