@@ -34,7 +34,7 @@ _PER_STEP_MS = re.compile(
 _PER_STEP_S = re.compile(
     r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
 )
-_HINT = re.compile(r"step|iter|epoch|batch|%\||it/s|s/it|update|'loss'| \[\d+:\d\d", re.IGNORECASE)
+_HINTS = ("tep", "ter", "poch", "%|", "atch", "/s]", "/it", "pdate", "STEP", "ITER", "EPOCH", "BATCH")
 _MAGNITUDE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -52,7 +52,7 @@ class Step:
 
 def step_in(text: str) -> Step | None:
     """The step a line tells, or None."""
-    if _HINT.search(text) is None:
+    if not any(hint in text for hint in _HINTS):
         return None
     if "%|" in text and (bar := _BAR.search(text)) is not None:
         return Step(

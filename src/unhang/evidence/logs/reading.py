@@ -13,14 +13,15 @@ import time
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from unhang.evidence.items import LastLine, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.anchors import AnchorFilter
-from unhang.evidence.logs.blocks import BLOCK_BYTES, LINE_BYTES, Block, Blocks, decoded
+from unhang.evidence.logs.blocks import LINE_BYTES, Block, Blocks, decoded
 from unhang.evidence.logs.exits import ExitReader
-from unhang.evidence.logs.prefixes import PrefixReader, Speaker, origin_of
+from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, origin_of
 from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, trainer_line
 from unhang.evidence.logs.times import Clock, year_in
 from unhang.evidence.logs.tracebacks import RawTraceback, TracebackReader
@@ -30,7 +31,7 @@ from unhang.knowledge.messages import MessageMatch, MessageRow, load_messages, m
 from unhang.knowledge.torch_lines import torch_version_from_line
 
 TEXT_CHARS = 2000
-FIRST_BLOCKS, LAST_BLOCKS = 4, 12
+FIRST_BLOCKS, LAST_BLOCKS = 1, 4
 """So many blocks at either end are read line by line."""
 _TAIL_BYTES = 1 << 14
 """So much at the end of every block in between is read line by line."""
@@ -81,7 +82,7 @@ def looks_like_log(head: bytes) -> bool:
     text = decoded(block.data)
     if sum(1 for character in text if character < " " and character not in "\t\n\r\x1b\x07\x08") > len(text) // 50:
         return False
-    if _anchors().places(block.data):
+    if _untuned().fresh().places(block.data):
         return True
     lines = [line for line in text.splitlines() if line.strip()][:200]
     clock = Clock(year=2000)
@@ -111,7 +112,7 @@ class _Heard:
 class _Last:
     text: str
     line: int
-    time_s: float | None
+    dated: str
 
 
 @dataclass(slots=True)
@@ -128,19 +129,12 @@ class _Scanned:
     places: list[tuple[int, MessageRow | None]] = field(default_factory=list)
 
 
-_FILTER: list[AnchorFilter[MessageRow | None]] = []
-
-
-def _anchors() -> AnchorFilter[MessageRow | None]:
-    if not _FILTER:
-        pairs: list[tuple[bytes, MessageRow | None]] = [
-            (anchor.encode("ascii"), row) for row in load_messages() for anchor in row.anchors
-        ]
-        pairs.append((b"Traceback (most recent call last)", None))
-        pairs.append((b"Exception in thread ", None))
-        pairs.append((b"exitcode  : ", None))
-        _FILTER.append(AnchorFilter(pairs))
-    return _FILTER[0]
+@cache
+def _untuned() -> AnchorFilter[MessageRow | None]:
+    """Finds literals with the row they belong to; those without a row start something that goes over many lines."""
+    starts = (b"Traceback (most recent call last)", b"Exception in thread ", b"Root Cause (first observed failure)")
+    rows = ((anchor.encode("ascii"), row) for row in load_messages() for anchor in row.anchors)
+    return AnchorFilter((*rows, *((start, None) for start in starts)))
 
 
 class _LogReader:
@@ -152,6 +146,7 @@ class _LogReader:
         self.modified_s = modified_s
         self.clock = Clock(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
         self.prefixes = PrefixReader("")
+        self.filter = _untuned().fresh()
         self.voices = Voices(rank)
         self.tracebacks = TracebackReader()
         self.exits = ExitReader(self.clock)
@@ -165,7 +160,7 @@ class _LogReader:
         self._trainer: dict[Speaker, int] = {}
         self._kernel = self._launcher = 0
         self._first_time_s: float | None = None
-        self._last_time_s: float | None = None
+        self._latest: deque[str] = deque(maxlen=200)
 
     # ---- blocks
 
@@ -197,9 +192,8 @@ class _LogReader:
             self.clock = Clock(year=self.clock.year, latest_s=self.modified_s or time.time())
             self.exits = ExitReader(self.clock)
 
-    @staticmethod
-    def _scan(block: Block) -> _Scanned:
-        return _Scanned(block, _anchors().places(block.data))
+    def _scan(self, block: Block) -> _Scanned:
+        return _Scanned(block, self.filter.places(block.data))
 
     def _all_of(self, scanned: _Scanned) -> None:
         self._lines(scanned, [_Region(0, len(scanned.block.data))])
@@ -277,29 +271,30 @@ class _LogReader:
         text = spoken.text
         if not text.strip():
             if self.tracebacks.busy:
-                self.tracebacks.take(spoken.speaker, text, line, None)
+                self.tracebacks.take(spoken.speaker, text, line, "")
             return
-        time_s = self.clock.time_of(spoken.dated)
-        if time_s is not None:
-            self._first_time_s = time_s if self._first_time_s is None else min(self._first_time_s, time_s)
-            self._last_time_s = time_s if self._last_time_s is None else max(self._last_time_s, time_s)
+        dated = spoken.dated[:160]
+        if self._first_time_s is None:
+            self._first_time_s = self.clock.time_of(dated)
+        self._latest.append(dated)
         speaker = spoken.speaker
-        self.voices.learn(speaker, speaker.rank)
-        in_traceback = self.tracebacks.take(speaker, text, line, time_s)
+        if speaker is not NOBODY:
+            self.voices.learn(speaker, speaker.rank)
+        in_traceback = self.tracebacks.take(speaker, text, line, dated)
         if rows:
-            self._events(text, line, rows, speaker, time_s)
+            self._events(text, line, rows, speaker, self.clock.time_of(dated))
         if in_traceback:
             return
         if " : " in text and self.exits.take_line(text, line, self.attempt):
             return
         step = step_in(text) if not rows else None
         if step is not None:
-            self._step(step, speaker, line, time_s, text)
+            self._step(step, speaker, line, self.clock.time_of(dated), text)
         elif not rows and trainer_line(text):
             count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
-            self._step(Step("trainer log", count, None, "log"), speaker, line, time_s, text)
+            self._step(Step("trainer log", count, None, "log"), speaker, line, self.clock.time_of(dated), text)
         if not rows and not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
-            self._last[speaker, _spoken_rank(text)] = _Last(text[:TEXT_CHARS], line, time_s)
+            self._last[speaker, _spoken_rank(text)] = _Last(text[:TEXT_CHARS], line, dated)
 
     def _step(self, step: Step, speaker: Speaker, line: int, time_s: float | None, text: str) -> None:
         self.progress.take(speaker, _spoken_rank(text), step, line, time_s, text[:300], self.attempt)
@@ -375,7 +370,7 @@ class _LogReader:
             blocks.lines,
             tuple(sorted(ranks)),
             self._first_time_s,
-            self._last_time_s,
+            self._last_time_s(),
             self.first_attempt,
             self._role(blocks.lines),
             self.folded,
@@ -394,6 +389,10 @@ class _LogReader:
                     continue
                 seen.add(key)
             yield event
+
+    def _last_time_s(self) -> float | None:
+        times = (self.clock.time_of(dated) for dated in reversed(self._latest))
+        return next((time_s for time_s in times if time_s is not None), self._first_time_s)
 
     def _log_event(self, heard: _Heard) -> LogEvent:
         row = heard.match.row
@@ -436,7 +435,7 @@ class _LogReader:
         return PythonTraceback(
             Source(self.source, raw.line),
             rank,
-            raw.time_s,
+            self.clock.time_of(raw.dated),
             raw.exception,
             raw.message,
             tuple(reversed(raw.frames)),
@@ -496,7 +495,7 @@ class _LogReader:
             if rank not in newest or last.line > newest[rank].line:
                 newest[rank] = last
         return tuple(
-            LastLine(Source(self.source, last.line), rank, last.text, last.time_s)
+            LastLine(Source(self.source, last.line), rank, last.text, self.clock.time_of(last.dated))
             for rank, last in sorted(newest.items(), key=lambda item: item[1].line)
         )
 

@@ -15,6 +15,7 @@ _AMERICAN = re.compile(rf"(?<![\d/])(?P<mo>[01]\d)/(?P<d>[0-3]\d)/(?P<y>20\d\d)[
 _SYSLOG = re.compile(rf"(?P<month>{'|'.join(_MONTHS)}) {{1,2}}(?P<d>\d{{1,2}}) {_CLOCK}")
 _GLOG = re.compile(rf"(?:^|\[|\s)[EWIF](?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {_CLOCK}")
 _MONTH_DAY = re.compile(rf"(?<![\d-])(?P<mo>0[1-9]|1[0-2])[-/](?P<d>[0-3]\d) {_CLOCK}")
+_ANY_CLOCK = re.compile(r"\d:\d\d:\d\d")
 _LOOK_AT = 160
 """Characters of a line in which its time can stand."""
 
@@ -31,7 +32,7 @@ class Clock:
     def time_of(self, text: str) -> float | None:
         """Seconds since the epoch of a line, or None. ``text`` is the line with its prefixes."""
         head = text[:_LOOK_AT]
-        if ":" not in head:
+        if _ANY_CLOCK.search(head) is None:
             return None
         found = _FULL.search(head)
         if found is not None:

@@ -36,7 +36,8 @@ class RawTraceback:
 
     speaker: Hashable
     line: int
-    time_s: float | None
+    dated: str
+    """The part of its head line that may hold a time."""
     thread: str = ""
     indent: int = 0
     rich: bool = False
@@ -70,10 +71,10 @@ class TracebackReader:
         """Whether a traceback is open for any speaker."""
         return bool(self._open or self._closing)
 
-    def take(self, speaker: Hashable, text: str, line: int, time_s: float | None) -> bool:
+    def take(self, speaker: Hashable, text: str, line: int, dated: str) -> bool:
         """Look at a line (prefixes removed). True when it is part of a traceback."""
         if "Traceback (most recent call last)" in text:
-            self._begin(speaker, text, line, time_s)
+            self._begin(speaker, text, line, dated)
             return True
         if text.startswith("Exception in thread ") and (found := _THREAD.match(text)) is not None:
             self._threads[speaker] = found["name"][:200]
@@ -85,7 +86,7 @@ class TracebackReader:
             return self._after(ended, text, line)
         return False
 
-    def _begin(self, speaker: Hashable, text: str, line: int, time_s: float | None) -> None:
+    def _begin(self, speaker: Hashable, text: str, line: int, dated: str) -> None:
         previous = self._open.pop(speaker, None)
         if previous is not None:
             self._finish(previous)
@@ -94,7 +95,7 @@ class TracebackReader:
         self._open[speaker] = RawTraceback(
             speaker,
             line,
-            time_s,
+            dated,
             thread=self._threads.pop(speaker, ""),
             indent=len(before) - len(before.lstrip()) if not before.strip() else 0,
             rich="─" in text or "━" in text,
