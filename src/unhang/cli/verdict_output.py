@@ -58,9 +58,13 @@ class VerdictOutput:
 
     def write_html(self, path: Path, verdict: Verdict, facts: Facts) -> None:
         """Write the self-contained report to ``path``."""
-        from unhang.report.html import to_html
+        from unhang.report.html import page
 
-        write_private(path, to_html(verdict, facts, lang=self.lang, redactor=self._redactor()))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            page.write_html(verdict, facts, path, lang=self.lang, redactor=self._redactor())
+        except OSError as error:
+            raise _not_written(path, error) from error
         print(f"HTML report written to {path}", file=sys.stderr)
 
     def _print(self, verdict: Verdict, facts: Facts) -> None:
@@ -81,7 +85,7 @@ class VerdictOutput:
 
             return to_markdown(verdict, lang=self.lang, redactor=self._redactor())
         if self.form == "html":
-            from unhang.report.html import to_html
+            from unhang.report.html.page import to_html
 
             return to_html(verdict, facts, lang=self.lang, redactor=self._redactor())
         from unhang.report.text import to_text
@@ -122,4 +126,8 @@ def write_private(path: Path, text: str) -> None:
             os.fchmod(handle, 0o600)
             file.write(text)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror or type(error).__name__})") from error
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be written ({error.strerror or type(error).__name__})")

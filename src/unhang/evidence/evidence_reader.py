@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from unhang.evidence.bundle_ranks import apply_manifests
 from unhang.evidence.items import EvidenceSet, Recording, SourceFile
@@ -24,7 +23,7 @@ class EvidenceReader:
     def __init__(self, limits: Limits, inputs: Sequence[str]) -> None:
         self._limits = limits
         self._evidence = EvidenceSet(inputs=list(inputs))
-        self._dumps: list[tuple[Path, str]] = []
+        self._dumps: list[Piece] = []
         self._passed_over: Counter[str] = Counter()
         self._passed_over_example: dict[str, str] = {}
 
@@ -64,7 +63,7 @@ class EvidenceReader:
         from unhang.evidence.rank_names import rank_from_name
 
         if piece.path is not None:
-            self._dumps.append((piece.path, piece.name))
+            self._dumps.append(piece)
             return
         content = self._whole(piece, self._limits.dump)
         if content is not None:
@@ -75,11 +74,11 @@ class EvidenceReader:
 
         if not self._dumps:
             return
-        for item in read_recordings([path for path, _ in self._dumps]):
+        items = read_recordings([piece.path for piece in self._dumps if piece.path is not None])
+        for piece, item in zip(self._dumps, items, strict=True):
             self._add_recording(item)
-        if tell is not None:
-            for path, name in self._dumps:
-                tell(path.stat().st_size, name)
+            if tell is not None:
+                tell(piece.size, piece.name)
 
     def _add_recording(self, item: Recording | Unread) -> None:
         if isinstance(item, Unread):
@@ -103,14 +102,17 @@ class EvidenceReader:
 
     def _take_log(self, piece: Piece) -> None:
         from unhang.evidence.logs import read_log
-        from unhang.evidence.rank_names import rank_from_name
+        from unhang.evidence.rank_names import host_from_name, rank_from_name
 
         attempt = _ATTEMPT.search(piece.name)
+        piece.stream.skips_holes = True
         reading = read_log(
             piece.buffered(),
             source=piece.name,
             rank=rank_from_name(piece.name),
             attempt=int(attempt.group(1)) if attempt else 0,
+            host=host_from_name(piece.name),
+            modified_s=piece.modified_s,
         )
         self._evidence.logs.append(reading)
         self._evidence.unread.extend(reading.unread)

@@ -24,6 +24,9 @@ BROKEN = (
 """What decompressors and disks raise in the middle of a read."""
 
 
+_HOLE_BYTES = 1 << 15
+
+
 class Budget:
     """What archives may still unpack. ``spend`` raises ArchiveError when it is used up."""
 
@@ -79,6 +82,8 @@ class Tolerant(io.RawIOBase):
         self._head = head
         self._seen = seen
         self.trouble = ""
+        self.skips_holes = False
+        """Leave out stretches of NUL bytes (a file with a hole): they say nothing and cost a reader of lines dear."""
 
     def readable(self) -> bool:
         """Always."""
@@ -87,10 +92,13 @@ class Tolerant(io.RawIOBase):
     def readinto(self, buffer: object) -> int:
         """Fill ``buffer``; 0 at the end or after trouble."""
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        chunk = self._next(len(view))
+        while True:
+            chunk = self._next(len(view))
+            if self._seen is not None and chunk:
+                self._seen(len(chunk))
+            if not (self.skips_holes and len(chunk) >= _HOLE_BYTES and chunk.count(0) == len(chunk)):
+                break
         view[: len(chunk)] = chunk
-        if self._seen is not None and chunk:
-            self._seen(len(chunk))
         return len(chunk)
 
     def _next(self, size: int) -> bytes:
