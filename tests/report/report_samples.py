@@ -373,6 +373,7 @@ def facts(ranks: int = 8, laggard: int = 3, *, nasty: bool = False) -> Facts:
         disagreements=(),
         symmetric=(),
         stalls=(),
+        straggler=None,
         logs=(reading,),
         events=events,
         tracebacks=(),

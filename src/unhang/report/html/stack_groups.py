@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from unhang.evidence.items import Frame
-from unhang.facts.model import Activity, Facts
-from unhang.report.html.timeline import laggards
+from unhang.facts.model import Activity, CodeContext, Facts, PendingCall
+from unhang.findings import Phase
+from unhang.report.html.timeline import laggards, pending_calls
 from unhang.report.voice import Voice
 
 MOST_GROUPS, MOST_FRAMES = 60, 80
@@ -50,9 +51,28 @@ def stack_groups(facts: Facts, voice: Voice) -> tuple[tuple[StackGroup, ...], in
         for activity in known.threads:
             if activity.frames:
                 found[_thread(activity), _python(activity.frames)].append((rank, activity))
+    calls = pending_calls(facts)
+    for rank, call in sorted(calls.items()):
+        seen = facts.ranks.get(rank)
+        if call.stack and (seen is None or seen.activity is None or not seen.activity.frames):
+            found["", _python(call.stack)].append((rank, _recorded(call)))
     late = laggards(facts)
     groups = [_group(thread, same, late, voice) for (thread, _), same in _ordered(found, late)[:MOST_GROUPS]]
     return tuple(groups), max(0, len(found) - MOST_GROUPS)
+
+
+def _recorded(call: PendingCall) -> Activity:
+    """The call site a flight recorder kept, for a rank no stack was taken of."""
+    return Activity(
+        Phase.COMMUNICATION,
+        "collective",
+        call.where,
+        call.stack,
+        None,
+        CodeContext.NO_SOURCE,
+        call.evidence,
+        call.operation,
+    )
 
 
 def _python(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:

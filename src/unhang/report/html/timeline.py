@@ -13,53 +13,30 @@ from typing import Any
 import numpy as np
 
 from unhang.evidence.items import Entries, Signature
-from unhang.facts.model import Facts, GroupFacts, GroupProgress, RankState
+from unhang.facts.model import Facts, GroupFacts, GroupProgress, PendingCall, RankState
+from unhang.report.labels import short_ranks
 from unhang.report.voice import Voice
 
-BEFORE, AFTER, NEAR_LAGGARD, MOST_COLUMNS, MOST_GROUPS = 14, 5, 2, 44, 200
+BEFORE, AFTER, NEAR_LAGGARD, MOST_COLUMNS, MOST_GROUPS, MOST_LAGGARDS = 14, 5, 2, 44, 200, 4
+_P2P = ("send", "recv", "coalesced")
 
 
 def timelines(facts: Facts, voice: Voice) -> list[dict[str, Any]]:
-    """One entry a group, stalled groups first, at most 200; see :func:`_timeline` for its keys."""
+    """One entry a group, the group of the stall first, at most 200; see :func:`_timeline` for its keys."""
+    leading = {stall.group: number for number, stall in reversed(list(enumerate(facts.stalls)))}
     groups = [group for group in facts.groups.values() if group.progress or group.silent]
-    groups.sort(key=lambda group: (not _stalled(group), not group.is_default, -len(group.members), group.name))
-    return [_timeline(facts, group, voice) for group in groups[:MOST_GROUPS]]
-
-
-def _stalled(group: GroupFacts) -> bool:
-    return any(progress.pending is not None for progress in group.progress.values())
-
-
-def _timeline(facts: Facts, group: GroupFacts, voice: Voice) -> dict[str, Any]:
-    """``rows`` are ``[rank, entered, done, state, text index]``; ``odd`` is rank → position → call that differs."""
-    stall = stall_position(group)
-    columns = _columns(group, stall, laggards(facts))
-    usual, odd = _calls(group, columns)
-    texts: dict[str, int] = {}
-    rows = [
-        [
-            rank,
-            p.enqueued,
-            p.completed,
-            _state(facts, rank),
-            texts.setdefault(_doing(facts, rank, p, voice), len(texts)),
-        ]
-        for rank, p in sorted(group.progress.items())
-    ]
-    return {
-        "name": voice.line(group.description or group.name, 80),
-        "key": voice.line(group.name, 80),
-        "stalled": _stalled(group),
-        "stall": stall,
-        "columns": columns,
-        "calls": {str(position): voice.line(label, 120) for position, label in usual.items()},
-        "odd": {
-            str(rank): {str(p): voice.line(label, 120) for p, label in calls.items()} for rank, calls in odd.items()
-        },
-        "rows": rows,
-        "silent": sorted(group.silent),
-        "texts": list(texts),
-    }
+    groups.sort(
+        key=lambda group: (
+            leading.get(group.name, len(leading)),
+            not _stalled(group),
+            not group.is_default,
+            -len(group.members),
+            group.name,
+        )
+    )
+    groups = groups[:MOST_GROUPS]
+    described = Counter(group.description or group.name for group in groups)
+    return [_timeline(facts, group, described, voice) for group in groups]
 
 
 def laggards(facts: Facts) -> frozenset[int]:
@@ -69,23 +46,77 @@ def laggards(facts: Facts) -> frozenset[int]:
 
 
 def stall_position(group: GroupFacts) -> int | None:
-    """The position most waiters stand at; the lowest of equals."""
-    pending = Counter(
-        p.pending.position for p in group.progress.values() if p.pending and p.pending.position is not None
-    )
-    if pending:
-        return max(pending.items(), key=lambda item: (item[1], -item[0]))[0]
+    """The position most waiters stand at, the lowest of equals; P2P positions only where there is nothing else."""
+    pending = [p.pending for p in group.progress.values() if p.pending and p.pending.position is not None]
+    collectives = [call for call in pending if call.operation not in _P2P]
+    counted = Counter(call.position for call in collectives or pending if call.position is not None)
+    if counted:
+        return max(counted.items(), key=lambda item: (item[1], -item[0]))[0]
     return max((p.enqueued for p in group.progress.values() if p.enqueued >= 0), default=None)
 
 
-def _columns(group: GroupFacts, stall: int | None, late: Iterable[int]) -> list[int]:
+def pending_calls(facts: Facts) -> dict[int, PendingCall]:
+    """What each rank is in: its unfinished call in the group of the stall, else in the first group by name."""
+    leading = [stall.group for stall in facts.stalls]
+    names = [name for name in dict.fromkeys([*leading, *sorted(facts.groups)]) if name in facts.groups]
+    found: dict[int, PendingCall] = {}
+    for name in names:
+        for rank, progress in facts.groups[name].progress.items():
+            if progress.pending is not None:
+                found.setdefault(rank, progress.pending)
+    return found
+
+
+def _stalled(group: GroupFacts) -> bool:
+    return any(progress.pending is not None for progress in group.progress.values())
+
+
+def _timeline(facts: Facts, group: GroupFacts, described: Counter[str], voice: Voice) -> dict[str, Any]:
+    """``rows`` are ``[rank, entered, done, state, text index]``; ``odd`` is rank → position → call that differs."""
+    stall = stall_position(group)
+    spans = {rank: _span(progress) for rank, progress in group.progress.items()}
+    columns = _columns(spans.values(), stall)
+    usual, odd = _calls(group, columns)
+    texts: dict[str, int] = {}
+    rows = []
+    for rank, progress in sorted(group.progress.items()):
+        text = texts.setdefault(_doing(facts, rank, progress, voice), len(texts))
+        rows.append([rank, *spans[rank], _state(facts, rank), text])
+    name = group.description or group.name
+    members = f" · {short_ranks(group.members, 24)}" if described[name] > 1 else ""
+    return {
+        "name": voice.line(name + members, 80),
+        "stalled": _stalled(group),
+        "stall": stall,
+        "columns": columns,
+        "calls": {str(position): voice.line(label, 120) for position, label in usual.items()},
+        "odd": {str(rank): _spoken(calls, voice) for rank, calls in odd.items()},
+        "rows": rows,
+        "silent": sorted(group.silent),
+        "texts": list(texts),
+    }
+
+
+def _span(progress: GroupProgress) -> tuple[int, int]:
+    """(entered, done). A rank that only does P2P here has no collective positions, so its pending call stands in."""
+    call = progress.pending
+    if progress.enqueued < 0 and call is not None and call.position is not None:
+        return call.position, call.position - 1
+    return progress.enqueued, progress.completed
+
+
+def _spoken(calls: dict[int, str], voice: Voice) -> dict[str, str]:
+    return {str(position): voice.line(label, 120) for position, label in calls.items()}
+
+
+def _columns(spans: Iterable[tuple[int, int]], stall: int | None) -> list[int]:
     if stall is None:
         return []
-    furthest = max((p.enqueued for p in group.progress.values()), default=stall)
+    known = list(spans)
+    furthest = max((entered for entered, _ in known), default=stall)
     wanted = set(range(max(0, stall - BEFORE), min(max(furthest, stall), stall + AFTER) + 1))
-    behind = {group.progress[rank].completed for rank in late if rank in group.progress}
-    behind |= {p.completed for p in group.progress.values() if p.completed < stall - BEFORE}
-    for position in sorted(behind)[:4]:
+    behind = sorted({done for _, done in known if 0 <= done < stall - BEFORE})
+    for position in behind[:MOST_LAGGARDS]:
         wanted |= set(range(max(0, position - NEAR_LAGGARD), position + NEAR_LAGGARD + 1))
     return sorted(wanted)[-MOST_COLUMNS:]
 
@@ -100,12 +131,11 @@ def _state(facts: Facts, rank: int) -> str:
 def _doing(facts: Facts, rank: int, progress: GroupProgress, voice: Voice) -> str:
     known = facts.ranks.get(rank)
     activity = known.activity if known is not None else None
+    call = progress.pending
     where = activity.where if activity is not None else None
-    if where is None and progress.pending is not None:
-        where = progress.pending.where
-    what = (
-        progress.pending.operation if progress.pending is not None else (activity.what if activity is not None else "")
-    )
+    if where is None and call is not None:
+        where = call.where
+    what = call.operation if call is not None else (activity.what if activity is not None else "")
     place = voice.place(where).rsplit("/", 1)[-1] if where is not None else ""
     return voice.line(" · ".join(part for part in (what, place) if part), 80)
 
@@ -114,27 +144,26 @@ def _calls(group: GroupFacts, columns: list[int]) -> tuple[dict[int, str], dict[
     """The usual call at each position, and by rank the calls that differ from it."""
     votes: dict[int, Counter[str]] = {}
     by_rank: dict[int, dict[int, str]] = {}
+    wanted = np.asarray(columns, np.int64)
     for rank, entries in sorted(group.entries.items()):
-        by_rank[rank] = _calls_of(entries, columns)
+        by_rank[rank] = _calls_of(entries, wanted)
         for position, label in by_rank[rank].items():
             votes.setdefault(position, Counter())[label] += 1
-    for progress in group.progress.values():
-        if progress.pending is not None and progress.pending.position is not None and not group.entries:
-            votes.setdefault(progress.pending.position, Counter())[progress.pending.operation] += 1
+    if not votes:
+        for progress in group.progress.values():
+            if progress.pending is not None and progress.pending.position is not None:
+                votes.setdefault(progress.pending.position, Counter())[progress.pending.operation] += 1
     usual = {position: min(c.items(), key=lambda item: (-item[1], item[0]))[0] for position, c in votes.items()}
     odd = {rank: {p: label for p, label in calls.items() if label != usual[p]} for rank, calls in by_rank.items()}
     return usual, {rank: calls for rank, calls in odd.items() if calls}
 
 
-def _calls_of(entries: Entries, columns: list[int]) -> dict[int, str]:
-    if not columns or len(entries) == 0:
+def _calls_of(entries: Entries, wanted: Any) -> dict[int, str]:
+    if not len(wanted) or len(entries) == 0:
         return {}
-    near = np.nonzero((entries.position >= columns[0]) & (entries.position <= columns[-1]))[0]
-    wanted = set(columns)
     return {
         int(entries.position[n]): call_label(entries.signatures[int(entries.signature[n])])
-        for n in near[-2048:]
-        if int(entries.position[n]) in wanted
+        for n in np.nonzero(np.isin(entries.position, wanted))[0].tolist()
     }
 
 

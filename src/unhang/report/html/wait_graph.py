@@ -6,10 +6,10 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
-from unhang.facts.model import Facts, RankState, WaitEdge
+from unhang.facts.model import Facts, PendingCall, RankState, WaitEdge
 from unhang.findings import say
 from unhang.report import labels
-from unhang.report.html.timeline import laggards
+from unhang.report.html.timeline import laggards, pending_calls
 from unhang.report.voice import Voice
 
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 222, 58, 150, 30, 10
@@ -37,9 +37,12 @@ class Arrow:
     waiter: int
     awaited: int
     label: str
+    about: str
     path: str
     x: float
     y: float
+    level: bool
+    """A level arrow's label stands over its middle, a bent one's begins beside its start."""
     sentence: str
 
 
@@ -68,18 +71,25 @@ def wait_graph(facts: Facts, voice: Voice) -> Drawing:
     left_out = max(0, len(members) - MOST_BOXES)
     members = members[:MOST_BOXES]
     box_of = {rank: number for number, ranks in enumerate(members) for rank in ranks}
-    links = _links(edges, box_of, {name: group.description or name for name, group in facts.groups.items()})
+    names = {name: group.description or name for name, group in facts.groups.items()}
+    links = _links(edges, box_of, names)
     columns = _columns(len(members), links)
     places = _ring(len(members)) if columns is None else _layers(columns)
-    boxes = tuple(_box(facts, ranks, place, late, voice) for ranks, place in zip(members, places, strict=True))
+    pending = pending_calls(facts)
+    lead = next((names.get(stall.group, stall.group) for stall in facts.stalls), "")
+    boxes = tuple(_box(facts, ranks, place, late, pending, voice) for ranks, place in zip(members, places, strict=True))
     arrows = tuple(
-        _arrow(boxes, waiter, awaited, ", ".join(sorted(named)), voice)
+        _arrow(boxes, waiter, awaited, _leading_first(named, lead), voice)
         for (waiter, awaited), named in sorted(links.items())
     )
     looped = any(waiter == awaited for waiter, awaited in links)
     width = max((box.x for box in boxes), default=0) + BOX_WIDTH + (150 if looped else MARGIN)
     height = max((box.y for box in boxes), default=0) + BOX_HEIGHT + MARGIN
     return Drawing(boxes, arrows, width, height, BOX_WIDTH, BOX_HEIGHT, left_out, columns is None)
+
+
+def _leading_first(named: set[str], lead: str) -> list[str]:
+    return sorted(named, key=lambda name: (name.rpartition(" #")[0] != lead, name))
 
 
 def _alike(edges: tuple[WaitEdge, ...], late: frozenset[int]) -> list[tuple[int, ...]]:
@@ -122,7 +132,7 @@ def _links(
     links: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
     for edge in edges:
         waiter, awaited = box_of.get(edge.waiter), box_of.get(edge.awaited)
-        if waiter is not None and awaited is not None and len(links[waiter, awaited]) < 3:
+        if waiter is not None and awaited is not None and len(links[waiter, awaited]) < 6:
             position = "" if edge.position is None else f" #{edge.position}"
             links[waiter, awaited].add(f"{named.get(edge.group, edge.group)}{position}")
     return dict(links)
@@ -173,24 +183,51 @@ def _ring(count: int) -> list[tuple[float, float]]:
     ]
 
 
-def _box(facts: Facts, ranks: tuple[int, ...], place: tuple[float, float], late: frozenset[int], voice: Voice) -> Box:
-    laggard = any(rank in late for rank in ranks)
-    title = voice.say(labels.ranks_label(ranks) if len(labels.short_ranks(ranks)) <= 26 else labels.rank_count(ranks))
-    known = facts.ranks.get(ranks[0])
+def _box(
+    facts: Facts,
+    ranks: tuple[int, ...],
+    place: tuple[float, float],
+    late: frozenset[int],
+    pending: dict[int, PendingCall],
+    voice: Voice,
+) -> Box:
+    short = len(labels.short_ranks(ranks)) <= 24
+    title = voice.say(labels.ranks_label(ranks) if short else labels.rank_count(ranks))
+    return Box(
+        ranks, title, voice.line(_note(facts, ranks[0], pending, voice), 31), any(r in late for r in ranks), *place
+    )
+
+
+def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], voice: Voice) -> str:
+    """What the rank does and where, from its stack or its unfinished call."""
+    known, call = facts.ranks.get(rank), pending.get(rank)
     activity = known.activity if known is not None else None
-    if activity is None:
-        state = known.state if known is not None else RankState.UNKNOWN
-        note = state.value
+    if activity is not None:
+        what, where = activity.operation or activity.what, activity.where
+    elif call is not None:
+        what, where = call.operation, call.where
     else:
-        place_text = voice.place(activity.where).rsplit("/", 1)[-1] if activity.where is not None else ""
-        note = " · ".join(part for part in (activity.operation or activity.what, place_text) if part)
-    return Box(ranks, title, voice.line(note, 31), laggard, *place)
+        return known.state.value if known is not None else RankState.UNKNOWN.value
+    return " · ".join(
+        part for part in (what, voice.place(where).rsplit("/", 1)[-1] if where is not None else "") if part
+    )
 
 
-def _arrow(boxes: tuple[Box, ...], waiter: int, awaited: int, label: str, voice: Voice) -> Arrow:
+def _arrow(boxes: tuple[Box, ...], waiter: int, awaited: int, named: list[str], voice: Voice) -> Arrow:
     start, end = boxes[waiter], boxes[awaited]
     path, x, y = _route(start, end)
-    return Arrow(waiter, awaited, voice.line(label, 26), path, x, y, _sentence(start, end, voice))
+    label, about = _short(voice.line(named[0])), voice.line(", ".join(named), 200)
+    level = not (end.x > start.x + BOX_WIDTH and abs(end.y - start.y) >= 16)
+    return Arrow(waiter, awaited, label, about, path, x, y, level, _sentence(start, end, voice))
+
+
+def _short(label: str) -> str:
+    """A label that fits between two boxes; the position at its end is kept."""
+    name, _, position = label.rpartition(" #")
+    if not name:
+        return label[:20]
+    most = 17 - len(position)
+    return f"{name if len(name) <= most else name[: most - 1] + '…'} #{position}"
 
 
 def _sentence(start: Box, end: Box, voice: Voice) -> str:
@@ -212,7 +249,7 @@ def _route(start: Box, end: Box) -> tuple[str, float, float]:
         path = f"M{x1:.0f} {y1:.0f}C{middle:.0f} {y1:.0f} {middle:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
         if abs(y2 - y1) < 16:
             return path, middle, (y1 + y2) / 2 - 8
-        return path, x1 + 58, y1 - 7 if y2 < y1 else y1 + 17
+        return path, x1 + 6, y1 - 7 if y2 > y1 else y1 + 17
     to_x, to_y = end.x + BOX_WIDTH / 2, end.y + BOX_HEIGHT / 2
     from_x, from_y = start.x + BOX_WIDTH / 2, start.y + BOX_HEIGHT / 2
     x1, y1 = _border(from_x, from_y, to_x, to_y, 2)
