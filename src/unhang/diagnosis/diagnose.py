@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from unhang.diagnosis.gaps import gaps_of
+from unhang.diagnosis.gaps import gaps_of, stacks_wanted
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.restart import restart_after
 from unhang.diagnosis.state import status_of, unexplained
@@ -41,6 +41,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     findings = rank_findings(answers.findings, limit)
     if not findings:
         findings = unexplained(facts)
+    not_checked.extend(stacks_wanted(facts, findings))
     return Verdict(
         status=status_of(facts, findings),
         world_size=facts.world_size,

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Certainty, NotChecked, say
+from unhang.findings import Cause, Certainty, Finding, NotChecked, say
 
 RECORDER_ON = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000"
+
+
+def stacks_wanted(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
+    """Where ``unknown`` leads: laggards of which no stack was given."""
+    if not findings or findings[0].cause is not Cause.UNKNOWN:
+        return
+    without = tuple(rank for rank in findings[0].ranks if rank in facts.ranks and facts.ranks[rank].stack is None)
+    if without:
+        yield NotChecked(
+            say("what rank {ranks} was doing", ranks=without),
+            say("no stack of it was given"),
+            how="py-spy dump --pid PID > stack_rank_N.txt",
+        )
 
 
 def gaps_of(facts: Facts) -> Iterator[NotChecked]:

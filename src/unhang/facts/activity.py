@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unhang.evidence.items import Frame, SourceFile, StackDump, ThreadStack
-from unhang.facts.called_on_line import awaited_operation, calls_on_line
+from unhang.facts.called_on_line import awaited_operation, calls_into_library, calls_on_line
 from unhang.facts.model import Activity
 from unhang.facts.program import find_source
 from unhang.facts.source_context import stack_context
@@ -86,12 +86,22 @@ def frames_user_first(frames: Sequence[Frame], sources: _Sources | None = None) 
     return (*own, *(frame for frame in frames if not is_own_code(frame, sources)))
 
 
+def own_life(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Without the frames a forked process inherited from its parent: they end where its own life began."""
+    for index, frame in enumerate(frames):
+        born = bare_function(frame.function) == "_bootstrap"
+        if born and frame.file.replace("\\", "/").endswith(("multiprocessing/process.py", "multiprocess/process.py")):
+            return tuple(frames[: index + 1])
+    return tuple(frames)
+
+
 # ---------------------------------------------------------------------------------------------------
 # one thread
 
 
 def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _Reading:
     table = activity_table()
+    thread = replace(thread, frames=own_life(thread.frames))
     row, operation = _best_row(thread.frames, table, sources)
     where = own_where(thread.frames, sources)
     what, phase = (row.what, row.phase) if row is not None else ("unknown", Phase.OTHER)
@@ -101,6 +111,9 @@ def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _R
             what, phase, operation = told
         elif row is None and where is not None:
             what, phase = "user-code", Phase.OTHER
+    if operation == "wait" and where is not None and where.line is not None:
+        source = find_source(sources, where.file)
+        operation = (awaited_operation(source, where.line) if source is not None else None) or operation
     if what == "unknown" and thread.frames[0].native:
         what = "native"
     return _Reading(thread, row, what, phase, operation, where, _is_main(stack, thread))
@@ -116,9 +129,11 @@ def _best_row(
     best: ActivityRow | None = None
     matched = ""
     operation: str | None = None
+    inside_own = False
     for frame in frames:
         row = _row_of(frame, table, sources)
-        if row is None:
+        inside_own = inside_own or is_own_code(frame, sources)
+        if row is None or (row.innermost and inside_own):
             continue
         if best is None or row.priority > best.priority:
             best, matched = row, bare_function(frame.function)
@@ -158,6 +173,8 @@ def _from_the_line(
     source = find_source(sources, frame.file)
     if source is None:
         return None
+    if calls_into_library(source, frame.line):
+        return "native", Phase.OTHER, None
     calls = calls_on_line(source, frame.line)
     for call in reversed(calls):
         if call.endswith(".wait") and (operation := awaited_operation(source, frame.line)):

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile
 from unhang.facts.activity import activity_of
+from unhang.facts.crashes import fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.group_table import groups_from_recordings
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
-from unhang.facts.progress_from_stacks import settle_with_stacks
+from unhang.facts.progress_from_stacks import forget_moving, settle_with_stacks
 from unhang.facts.rank_table import build_ranks
-from unhang.facts.recording_choice import choose_recordings
+from unhang.facts.recording_choice import Choice, choose_recordings
+from unhang.facts.slow_looks import find_straggler
 from unhang.facts.stalls import find_stalls
 from unhang.facts.symmetric import find_symmetric_stalls
 from unhang.facts.wait_for import build_wait_for
@@ -27,13 +29,16 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     world_size = world_size_of(evidence, choice.by_rank, ranks)
     world = tuple(range(world_size)) if world_size is not None else tuple(sorted(ranks))
     _read_activities(ranks, sources)
-    groups = groups_from_recordings(choice.by_rank, world)
+    _mark_moving(ranks, choice)
+    groups = groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive})
     settle_with_stacks(groups, ranks, world)
+    forget_moving(groups, ranks)
     for rank in world:
         ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
     _mark_ended(ranks)
     graph = build_wait_for(groups, ranks)
-    disagreements = find_disagreements(groups, choice.by_rank)
+    failed = any(f.state in (RankState.CRASHED, RankState.FALLEN) for f in ranks.values())
+    disagreements = find_disagreements(groups, choice.by_rank, failed=failed)
     _mark_states(ranks, groups, graph)
     return Facts(
         world_size=world_size,
@@ -43,6 +48,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         disagreements=disagreements,
         symmetric=find_symmetric_stalls(groups, disagreements),
         stalls=find_stalls(graph, groups, ranks),
+        straggler=find_straggler(ranks, sources),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
         events=_events(evidence),
         tracebacks=tracebacks,
@@ -61,6 +67,13 @@ def _read_activities(ranks: Mapping[int, RankFacts], sources: Mapping[str, Sourc
             facts.activity, facts.threads = activity_of(facts.stack, sources)
 
 
+def _mark_moving(ranks: Mapping[int, RankFacts], choice: Choice) -> None:
+    """A rank that issued new collectives between two dumps moves, even where both looks fell on the same line."""
+    for rank in choice.advanced:
+        if rank in ranks:
+            ranks[rank].moving = True
+
+
 def _mark_ended(ranks: Mapping[int, RankFacts]) -> None:
     """States that do not depend on the groups."""
     for facts in ranks.values():
@@ -69,7 +82,9 @@ def _mark_ended(ranks: Mapping[int, RankFacts]) -> None:
             facts.state = RankState.STOPPED if facts.process_state.upper().startswith("T") else facts.state
         elif exit_.exit_code == 0:
             facts.state = RankState.ENDED
-        elif not exit_.terminated_by_launcher:
+        elif fell_with_others(facts):
+            facts.state = RankState.FALLEN
+        else:
             facts.state = RankState.CRASHED
 
 

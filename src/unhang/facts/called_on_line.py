@@ -10,6 +10,9 @@ from unhang.facts.step_loops import COLLECTIVE_CALLS
 
 _RETURNS_WORK = COLLECTIVE_CALLS | {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
 
+_LIBRARY_MAKERS = {"PyDLL", "CDLL", "LoadLibrary", "dlopen"}
+_LIBRARY_OBJECTS = {"ctypes.pythonapi", "pythonapi"}
+
 
 def calls_on_line(source: SourceFile, line: int) -> tuple[str, ...]:
     """Dotted names of the calls that span ``line``, innermost (the one running first) last; empty without source."""
@@ -41,6 +44,39 @@ def awaited_operation(source: SourceFile, line: int) -> str | None:
     if not started:
         return None
     return started.pop() if len(started) == 1 else "wait"
+
+
+def calls_into_library(source: SourceFile, line: int) -> bool:
+    """True when ``line`` calls a native library through ctypes: ``ctypes.CDLL("x.so")`` or a name bound to it."""
+    place = _place(source, line)
+    if place is None or not place.levels:
+        return False
+    bound = {
+        target.id if isinstance(target, ast.Name) else target.attr
+        for scope in place.scopes
+        for node in own_nodes(scope)
+        if isinstance(node, ast.Assign) and _opens_library(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name | ast.Attribute)
+    }
+    for node in ast.walk(place.levels[-1].statement):
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            root = node.func
+            while isinstance(root, ast.Attribute):
+                if root.attr in bound:
+                    return True
+                root = root.value
+            if (isinstance(root, ast.Name) and root.id in bound) or _opens_library(root):
+                return True
+    return False
+
+
+def _opens_library(node: ast.AST) -> bool:
+    while isinstance(node, ast.Attribute) and dotted(node) not in _LIBRARY_OBJECTS:
+        node = node.value
+    if isinstance(node, ast.Call):
+        return call_name(node) in _LIBRARY_MAKERS
+    return dotted(node) in _LIBRARY_OBJECTS
 
 
 def _gives_handle(call: ast.Call) -> bool:

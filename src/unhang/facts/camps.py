@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
-from unhang.facts.source_context import SourceReading, read_source_context
+from unhang.facts.source_context import StackContext, stack_context
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
 
@@ -22,7 +22,7 @@ class Camp:
 
     ranks: tuple[int, ...]
     where: Where | None
-    reading: SourceReading
+    reading: StackContext
     what: str
     phase: Phase | None
     call: PendingCall | None
@@ -35,6 +35,16 @@ class Camp:
     def context(self) -> CodeContext:
         """Where that place stands in the program."""
         return self.reading.context
+
+    @property
+    def branch_line(self) -> int | None:
+        """Line of the branch on the rank that leads here."""
+        return self.reading.branch.line if self.reading.branch is not None else None
+
+    @property
+    def loop_line(self) -> int | None:
+        """Line of the loop around this place."""
+        return self.reading.loop.line if self.reading.loop is not None else None
 
 
 def camps_of_stall(facts: Facts, stall: Stall) -> tuple[Camp, Camp]:
@@ -90,7 +100,7 @@ def _camp(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> Cam
     return Camp(
         ranks=ranks,
         where=where,
-        reading=read_source_context(frames, facts.sources),
+        reading=stack_context(frames, facts.sources),
         what=activity.what if activity is not None else "",
         phase=activity.phase if activity is not None else None,
         call=call,

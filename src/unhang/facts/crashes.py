@@ -80,6 +80,16 @@ def is_gpu_memory(exception: str, message: str) -> bool:
     return bool(_OOM_TEXT.search(message)) and not _HOST_OOM.search(message) and "NCCL" not in message[:40]
 
 
+def fell_with_others(rank: RankFacts) -> bool:
+    """The rank's end is an echo: ended by the launcher, or all it raised says that a partner is gone."""
+    exit_ = rank.exit
+    if exit_ is None or exit_.exit_code in (None, 0):
+        return False
+    if exit_.terminated_by_launcher:
+        return True
+    return exit_.exit_code == 1 and bool(rank.tracebacks) and all(is_echo(t) for t in rank.tracebacks)
+
+
 def signal_name(number: int) -> str:
     """``SIGKILL`` for 9; ``signal 99`` for numbers without a name."""
     try:

@@ -24,19 +24,25 @@ DENSITY = 0.3
 
 
 def find_disagreements(
-    groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording]
+    groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording], *, failed: bool = False
 ) -> tuple[Disagreement, ...]:
-    """The first position of the disagreement in each stalled group that has one."""
+    """The first position of the disagreement in each stalled group that has one.
+
+    ``failed``: processes of the job have failed. Gloo aborts a size mismatch within milliseconds and counts it as
+    finished, so that then the last call of each rank is looked at although nothing is pending.
+    """
     found = []
     for _, group in sorted(groups.items()):
-        disagreement = _first_disagreement(group, recordings)
+        disagreement = _first_disagreement(group, recordings, failed=failed)
         if disagreement is not None:
             found.append(disagreement)
     return tuple(found)
 
 
-def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording]) -> Disagreement | None:
+def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], *, failed: bool) -> Disagreement | None:
     pending = [p.pending.position for p in group.progress.values() if p.pending and p.pending.position is not None]
+    if failed and not pending:
+        pending = [int(entries.position[-1]) for entries in group.entries.values()]
     if not pending or len(group.entries) < 2:
         return None
     table = _Table(group)

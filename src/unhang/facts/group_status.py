@@ -18,6 +18,8 @@ def statuses_by_group(recordings: Mapping[int, Recording]) -> dict[int, dict[str
     """
     own = {rank: _own_names(recording) for rank, recording in recordings.items()}
     roles = _roles(recordings, own)
+    told = {key for names in own.values() for key in names}
+    one_role = len({frozenset(r.status) for r in recordings.values()}) == 1
     result: dict[int, dict[str, tuple[GroupStatus, bool]]] = {}
     for rank, recording in recordings.items():
         named: dict[str, tuple[GroupStatus, bool]] = {}
@@ -26,7 +28,7 @@ def statuses_by_group(recordings: Mapping[int, Recording]) -> dict[int, dict[str
             if name is not None:
                 named[name] = (status, False)
                 continue
-            name = _from_peers(key, rank, recording, roles)
+            name = _from_peers(key, rank, recording, roles) or _by_key(key, recording, one_role=one_role, told=told)
             if name is not None and name not in named:
                 named[name] = (status, True)
         result[rank] = named
@@ -41,6 +43,17 @@ def _own_names(recording: Recording) -> dict[str, str]:
     return {str(pg): entries.group_names[group][0] for pg, group in pairs.T.tolist() if pg >= 0}
 
 
+def _by_key(key: str, recording: Recording, *, one_role: bool, told: set[str]) -> str | None:
+    """With the recorder off nobody names the statuses: the default group is made first, and where all ranks hold the
+    same keys a key means the same group."""
+    if key in told:
+        return None
+    config = recording.groups.get(key)
+    if key == "0" and (config is None or config.description == "default_pg"):
+        return "0"
+    return f"pg_id {key}" if one_role else None
+
+
 Role = frozenset[str]
 
 
@@ -51,7 +64,7 @@ def _roles(
     seen: dict[tuple[Role, str], Counter[str]] = defaultdict(Counter)
     for rank, recording in recordings.items():
         role = frozenset(recording.status)
-        descriptions = {name: description for name, description in recording.entries.group_names}
+        descriptions = dict(recording.entries.group_names)
         for key, name in own[rank].items():
             seen[role, key][descriptions.get(name, name)] += 1
     return seen

@@ -7,7 +7,7 @@ only that a call was made, so there the group status decides and the stack may c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 
@@ -17,20 +17,29 @@ from unhang.facts.group_status import statuses_by_group
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
 from unhang.facts.operations import canonical
 from unhang.facts.user_frames import first_user_frame
-from unhang.findings import Evidence, Source
+from unhang.findings import Evidence, Source, rank_ranges
 
 DEFAULT_DESCRIPTIONS = ("default_pg",)
 
 
-def groups_from_recordings(recordings: Mapping[int, Recording], world: tuple[int, ...]) -> dict[str, GroupFacts]:
-    """All groups that the dumps know, by name, with each rank's progress."""
-    statuses = statuses_by_group(recordings)
-    parts = {rank: split_by_group(recording.entries) for rank, recording in recordings.items()}
-    groups = _declare_groups(recordings, parts, statuses, world)
+def groups_from_recordings(
+    recordings: Mapping[int, Recording], world: tuple[int, ...], alive: Container[int]
+) -> dict[str, GroupFacts]:
+    """All groups that the dumps know, by key, with the progress of each rank; ``alive``: ranks that did not fail."""
+    keys = _group_keys(recordings)
+    statuses = {
+        rank: {keys[rank].get(name, name): status for name, status in named.items()}
+        for rank, named in statuses_by_group(recordings).items()
+    }
+    parts = {
+        rank: {keys[rank].get(name, name): cut for name, cut in split_by_group(recording.entries).items()}
+        for rank, recording in recordings.items()
+    }
+    groups = _declare_groups(recordings, keys, parts, statuses, world)
     p2p_groups = {name for by_group in parts.values() for name, (_, p2p) in by_group.items() if len(p2p)}
-    for rank in sorted(recordings):
-        for name, group in groups.items():
-            if rank not in group.members:
+    for name, group in groups.items():
+        for rank in group.members:
+            if rank not in recordings:
                 continue
             collectives, p2p = parts[rank].get(name, (None, None))
             if collectives is not None and len(collectives):
@@ -41,13 +50,49 @@ def groups_from_recordings(recordings: Mapping[int, Recording], world: tuple[int
             progress = _progress(rank, group, recordings[rank], status, mixed=name in p2p_groups)
             if progress is not None:
                 group.progress[rank] = progress
-    for group in groups.values():
         group.silent = tuple(rank for rank in group.members if rank not in group.progress)
+        _lift_gloo(group, recordings, alive)
     return groups
+
+
+def _lift_gloo(group: GroupFacts, recordings: Mapping[int, Recording], alive: Container[int]) -> None:
+    """Gloo's own count of finished collectives lags and goes back. What one member has finished, and all have
+    entered, is finished for all. Ranks that failed count the failed collective as finished: theirs is not used."""
+    counted = {r: p for r, p in group.progress.items() if recordings[r].backend == "gloo" and r in group.entries}
+    if len(counted) != len(group.members):
+        return
+    finished = max((p.completed for r, p in counted.items() if r in alive), default=-1)
+    floor = min(finished, *(p.enqueued for p in counted.values()))
+    for rank, progress in counted.items():
+        if progress.completed < floor:
+            progress.completed = floor
+            progress.pending = _pending(
+                rank, group, group.entries[rank], recordings[rank], progress.enqueued, progress.completed
+            )
+
+
+def _group_keys(recordings: Mapping[int, Recording]) -> dict[int, dict[str, str]]:
+    """Rank → (name → key). The key is the name, unless ranks use one name for different groups (split_group,
+    local synchronisation): then the members tell them apart."""
+    memberships: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for recording in recordings.values():
+        for config in recording.groups.values():
+            if config.ranks:
+                memberships[config.name].add(config.ranks)
+    shared = {name for name, found in memberships.items() if len(found) > 1}
+    return {
+        rank: {
+            config.name: f"{config.name} [{rank_ranges(config.ranks)}]"
+            for config in recording.groups.values()
+            if config.name in shared and config.ranks
+        }
+        for rank, recording in recordings.items()
+    }
 
 
 def _declare_groups(
     recordings: Mapping[int, Recording],
+    keys: Mapping[int, Mapping[str, str]],
     parts: Mapping[int, Mapping[str, tuple[Entries, Entries]]],
     statuses: Mapping[int, Mapping[str, tuple[GroupStatus, bool]]],
     world: tuple[int, ...],
@@ -57,22 +102,23 @@ def _declare_groups(
     descriptions: dict[str, str] = {}
     for rank, recording in sorted(recordings.items()):
         for name, description in recording.entries.group_names:
-            descriptions.setdefault(name, description)
-        for name in (*parts[rank], *statuses[rank]):
-            members[name].add(rank)
+            descriptions.setdefault(keys[rank].get(name, name), description)
+        for key in (*parts[rank], *statuses[rank]):
+            members[key].add(rank)
         for config in recording.groups.values():
             if config.ranks is not None and config.name:
-                known.setdefault(config.name, config.ranks)
-                descriptions.setdefault(config.name, config.description)
+                key = keys[rank].get(config.name, config.name)
+                known.setdefault(key, config.ranks)
+                descriptions.setdefault(key, config.description)
     groups = {}
-    for name in sorted(set(members) | set(known)):
-        is_default = descriptions.get(name, "") in DEFAULT_DESCRIPTIONS or (name == "0" and name not in known)
-        ranks = known.get(name) or (world if is_default and world else tuple(sorted(members[name])))
-        groups[name] = GroupFacts(
-            name=name,
-            description=descriptions.get(name, ""),
+    for key in sorted(set(members) | set(known)):
+        is_default = descriptions.get(key, "") in DEFAULT_DESCRIPTIONS or (key == "0" and key not in known)
+        ranks = known.get(key) or (world if is_default and world else tuple(sorted(members[key])))
+        groups[key] = GroupFacts(
+            name=key,
+            description=descriptions.get(key, ""),
             members=tuple(sorted(ranks)),
-            members_known=name in known or is_default,
+            members_known=key in known or is_default,
             is_default=is_default,
             progress={},
             silent=(),

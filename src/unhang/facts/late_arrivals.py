@@ -72,7 +72,7 @@ def tiny_limits(facts: Facts) -> tuple[float, Evidence] | None:
     """The smallest limit that a timeout message prints, when it is too small for any real work: (seconds, line)."""
     found = []
     for event in facts.events_of("wd.timeout", "gloo.to"):
-        limit = event.values.get("timeout_ms", event.values.get("ms"))
+        limit = event.values.get("limit_ms")
         if isinstance(limit, int) and 0 < limit < TINY_LIMIT_S * 1000:
             found.append((limit / 1000, Evidence(event.source, event.text, event.rank)))
     return min(found, key=lambda item: item[0], default=None)

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
+from unhang.facts.user_frames import is_user_frame
 from unhang.findings import Certainty
+
+# Native frames of a thread that wants the interpreter lock (CPython 3.10-3.14, pybind11).
+WANTS_LOCK = (
+    "take_gil",
+    "PyEval_RestoreThread",
+    "PyEval_AcquireThread",
+    "PyGILState_Ensure",
+    "gil_scoped_acquire",
+    "_PyThreadState_Attach",
+)
 
 
 def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
-    """How sure it is that a thread of this rank keeps the interpreter lock and does not move."""
+    """How sure it is that a thread of this rank keeps the interpreter lock and does not move; None when it does not.
+
+    A loop in pure Python holds the lock too, but gives it up many times a second, so that the rank still answers the
+    request for a dump. Silence where others answered is what tells the two apart.
+    """
     if rank.stack is None:
         return None
-    holder = next((t for t in rank.stack.threads if t.holds_gil), None)
-    if holder is None or not holder.frames:
+    holder = lock_holder(rank.stack)
+    if holder is None:
         return None
-    looks = [next((t for t in look.threads if t.holds_gil), None) for look in rank.earlier_stacks]
-    same_line = [t for t in looks if t is not None and t.frames and t.frames[0] == holder.frames[0]]
     others_answered = any(other.recording is not None for other in facts.ranks.values())
-    silent = rank.recording is None and others_answered
-    if silent and same_line:
-        return Certainty.CERTAIN
-    if silent or (looks and len(same_line) == len(looks) and rank.moving is False):
-        return Certainty.LIKELY if silent else None
-    return None
+    if rank.recording is not None or not others_answered:
+        return None
+    looks = [lock_holder(look) for look in rank.earlier_stacks]
+    same = [look for look in looks if look is not None and _user_place(look) == _user_place(holder)]
+    return Certainty.CERTAIN if same and len(same) == len(looks) else Certainty.LIKELY
+
+
+def lock_holder(stack: StackDump) -> ThreadStack | None:
+    """The thread that has the lock: marked so, or the only Python thread while another one waits for the lock."""
+    marked = next((t for t in stack.threads if t.holds_gil and t.frames), None)
+    if marked is not None:
+        return marked
+    if not any(_wants_lock(thread) for thread in stack.threads):
+        return None
+    running = [t for t in stack.threads if not _wants_lock(t) and any(is_user_frame(f) for f in t.frames)]
+    return running[0] if len(running) == 1 else None
+
+
+def _wants_lock(thread: ThreadStack) -> bool:
+    return any(any(name in frame.function for name in WANTS_LOCK) for frame in thread.frames[:12])
+
+
+def _user_place(thread: ThreadStack) -> Frame | None:
+    return next((frame for frame in thread.frames if is_user_frame(frame)), None)

@@ -41,6 +41,8 @@ class RankState(str, enum.Enum):
     """Ended by exception or signal of its own (victims of the launcher's SIGTERM are not crashed)."""
     STOPPED = "stopped"
     """Process state T."""
+    FALLEN = "fallen"
+    """Ended because another rank did: its exceptions only say that a partner is gone, or the launcher ended it."""
     ENDED = "ended"
     """Ended with exit code 0."""
     MISSING = "missing"
@@ -54,7 +56,7 @@ class CodeContext(str, enum.Enum):
     INSIDE_LOOP = "inside-loop"
     AFTER_LOOP = "after-loop"
     RANK_BRANCH = "rank-branch"
-    """Inside (or in the else of, or after a rank-dependent early return/continue) an ``if`` on the rank."""
+    """Inside an ``if`` on the rank, its else, or after a rank-dependent early return or continue."""
     EXCEPT_HANDLER = "except-handler"
     PLAIN = "plain"
     NO_SOURCE = "no-source"
@@ -66,7 +68,7 @@ class Activity:
 
     phase: Phase
     what: str
-    """Key of the activity (``tokenize``, ``dataloader-wait``, ``torch-save``, ``tensorboard``, ``sleep``, ``collective``,
+    """Key of the activity (``tokenize``, ``dataloader-wait``, ``torch-save``, ``sleep``, ``collective``, ``backward``,
     ``teardown``, ``join``, ``native``, ``compute``, …); see ``knowledge/activities.toml``."""
     where: Where | None
     """First user frame (innermost frame that is the user's own code)."""
@@ -249,6 +251,17 @@ class SymmetricStall:
     pending: Mapping[int, PendingCall]
 
 
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """``rank`` was busy with ``activity`` in every one of ``looks`` looks; ``waiters`` stood in communication."""
+
+    rank: int
+    activity: Activity
+    looks: int
+    waiters: tuple[int, ...]
+    waiter: Activity | None
+
+
 @dataclass(slots=True)
 class Facts:
     """The whole picture."""
@@ -260,6 +273,8 @@ class Facts:
     disagreements: tuple[Disagreement, ...]
     symmetric: tuple[SymmetricStall, ...]
     stalls: tuple[Stall, ...]
+    straggler: Straggler | None
+    """In a job that moves: the rank that the others always wait for."""
     logs: tuple[LogReading, ...]
     events: tuple[LogEvent, ...]
     """All log events, ordered by time where known."""

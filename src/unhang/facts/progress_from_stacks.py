@@ -29,6 +29,22 @@ def settle_with_stacks(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
     _from_stacks_alone(groups, ranks, world)
 
 
+def forget_moving(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+    """A rank whose stack moves between looks is not stuck in what it was in when its dump was taken."""
+    for group in groups.values():
+        for rank, progress in group.progress.items():
+            if progress.pending is not None and rank in ranks and ranks[rank].moving:
+                _settled(progress)
+
+
+def waiting_activity(facts: RankFacts) -> Activity | None:
+    """What the rank waits in, whichever thread issues it: a collective call, or backward with its hooks; else None."""
+    everything = [a for a in (facts.activity, *facts.threads) if a is not None]
+    calls = [a for a in everything if in_collective(a)]
+    backward = [a for a in everything if a.what == "backward"]
+    return next(iter(calls or backward), None)
+
+
 def in_collective(activity: Activity | None) -> bool:
     """The thread stands inside a collective call."""
     return activity is not None and activity.phase is Phase.COMMUNICATION and activity.operation is not None
@@ -37,15 +53,19 @@ def in_collective(activity: Activity | None) -> bool:
 def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
     mine = [g for _, g in sorted(groups.items()) if rank in g.progress]
     pending = [g for g in mine if g.progress[rank].pending is not None]
-    activity = facts.activity
-    assert activity is not None
-    if not in_collective(activity):
-        if activity.what != "backward":
+    activity = waiting_activity(facts)
+    if activity is None or not in_collective(activity):
+        if activity is None:
             # Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it.
             for group in pending:
                 _settled(group.progress[rank])
         return
     assert activity.operation is not None
+    if activity.operation in POINT_TO_POINT:
+        # Gloo counts sends and receives and records none: only the stack tells.
+        for group in pending:
+            _settled(group.progress[rank])
+        return
     standing = [g for g in mine if _last_call_is(g, rank, activity)]
     if len(standing) != 1:
         return
@@ -89,9 +109,12 @@ def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
     """Ranks in a collective that no dump explains wait in a group of which only the stacks tell."""
     explained = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
     lost = {
-        rank: facts.activity
+        rank: activity
         for rank, facts in sorted(ranks.items())
-        if rank not in explained and facts.alive and in_collective(facts.activity)
+        if rank not in explained
+        and facts.alive
+        and (activity := waiting_activity(facts)) is not None
+        and in_collective(activity)
     }
     if not lost:
         return

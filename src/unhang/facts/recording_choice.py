@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.evidence.items import Recording
-from unhang.findings import Certainty, NotChecked, Source, Unread, say
+from unhang.findings import Certainty, NotChecked, Unread, say
 
 # Dumps of one stall are written within seconds to minutes of each other; a day apart is another run.
 SAME_RUN_SPREAD_S = 6 * 3600.0
@@ -20,6 +20,8 @@ class Choice:
     by_rank: dict[int, Recording]
     unread: list[Unread]
     not_checked: list[NotChecked]
+    advanced: set[int]
+    """Ranks whose later dump holds collectives that the earlier one did not."""
 
 
 def choose_recordings(recordings: Sequence[Recording]) -> Choice:
@@ -39,12 +41,14 @@ def choose_recordings(recordings: Sequence[Recording]) -> Choice:
         if job is not latest:
             unread.extend(Unread(r.source, "belongs to another job than the one diagnosed", r.rank) for r in job)
     by_rank: dict[int, Recording] = {}
-    for recording in latest:
+    advanced: set[int] = set()
+    for recording in sorted(latest, key=_dump_order):
         rank = recording.rank
         assert rank is not None
-        if rank not in by_rank or _dump_order(by_rank[rank]) < _dump_order(recording):
-            by_rank[rank] = recording
-    return Choice(by_rank, unread, not_checked)
+        if rank in by_rank and _last_ns(by_rank[rank]) < _last_ns(recording):
+            advanced.add(rank)
+        by_rank[rank] = recording
+    return Choice(by_rank, unread, not_checked, advanced)
 
 
 def _with_ranks(recordings: Sequence[Recording]) -> list[Recording]:
@@ -140,8 +144,3 @@ def _two_jobs(jobs: list[list[Recording]], latest: list[Recording]) -> NotChecke
         how="unhang diagnose DIR_OF_ONE_JOB",
         caps=Certainty.LIKELY,
     )
-
-
-def source_of(recording: Recording) -> Source:
-    """The dump itself as a source."""
-    return recording.source

@@ -169,7 +169,7 @@ class StepLoops:
 
 
 def _loops_in(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Loops of a finished statement: itself, or inside its ``with``, ``try`` and ``if``; not of functions it defines."""
+    """Loops of a finished statement: itself, or inside its ``with``, ``try``, ``if``; not of functions it defines."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop(0)

@@ -122,7 +122,7 @@ def _answers(partner: int, rank: int, operation: str, group: GroupFacts) -> bool
 
 def _reason(rank: int, ranks: Mapping[int, RankFacts], otherwise: str) -> str:
     facts = ranks.get(rank)
-    if facts is not None and facts.state in (RankState.CRASHED, RankState.ENDED):
+    if facts is not None and facts.state in (RankState.CRASHED, RankState.FALLEN, RankState.ENDED):
         return "dead"
     return otherwise
 

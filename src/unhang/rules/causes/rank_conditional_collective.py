@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.branch_camps import entered_alone, excludes
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
-from unhang.facts.model import CodeContext, Facts, Stall
-from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of
 from unhang.rules.rule import Answer, finding
 
@@ -28,29 +29,40 @@ def check(facts: Facts) -> Iterator[Answer]:
         camps = camps_of_disagreement(facts, disagreement)
         inside = [c for c in camps if c.context is CodeContext.RANK_BRANCH]
         outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
-        if len(inside) >= 1 and outside:
-            yield _entered_alone(facts, inside[0], outside[0], calls_of(disagreement), disagreement.group)
+        calls = calls_of(disagreement)
+        if inside and outside:
+            if entered_alone(inside[0], outside[0]):
+                yield _entered_alone(facts, inside[0], outside[0], calls, disagreement.group)
+            else:
+                yield _left_out(facts, outside[0], inside[0], calls, disagreement.group)
         elif len(inside) == len(camps) >= 2:
             smaller = min(inside, key=lambda c: (len(c.ranks), c.ranks))
             bigger = next(c for c in inside if c is not smaller)
-            yield _entered_alone(facts, smaller, bigger, calls_of(disagreement), disagreement.group)
+            yield _entered_alone(facts, smaller, bigger, calls, disagreement.group)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
 
 
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    """Waiters inside a branch that the laggards have gone around for good."""
     lag, wait = camps_of_stall(facts, stall)
-    if stall.reason == "dead" and not lag.ended:
+    if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
         return
-    branch = wait.reading.branch_line if wait.context is CodeContext.RANK_BRANCH else None
-    if branch is not None:
-        few_wait = len(wait.ranks) < len(lag.ranks) or (len(wait.ranks) == len(lag.ranks) and 0 in wait.ranks)
-        if few_wait:
-            yield _entered_alone(facts, wait, lag, call_of(wait.ranks, stall.call), stall.group)
-        else:
-            yield _left_out(facts, lag, wait, stall, branch)
-    elif lag.context is CodeContext.RANK_BRANCH and lag.call is None and lag.reading.leaves_early:
-        yield _left_out(facts, lag, wait, stall, lag.reading.branch_line)
+    if not excludes(wait, stall.laggards, facts.world_size):
+        return
+    if entered_alone(wait, lag):
+        yield _entered_alone(facts, wait, lag, call_of(wait.ranks, stall.call), stall.group)
+    else:
+        yield _left_out(facts, lag, wait, call_of(wait.ranks, stall.call), stall.group)
+
+
+def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
+    """The laggards will not come: they have ended, are in another call, or at the end; work they do would end."""
+    if any(facts.ranks[r].state in (RankState.CRASHED, RankState.FALLEN, RankState.STOPPED) for r in stall.laggards):
+        return False
+    if stall.reason == "silent":
+        return False
+    return lag.ended or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION) or lag.context is CodeContext.AFTER_LOOP
 
 
 def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call, ...], group: str) -> Answer:
@@ -72,14 +84,14 @@ def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call,
         calls=calls,
         because=_because(inside, outside),
         evidence=_evidence(inside, outside),
-        remedies=(_move_out(inside.reading.branch_line),),
+        remedies=(_move_out(inside.branch_line),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
 
 
-def _left_out(facts: Facts, lag: Camp, wait: Camp, stall: Stall, branch: int | None) -> Answer:
-    operation = stall.call.operation if stall.call is not None else "a collective"
+def _left_out(facts: Facts, lag: Camp, wait: Camp, calls: tuple[Call, ...], group: str) -> Answer:
+    operation = wait.call.operation if wait.call is not None else "a collective"
     return finding(
         CAUSE,
         Certainty.CERTAIN,
@@ -90,14 +102,14 @@ def _left_out(facts: Facts, lag: Camp, wait: Camp, stall: Stall, branch: int | N
         ),
         ranks=lag.ranks,
         nodes=hosts_of(facts, lag.ranks),
-        group=group_label(facts, stall.group),
+        group=group_label(facts, group),
         phase=lag.phase,
         where=lag.where,
         waiter_where=wait.where,
-        calls=call_of(wait.ranks, stall.call),
+        calls=calls,
         because=_because(wait, lag),
         evidence=_evidence(lag, wait),
-        remedies=(_move_out(branch),),
+        remedies=(_move_out(wait.branch_line),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
@@ -111,7 +123,7 @@ def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
                 "{file}:{line} is reached only through the branch on the rank at line {branch}",
                 file=inside.where.file,
                 line=inside.where.line,
-                branch=inside.reading.branch_line,
+                branch=inside.branch_line,
             )
         )
     if outside.where is not None:

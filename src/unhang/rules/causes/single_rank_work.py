@@ -44,7 +44,7 @@ WORK = {
     "json": "reading or writing files",
     "regex": "processing text",
 }
-_SPARED = {"collective", "dataloader-wait", "teardown", "join", "native", "store"}
+_SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait"}
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -53,7 +53,8 @@ def check(facts: Facts) -> Iterator[Answer]:
         if not _can_work(facts, stall):
             continue
         lag, wait = camps_of_stall(facts, stall)
-        if _belongs_elsewhere(lag, wait):
+        moving = any(facts.ranks[r].moving for r in stall.laggards)
+        if _belongs_elsewhere(lag, wait, moving=moving):
             continue
         yield _found(facts, stall, lag)
 
@@ -71,8 +72,10 @@ def _can_work(facts: Facts, stall: Stall) -> bool:
     return True
 
 
-def _belongs_elsewhere(lag: Camp, wait: Camp) -> bool:
+def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
     """Another rule knows better: loader, teardown, handler, past the loop."""
+    if lag.what == "native" and not moving:
+        return True
     if lag.what in _SPARED or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
         return True
     if lag.context is CodeContext.EXCEPT_HANDLER or is_past(lag, wait):

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.camps import camps_of_stall
-from unhang.facts.model import Facts, Stall
+from unhang.facts.model import Facts, Stall, Straggler
 from unhang.facts.worker_stacks import loader_workers
-from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Severity, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
@@ -23,7 +23,9 @@ CAUSE = Cause.SLOW_DATA_LOADING
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """Laggards that wait for a batch."""
+    """Laggards that wait for a batch; a straggler that waits for one in every look."""
+    if facts.straggler is not None and facts.straggler.activity.what.startswith("dataloader"):
+        yield _slow(facts, facts.straggler)
     for stall in facts.stalls:
         lag, _ = camps_of_stall(facts, stall)
         if lag.phase is not Phase.DATA or not lag.what.startswith("dataloader"):
@@ -48,6 +50,42 @@ def check(facts: Facts) -> Iterator[Answer]:
             rule=__name__.rsplit(".", 1)[-1],
             weight=float(len(stall.waiters)),
         )
+
+
+def _slow(facts: Facts, straggler: Straggler) -> Answer:
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say("the job moves at the pace of rank {rank}'s data loader", rank=straggler.rank),
+        severity=Severity.SLOWS,
+        ranks=(straggler.rank,),
+        nodes=hosts_of(facts, (straggler.rank,)),
+        phase=Phase.DATA,
+        where=straggler.activity.where,
+        waiter_where=straggler.waiter.where if straggler.waiter else None,
+        because=(
+            say(
+                "in {looks} looks rank {rank} waited for its next batch each time while ranks {waiters} waited for it",
+                looks=straggler.looks,
+                rank=straggler.rank,
+                waiters=straggler.waiters,
+            ),
+        ),
+        evidence=(straggler.activity.evidence, *loader_workers(facts, straggler.rank)[:2]),
+        remedies=(_more_workers(), _look_at_worker()),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(straggler.waiters)),
+    )
+
+
+def _more_workers() -> Remedy:
+    return Remedy(
+        title=say("Give this rank's loader more workers, or its data a faster place"),
+        kind=RemedyKind.CONFIG,
+        change=say("DataLoader(num_workers=8, prefetch_factor=4), or copy this rank's shard to local disk"),
+        cost=say("host memory for the prefetched batches"),
+        verify=say("the step time of all ranks falls to that of a rank with ready data"),
+    )
 
 
 def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:

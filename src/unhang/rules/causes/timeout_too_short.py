@@ -13,12 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.late_arrivals import LateArrival, late_arrivals, tiny_limits
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, Stall
+from unhang.facts.planned_work import PlannedWork, planned_work
 from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import hosts_of, quote_traceback
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, quote_traceback
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.TIMEOUT_TOO_SHORT
+# torch's own limit is 600 s (NCCL) or 1800 s (Gloo); a shorter one was chosen by somebody. At the default and above,
+# work that outlasts the limit is named as such: single-rank-work.
+DEFAULT_LIMIT_S = 600.0
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -27,6 +31,11 @@ def check(facts: Facts) -> Iterator[Answer]:
     if late is not None:
         yield _late(facts, late)
         return
+    for stall in facts.stalls:
+        work = planned_work(facts, stall)
+        if work is not None and work.limit_s < DEFAULT_LIMIT_S:
+            yield _cut_off(facts, stall, work)
+            return
     tiny = tiny_limits(facts)
     if tiny is not None:
         limit_s, evidence = tiny
@@ -62,6 +71,34 @@ def _late(facts: Facts, late: LateArrival) -> Answer:
         remedies=(_longer(late.limit_s),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
+    )
+
+
+def _cut_off(facts: Facts, stall: Stall, work: PlannedWork) -> Answer:
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say(
+            "rank {ranks} was at {done} of {total} of planned work when the others' limit of {limit:g} s passed",
+            ranks=stall.laggards,
+            done=work.done,
+            total=work.total,
+            limit=work.limit_s,
+        ),
+        ranks=stall.laggards,
+        nodes=hosts_of(facts, stall.laggards),
+        group=group_label(facts, stall.group),
+        where=work.where,
+        waiter_where=stall.call.where if stall.call else None,
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=(
+            say("rank {ranks} counted on: its work has an end and was on its way to it", ranks=stall.laggards),
+            say("the limit in force is {limit:g} s, below torch's default", limit=work.limit_s),
+        ),
+        evidence=(work.evidence, work.timeout),
+        remedies=(_longer(work.limit_s),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(stall.waiters)),
     )
 
 

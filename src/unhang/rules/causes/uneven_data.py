@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
 from unhang.facts.model import CodeContext, Facts
-from unhang.facts.source_context import unseeded_splits
 from unhang.facts.step_counts import StepCounts, step_counts
+from unhang.facts.unseeded_splits import split_without_seed
 from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
 from unhang.rules.rule import Answer, finding
@@ -85,7 +85,7 @@ def _found(
 
 
 def _because(lag: Camp, wait: Camp, counts: StepCounts) -> Iterator[Text]:
-    loop = wait.reading.loop_line
+    loop = wait.loop_line
     if lag.ended:
         yield say("rank {ranks} has ended with exit code 0: it believes that it is done", ranks=lag.ranks)
     elif lag.where is not None and lag.context is CodeContext.AFTER_LOOP:
@@ -112,11 +112,13 @@ def _evidence(facts: Facts, lag: Camp, wait: Camp) -> Iterator[Evidence]:
 
 
 def _remedies(facts: Facts) -> Iterator[Remedy]:
-    splits = unseeded_splits(facts.sources)
+    splits = [(path, split) for path, source in facts.sources.items() for split in split_without_seed(source)]
     if splits:
-        path, line, call = splits[0]
+        path, split = splits[0]
         yield Remedy(
-            title=say("Give the split a seed: {call} at {path}:{line} has none", call=call, path=path, line=line),
+            title=say(
+                "Give the split a seed: {call} at {path}:{line} has none", call=split.call, path=path, line=split.line
+            ),
             kind=RemedyKind.CODE,
             change=say("pass generator=torch.Generator().manual_seed(42) (random_split) or seed=42 (train_test_split)"),
             cost=say("none"),

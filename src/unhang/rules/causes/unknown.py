@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.model import Facts, RankState, Stall, SymmetricStall
-from unhang.findings import Cause, Certainty, Finding, NotChecked, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
@@ -35,7 +35,6 @@ def check(facts: Facts) -> Iterator[Answer]:
         yield _laggard(facts, stall)
         if _device_behind(facts, stall):
             yield _device(facts, stall)
-        yield from _missing_stacks(facts, stall)
 
 
 def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
@@ -168,16 +167,6 @@ def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
                 rank=rank,
                 enqueued=progress.enqueued,
             )
-
-
-def _missing_stacks(facts: Facts, stall: Stall) -> Iterator[NotChecked]:
-    without = [r for r in stall.laggards if r in facts.ranks and facts.ranks[r].stack is None]
-    if without:
-        yield NotChecked(
-            say("what rank {ranks} was doing", ranks=tuple(without)),
-            say("no stack of it was given"),
-            how="py-spy dump --pid PID > stack_rank_N.txt",
-        )
 
 
 def _collect_stacks(stall: Stall) -> Remedy:

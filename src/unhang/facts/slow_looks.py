@@ -1,0 +1,48 @@
+"""Whether, in a job that moves, it is always the same rank the others wait for.
+
+A straggler shows in repeated looks: it is busy each time while all others stand in a collective or behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unhang.evidence.items import SourceFile
+from unhang.facts.activity import activity_of
+from unhang.facts.model import Activity, RankFacts, Straggler
+from unhang.facts.progress_from_stacks import in_collective
+
+LEAST_LOOKS = 2
+
+
+def find_straggler(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> Straggler | None:
+    """The only rank that is busy in every look, in a job whose ranks move; None when there is no such rank."""
+    alive = {r: f for r, f in ranks.items() if f.alive and f.stack is not None}
+    if len(alive) < 2:
+        return None
+    looks = {rank: _looks(facts, sources) for rank, facts in alive.items()}
+    count = min(len(seen) for seen in looks.values())
+    if count < LEAST_LOOKS:
+        return None
+    busy_in = [{rank for rank, seen in looks.items() if not _waits(seen[-1 - back])} for back in range(count)]
+    if any(len(busy) != 1 for busy in busy_in) or len(set.union(*busy_in)) != 1:
+        return None
+    (rank,) = busy_in[0]
+    activity = looks[rank][-1]
+    if activity is None:
+        return None
+    waiters = tuple(sorted(set(alive) - {rank}))
+    if not any(ranks[waiter].moving for waiter in waiters):
+        # Those who wait do not get on: that is a stall, and other rules know it.
+        return None
+    return Straggler(rank, activity, count, waiters, looks[waiters[0]][-1])
+
+
+def _looks(facts: RankFacts, sources: Mapping[str, SourceFile]) -> list[Activity | None]:
+    """Activities of all looks at this rank, oldest first."""
+    earlier = [activity_of(stack, sources)[0] for stack in facts.earlier_stacks]
+    return [*earlier, facts.activity]
+
+
+def _waits(activity: Activity | None) -> bool:
+    return activity is not None and (in_collective(activity) or activity.what == "backward")

@@ -1,0 +1,64 @@
+"""slow-rank: one rank's own compute is slow (heat, clocks, a crowded card, CPU starvation, more work).
+
+What happens: every step goes at the pace of one rank; the others stand in the step's collective most of the time.
+Why it hangs: it does not; it slows, until a limit is passed.
+Example: rank 1 augments its samples with four times the work; a card of one node runs hot and lowers its clocks.
+Fix: look at the line this rank is busy at; compare clocks, heat and other processes of its card with the others'.
+Certain when: never from looks alone; *likely* from many looks.
+Possible when: in two looks the same rank computes while all others wait for it, and the job moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Severity, say
+from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.SLOW_RANK
+MANY_LOOKS = 4
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """The straggler of a moving job, where it is its own code or compute that takes long."""
+    straggler = facts.straggler
+    if straggler is None or straggler.activity.phase in (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL):
+        return
+    activity = straggler.activity
+    yield finding(
+        CAUSE,
+        Certainty.LIKELY if straggler.looks >= MANY_LOOKS else Certainty.POSSIBLE,
+        say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank),
+        severity=Severity.SLOWS,
+        ranks=(straggler.rank,),
+        nodes=hosts_of(facts, (straggler.rank,)),
+        phase=activity.phase,
+        where=activity.where,
+        waiter_where=straggler.waiter.where if straggler.waiter else None,
+        because=(
+            say(
+                "in {looks} looks rank {rank} was busy each time while ranks {waiters} waited",
+                looks=straggler.looks,
+                rank=straggler.rank,
+                waiters=straggler.waiters,
+            ),
+        ),
+        evidence=(activity.evidence,),
+        remedies=(_look_closer(straggler.rank),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(straggler.waiters)),
+    )
+
+
+def _look_closer(rank: int) -> Remedy:
+    return Remedy(
+        title=say("Find out what makes rank {rank} slow", rank=rank),
+        kind=RemedyKind.COLLECT,
+        change=say(
+            "py-spy record --pid PID --duration 30 on this rank and on another; nvidia-smi -q -d CLOCK,TEMPERATURE"
+        ),
+        cost=say("a few percent of one rank for 30 s"),
+        verify=say("the step time of this rank equals the others'"),
+    )
