@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 TRAIN = "/workspace/job/train.py"
+LIBRARY = "/opt/python/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 SECOND = 1_000_000_000
 START_NS = 1_760_000_000 * SECOND
 PROGRAM = """import torch.distributed as dist
@@ -31,7 +32,11 @@ def entry(position: int, *, operation: str = "all_reduce", state: str = "complet
     created = START_NS + position * SECOND
     return {
         "frames": [
-            {"name": operation, "filename": "/opt/lib/torch/distributed/distributed_c10d.py", "line": 3245},
+            {
+                "name": operation,
+                "filename": LIBRARY,
+                "line": 3245,
+            },
             {"name": "main", "filename": TRAIN, "line": 6},
             {"name": "<module>", "filename": TRAIN, "line": 12},
         ],

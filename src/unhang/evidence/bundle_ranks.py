@@ -34,29 +34,29 @@ def apply_manifests(evidence: EvidenceSet) -> None:
     evidence.sources = [_source(evidence, file) for file in evidence.sources]
 
 
-def _manifest_of(evidence: EvidenceSet, source: Source) -> tuple[BundleManifest, str] | None:
-    """The manifest in the nearest folder above ``source``, and the path of ``source`` in that folder."""
-    above = [m for m in evidence.manifests if source.path.startswith(_folder_of(m))]
+def manifest_of(evidence: EvidenceSet, source: Source) -> tuple[BundleManifest, str] | None:
+    """The manifest in the nearest folder above ``source``, and the path of ``source`` in that folder; None without."""
+    above = [m for m in evidence.manifests if source.path.startswith(folder_of(m))]
     if not above:
         return None
-    nearest = max(above, key=lambda manifest: len(_folder_of(manifest)))
-    return nearest, source.path[len(_folder_of(nearest)) :]
+    nearest = max(above, key=lambda manifest: len(folder_of(manifest)))
+    return nearest, source.path[len(folder_of(nearest)) :]
 
 
-def _folder_of(manifest: BundleManifest) -> str:
+def folder_of(manifest: BundleManifest) -> str:
     """The beginning that the names of all files of a bundle share."""
     path = manifest.source.path
     return path[: max(path.rfind("/"), path.rfind("!")) + 1]
 
 
 def _rank(evidence: EvidenceSet, source: Source) -> int | None:
-    found = _manifest_of(evidence, source)
+    found = manifest_of(evidence, source)
     return rank_of_file(*found) if found is not None else None
 
 
 def _stack(evidence: EvidenceSet, dump: StackDump) -> StackDump:
     known = _rank(evidence, dump.source)
-    found = _manifest_of(evidence, dump.source)
+    found = manifest_of(evidence, dump.source)
     if known is None and dump.rank is None and dump.pid is not None and found is not None:
         owners = [process.rank for process in found[0].processes if process.pid == dump.pid]
         known = owners[0] if len(owners) == 1 else None
@@ -86,6 +86,6 @@ def _log(evidence: EvidenceSet, log: LogReading) -> LogReading:
 
 
 def _source(evidence: EvidenceSet, file: SourceFile) -> SourceFile:
-    found = _manifest_of(evidence, file.source)
+    found = manifest_of(evidence, file.source)
     path = source_path_of_file(*found) if found is not None else None
     return file if path is None else replace(file, path=path)

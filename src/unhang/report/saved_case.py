@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 
 from unhang.errors import UsageError
+from unhang.evidence.bundle import source_path_of_file
+from unhang.evidence.bundle_ranks import folder_of, manifest_of
 from unhang.evidence.found_files import Found, find_files
 from unhang.evidence.items import EvidenceSet, Recording
 from unhang.evidence.kinds import Kind
@@ -17,7 +19,7 @@ from unhang.evidence.pieces import Piece, Pieces
 from unhang.evidence.rank_names import rank_from_name
 from unhang.evidence.recording_json import recording_as_json
 from unhang.facts.model import Facts
-from unhang.findings import Unread, Verdict
+from unhang.findings import Source, Unread, Verdict
 from unhang.report.json import to_json
 from unhang.report.redact import Redactor
 
@@ -35,12 +37,12 @@ def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts:
         raise UsageError("--save-case reads its inputs twice; save standard input to a file first")
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; name a new folder", next_step=f"--save-case {folder}-2")
-    case = _Case(folder / "input", _learned(found, facts, verdict), _Names(found))
+    case = _Case(folder / "input", _learned(found, facts, verdict), _Names(found), evidence)
     for recording in evidence.recordings:
         case.add_recording(recording)
     for piece in Pieces(found, DEFAULT_LIMITS):
         if isinstance(piece, Piece) and piece.decision.kind in _TEXTS:
-            case.add_text(piece, facts)
+            case.add_text(piece)
     _write(folder / "expected.json", [to_json(verdict, redactor=case.redactor).encode()])
     return case.written
 
@@ -98,24 +100,27 @@ class _Names:
 class _Case:
     """Writes the inputs of one case."""
 
-    def __init__(self, folder: Path, redactor: Redactor, names: _Names) -> None:
+    def __init__(self, folder: Path, redactor: Redactor, names: _Names, evidence: EvidenceSet) -> None:
         self.redactor = redactor
         self.written = 0
         self._folder = folder
         self._names = names
+        self._evidence = evidence
 
     def add_recording(self, recording: Recording) -> None:
         """Write a dump as redacted JSON under a name that still tells its rank."""
         path = self._path(recording.source.path)
         if recording.rank is not None and rank_from_name(path) != recording.rank:
             path = f"{Path(path).parent}/trace_{recording.rank}.json"
-        self._write(path, [recording_as_json(recording, self.redactor.text)])
+        written = self._write(path, [recording_as_json(recording, self.redactor.text)])
+        if recording.written_s is not None:
+            os.utime(written, (recording.written_s, recording.written_s))  # orders several dumps of one rank
 
-    def add_text(self, piece: Piece, facts: Facts) -> None:
+    def add_text(self, piece: Piece) -> None:
         """Write a log, a stack dump, a manifest or a source file, redacted."""
         path = self._path(piece.name)
         if piece.decision.kind is Kind.SOURCE:
-            path = self._source_path(piece, facts) or path
+            path = self._source_path(piece) or path
         if piece.decision.kind is Kind.MANIFEST:
             self._write(path, [self._manifest(piece)])
             return
@@ -125,24 +130,28 @@ class _Case:
         return self.redactor.text(text).encode("utf-8", "surrogateescape")
 
     def _manifest(self, piece: Piece) -> bytes:
-        content = piece.whole(DEFAULT_LIMITS.text) or b"{}"
-        return msgspec.json.encode(self.redactor.plain(msgspec.json.decode(content)))
+        manifest = self.redactor.plain(msgspec.json.decode(piece.whole(DEFAULT_LIMITS.text) or b"{}"))
+        if isinstance(manifest, dict) and manifest.get("source_root"):
+            manifest["source_prefix"] = None  # source files are stored by the whole of their new names
+        return msgspec.json.encode(manifest)
 
-    def _source_path(self, piece: Piece, facts: Facts) -> str:
-        """In a bundle a source file's path is the name frames have for it, so it is renamed as frames are."""
-        for path, file in facts.sources.items():
-            inside = path.lstrip("/")
-            if file.source.path == piece.name and piece.name.endswith(inside):
-                root = self._path(piece.name[: -len(inside)] + "x")[: -len("x")]
-                return root + self.redactor.text(path).lstrip("/")
-        return ""
+    def _source_path(self, piece: Piece) -> str:
+        """Where a bundle's source file goes so that it is found by the name that redacted frames have for it."""
+        found = manifest_of(self._evidence, Source(piece.name))
+        path = source_path_of_file(*found) if found is not None else None
+        if found is None or path is None:
+            return ""
+        folder = self._path(folder_of(found[0]) + "x")[: -len("x")]
+        return f"{folder}{found[0].source_root}/{self.redactor.text(path).lstrip('/')}"
 
     def _path(self, name: str) -> str:
         return "/".join(self.redactor.text(part) for part in self._names.below_input(name).split("/"))
 
-    def _write(self, path: str, chunks: Iterable[bytes]) -> None:
-        _write(self._folder / self._names.unique(path), chunks)
+    def _write(self, path: str, chunks: Iterable[bytes]) -> Path:
+        target = self._folder / self._names.unique(path)
+        _write(target, chunks)
         self.written += 1
+        return target
 
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:
