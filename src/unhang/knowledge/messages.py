@@ -1,12 +1,14 @@
 """Message shapes as data: which line of which program means what (``messages/*.toml``).
 
-Every row has an ``anchor`` (a literal, or some, one of which stands in the line: for the fast first pass), a ``pattern`` with named
-fields, and a real ``example`` that it matches and no other row does. :func:`match_message` reads one line.
+Every row has an ``anchor`` (a literal, or some, one of which stands in the line: for the fast first pass), a
+``pattern`` with named fields, and a real ``example`` that it matches and no other row does. :func:`match_message`
+reads one line.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,9 +17,9 @@ from typing import Any
 
 from unhang.errors import KnowledgeError
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ImportError:  # Python 3.10
+else:
     import tomli as tomllib
 
 
@@ -59,12 +61,16 @@ class MessageMatch:
 
 
 _INT_FIELDS = frozenset(
-    "position elements_in elements_out limit_ms elapsed_ms last_enqueued last_started last_completed rank from_rank "
-    "to_rank other_rank a_rank b_rank comm_rank comm_size group_rank local_rank node_rank nodes round device "
-    "nvml_device a_device b_device port pid line world_size joined waiting limit_s stuck_s waited_s pending errno "
-    "status opcode length vendor_error xid sxid exit_code worker workers suggested bytes got expected attempt "
-    "attempt_number tries count rss_kb index cpu elapsed limit left allowed signal_number".split()
-)
+    (
+        "position", "elements_in", "elements_out", "limit_ms", "elapsed_ms", "last_enqueued", "last_started",
+        "last_completed", "rank", "from_rank", "to_rank", "other_rank", "a_rank", "b_rank", "comm_rank", "comm_size",
+        "group_rank", "local_rank", "node_rank", "nodes", "round", "device", "nvml_device", "a_device", "b_device",
+        "port", "pid", "line", "world_size", "joined", "waiting", "limit_s", "stuck_s", "waited_s", "pending", "errno",
+        "status", "opcode", "length", "vendor_error", "xid", "sxid", "exit_code", "worker", "workers", "suggested",
+        "bytes", "got", "expected", "attempt", "attempt_number", "tries", "count", "rss_kb", "index", "cpu", "elapsed",
+        "limit", "left", "allowed", "signal_number",
+    )
+)  # fmt: skip
 _RANK_LISTS = frozenset(("ranks",))
 _TWIN = re.compile(r"^(.*?[a-z_])\d$")
 """``status2`` is a second place of the field ``status`` in one pattern."""
@@ -94,28 +100,28 @@ def _match(text: str, *, inside: str, rows: list[MessageRow] | None = None) -> I
     candidates = rows if rows is not None else [row for row in _rows() if any(anchor in text for anchor in row.anchors)]
     for row in candidates:
         if row.wraps and (found := row.pattern.search(text)) is not None:
-            values = _values(row, found)
+            values = _values(found)
             yield MessageMatch(row, values, inside)
             yield from _match(str(values.get(row.wraps, "")), inside=row.id)
             return
     hits = [(row, found) for row in candidates if not row.wraps and (found := row.pattern.search(text)) is not None]
     plain = [hit for hit in hits if not hit[0].fallback] or hits
     for row, found in plain:
-        yield MessageMatch(row, _values(row, found), inside)
+        yield MessageMatch(row, _values(found), inside)
 
 
-def _values(row: MessageRow, found: re.Match[str]) -> dict[str, Any]:
+def _values(found: re.Match[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in found.groupdict().items():
         if value is None:
             continue
         twin = _TWIN.match(name)
         plain = twin.group(1) if twin else name
-        values[plain] = _typed(row, plain, value)
+        values[plain] = _typed(plain, value)
     return values
 
 
-def _typed(row: MessageRow, name: str, value: str) -> Any:
+def _typed(name: str, value: str) -> Any:
     if name in _RANK_LISTS:
         return rank_list(value)
     if name == "operation":

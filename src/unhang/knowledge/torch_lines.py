@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib.resources import files
 
 from unhang.errors import KnowledgeError
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ImportError:  # Python 3.10
+else:
     import tomli as tomllib
 
 

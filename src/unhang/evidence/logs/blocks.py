@@ -43,8 +43,10 @@ class Blocks:
                 at = chunk.find(b"\n")
                 if at < 0:
                     continue
-                chunk, dropping = chunk[at:], False
-            kept += chunk
+                dropping = False
+                kept = chunk[at:]
+            else:
+                kept += chunk
             at = kept.rfind(b"\n") + 1
             if at == 0 and len(kept) > LINE_BYTES:
                 at = kept.rfind(b"\r") + 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from unhang.evidence.logs.times import Clock
 
-_FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{1,8}: (?P<value>.*)$")
+_FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{0,8}: (?P<value>.*)$")
 _RANK = re.compile(r"(?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
 _CODE = re.compile(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _EXITED = re.compile(r"[Ee]xited with exit code (?P<code>\d+)|Exit(?:ed)? (?:code |status )?(?P<code2>\d+)")
@@ -77,9 +77,16 @@ class ExitReader:
         self.torchrun = False
 
     def take_event(
-        self, kind: str, values: Mapping[str, Any], *, line: int, time_s: float | None, host: str | None, attempt: int,
+        self,
+        kind: str,
+        values: Mapping[str, Any],
+        *,
+        line: int,
+        time_s: float | None,
+        host: str | None,
+        attempt: int,
         text: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Look at a recognised line; lines that tell no exit are passed over."""
         told_by = _TOLD_BY.get(kind)
         if kind.startswith("te."):
@@ -106,7 +113,7 @@ class ExitReader:
                     attempt,
                     text,
                     task=kind == "srun.exit",
-                )  # fmt: skip
+                )
             )
 
     def take_line(self, text: str, line: int, attempt: int) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _ANSI = re.compile(
-    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x1b|(?<![\w\]])\[(?:\d{1,3};){0,4}\d{0,3}m(?!\w*\])"
+    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x1b"
+    r"|(?<![\w\]])\[(?:\d{1,3};){0,4}\d{1,3}m|(?<=\w)\[0?m"
 )
+"""Colours, also those that lost their escape character on the way."""
 _KUBE_TIME = re.compile(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
 _KUBE_POD = re.compile(r"^\[pod/(?P<host>[^/\]]+)/[^\]]*\] ?")
 _COMPOSE = re.compile(r"^(?P<host>[\w.-]{1,64}?) {1,20}\| ")
@@ -16,15 +19,18 @@ _RANK = re.compile(r"^\[rank(?P<rank>\d{1,6})\]:? ?(?!\[[EWIF][ \d])")
 _MPI = re.compile(r"^\[\d+,(?P<label>\d{1,6})\]<std(?:out|err)> ?:? ?")
 _LABEL = re.compile(r"^ {0,5}(?P<label>\d{1,6}): ?")
 _RAY = re.compile(
-    r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)(?: \[repeated [^\]]*\])? ?"
+    r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"
+    r"(?: \[repeated [^\]]*\])? ?"
 )
 _HOST = re.compile(r"^(?P<host>[A-Za-z][\w.-]{1,80}): ")
 _QUOTE = re.compile(r"^(?:> ?|&gt; ?)+(?=\S)")
 _C10D = re.compile(
-    r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
+    r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
+    r"(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
 )
 _GROUP = re.compile(
-    r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))? Rank (?P<group_rank>\d+)\]"
+    r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))?"
+    r" Rank (?P<group_rank>\d+)\]"
 )
 _OLD_GROUP = re.compile(r"\[Rank (?P<group_rank>\d{1,6})\]")
 _TC = re.compile(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
@@ -59,7 +65,7 @@ NOBODY = Speaker()
 
 
 class PrefixReader:
-    """Takes prefixes off lines. ``labels``/``hosts`` say whether this log uses the ambiguous forms ``3: `` / ``host: ``."""
+    """Takes prefixes off lines; a sample of the log decides whether ``3: `` and ``host: `` are prefixes in it."""
 
     def __init__(self, sample: str) -> None:
         lines = [_KUBE_TIME.sub("", line) for line in sample.split("\n") if line.strip()][:2000]
@@ -77,42 +83,47 @@ class PrefixReader:
         if text[:1] in (">", "&"):
             text = _QUOTE.sub("", text)
         outer = ""
-        rank = label = tee = pid = None
-        host = None
+        known: dict[str, str] = {}
         for _ in range(6):
-            if not text:
-                break
-            first = text[0]
-            found: re.Match[str] | None = None
-            if first == "[":
-                if (found := _RANK.match(text)) is not None:
-                    rank = int(found["rank"])
-                elif (found := _TEE.match(text)) is not None and found["role"] != "rank":
-                    tee = int(found["local"])
-                elif (found := _KUBE_POD.match(text)) is not None:
-                    host = found["host"]
-                elif (found := _MPI.match(text)) is not None:
-                    label = int(found["label"])
-                else:
-                    found = None
-            elif first == "2" and (found := _KUBE_TIME.match(text)) is not None:
-                outer = outer or found[0]
-            elif self.labels and label is None and (first.isdigit() or first == " ") and (found := _LABEL.match(text)):
-                label = int(found["label"])
-            elif first == "(" and (found := _RAY.match(text)) is not None:
-                pid, host = int(found["pid"]), found["host"]
-                rank = int(found["rank"]) if found["rank"] else rank
-            elif self.hosts and first.isalpha() and (found := _HOST.match(text)) and found["host"] in self.hosts:
-                host = found["host"]
-            elif self.composed and (found := _COMPOSE.match(text)) is not None:
-                host = found["host"]
+            found = self._next(text, known)
             if found is None:
                 break
+            if found.re is _KUBE_TIME:
+                outer = outer or found[0]
+            known.update({name: value for name, value in found.groupdict().items() if value is not None})
             text = text[found.end() :]
-        speaker = NOBODY
-        if rank is not None or label is not None or tee is not None or host is not None or pid is not None:
-            speaker = Speaker(rank, label, tee, host, pid)
-        return Spoken(speaker, text, outer or text)
+        return Spoken(_speaker(known) if known else NOBODY, text, outer or text)
+
+    def _next(self, text: str, known: dict[str, str]) -> re.Match[str] | None:
+        """The prefix at the start of ``text``, if any."""
+        first = text[:1]
+        if first == "[":
+            found = _RANK.match(text) or _TEE.match(text) or _KUBE_POD.match(text) or _MPI.match(text)
+            return None if found is not None and found.groupdict().get("role") == "rank" else found
+        if first == "2" and (found := _KUBE_TIME.match(text)) is not None:
+            return found
+        if self.labels and "label" not in known and (first.isdigit() or first == " "):
+            return _LABEL.match(text)
+        if first == "(":
+            return _RAY.match(text)
+        if self.hosts and first.isalpha() and (found := _HOST.match(text)) and found["host"] in self.hosts:
+            return found
+        return _COMPOSE.match(text) if self.composed else None
+
+
+@lru_cache(maxsize=65_536)
+def _speaker_of(rank: str, label: str, tee: str, host: str, pid: str) -> Speaker:
+    def number(digits: str) -> int | None:
+        return int(digits) if digits else None
+
+    return Speaker(number(rank), number(label), number(tee), host or None, number(pid))
+
+
+def _speaker(known: dict[str, str]) -> Speaker:
+    get = known.get
+    if not any(name in known for name in ("rank", "label", "local", "host", "pid")):
+        return NOBODY
+    return _speaker_of(get("rank", ""), get("label", ""), get("local", ""), get("host", ""), get("pid", ""))
 
 
 def _hosts_in(lines: list[str]) -> frozenset[str]:

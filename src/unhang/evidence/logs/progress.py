@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from unhang.evidence.logs.times import elapsed_s
 
@@ -16,23 +16,28 @@ _BAR = re.compile(
     r"\[(?P<elapsed>(?:\d+ days?, )?[\d:]+)<(?P<left>[^,\]]*)(?:, *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+?))?(?:[,\]]|$)"
 )
 _COUNTER = re.compile(
-    r"(?P<label>[^|\r\n]{0,80}?):? *(?P<n>[\d.]+[kKMGT]?) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) \[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
+    r"(?P<label>[^|\r\n]{0,80}?):? *(?P<n>[\d.]+[kKMGT]?) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) "
+    r"\[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
 )
 _EPOCH_STEP = re.compile(
     rf"\b[Ee]poch:? ?[\[(]?(?P<epoch>\d{{1,6}})(?:/\d+)?[\])]?,? ?[\[(] *(?P<n>{_NUMBER}) ?/ ?(?P<total>{_NUMBER})"
 )
 _STEP = re.compile(
-    r"(?<![\w.])(?P<label>(?:global|train(?:ing)?|total|current|val(?:idation)?|eval(?:uation)?|test(?:ing)?)?[_ ]?(?:step|iter(?:ation)?|batch|steps|it|update|num_updates))"
-    rf"(?:[_ ]?(?:num|number|idx|id|no\.?))?['\"]?\s{{0,8}}[:=#\[(]{{0,2}}\s{{0,12}}(?P<n>{_NUMBER})(?![\w.]*[.]\d)(?:\s{{0,4}}(?:/|of)\s{{0,12}}(?P<total>{_NUMBER}))?",
+    r"(?<![\w.])(?P<label>(?:global|train(?:ing)?|total|current|val(?:idation)?|eval(?:uation)?|test(?:ing)?)?[_ ]?"
+    r"(?:step|iter(?:ation)?|batch|steps|it|update|num_updates))"
+    rf"(?:[_ ]?(?:num|number|idx|id|no\.?))?['\"]?\s{{0,8}}[:=#\[(]{{0,2}}\s{{0,12}}(?P<n>{_NUMBER})(?![\w.]*[.]\d)"
+    rf"(?:\s{{0,4}}(?:/|of)\s{{0,12}}(?P<total>{_NUMBER}))?",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(rf"\b(?P<label>[Ee]poch)['\"]?[ :=#\[]{{1,3}}(?P<n>{_NUMBER})(?:\s?/\s?(?P<total>{_NUMBER}))?\b")
 _TRAINER = re.compile(r"^\{'(?:loss|eval_loss|train_loss)': ")
 _PER_STEP_MS = re.compile(
-    r"(?:elapsed time per iteration|time per (?:step|iteration)|step[_ ]time|iter(?:ation)?[_ ]time) ?\((?:ms|msec)\)[:= ]+(?P<ms>[\d.]+)"
+    r"(?:elapsed time per iteration|time per (?:step|iteration)|(?:step|iter(?:ation)?)[_ ]time) ?"
+    r"\((?:ms|msec)\)[:= ]+(?P<ms>[\d.]+)"
 )
 _PER_STEP_S = re.compile(
-    r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
+    r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time"
+    r"|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
 )
 _HINTS = ("tep", "ter", "poch", "%|", "atch", "/s]", "/it", "pdate", "STEP", "ITER", "EPOCH", "BATCH")
 _MAGNITUDE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -73,7 +78,7 @@ def step_in(text: str) -> Step | None:
             elapsed_s(bar["elapsed"]),
         )
     if (found := _EPOCH_STEP.search(text)) is not None:
-        return Step(f"epoch {found['epoch']}", _plain(found["n"]), _plain(found["total"]), "step", _pace(text))
+        return Step("step of epoch", _plain(found["n"]), _plain(found["total"]), "step", _pace(text))
     if (found := _STEP.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
         return Step(_label(found["label"]).lower(), _plain(found["n"]), total, "step", _pace(text))
@@ -89,7 +94,8 @@ def trainer_line(text: str) -> bool:
 
 
 def _label(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip(" :|-")[-80:]
+    """A label without its own numbers, which change from step to step."""
+    return re.sub(r"\s+", " ", re.sub(r"\d[\d.,]*(?:e[+-]?\d+)?", "#", text)).strip(" :|-#(")[-80:]
 
 
 def _plain(text: str) -> int:
@@ -138,26 +144,30 @@ def _float(text: str, divisor: float) -> float | None:
         return None
 
 
-@dataclass(slots=True)
 class Run:
     """Steps of one speaker under one label that only grow."""
 
-    speaker: Hashable
-    rank: int | None
-    label: str
-    unit: str
-    total: int | None
-    first_step: int
-    last_step: int
-    first_time_s: float | None
-    last_time_s: float | None
-    first_line: int
-    last_line: int
-    attempt: int
-    last_text: str
-    per_step_s: float | None = None
-    elapsed_s: float | None = None
-    recent: deque[tuple[int, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    __slots__ = (
+        "attempt", "elapsed_s", "first_line", "first_step", "first_time_s", "label", "last_line", "last_step",
+        "last_text", "last_time_s", "per_step_s", "rank", "recent", "speaker", "total", "unit",
+    )  # fmt: skip
+
+    def __init__(
+        self, speaker: Hashable, rank: int | None, step: Step, time_s: float | None, line: int, attempt: int
+    ) -> None:
+        self.speaker = speaker
+        self.rank = rank
+        self.label = step.label
+        self.unit = step.unit
+        self.total = step.total
+        self.first_step = self.last_step = step.number
+        self.first_time_s = self.last_time_s = time_s
+        self.first_line = self.last_line = line
+        self.attempt = attempt
+        self.last_text = ""
+        self.per_step_s: float | None = None
+        self.elapsed_s: float | None = None
+        self.recent: deque[tuple[int, float | None]] = deque(maxlen=RECENT)
 
 
 class ProgressReader:
@@ -182,10 +192,7 @@ class ProgressReader:
             runs = self._runs[key] = []
         run = runs[-1] if runs else None
         if run is None or step.number < run.last_step or step.total != run.total or run.attempt != attempt:
-            run = Run(
-                speaker, rank, step.label, step.unit, step.total, step.number, step.number, time_s, time_s, line, line,
-                attempt, text,
-            )  # fmt: skip
+            run = Run(speaker, rank, step, time_s, line, attempt)
             runs.append(run)
             if len(runs) > self._keep:
                 del runs[1]

@@ -44,10 +44,23 @@ _ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
 """Statements that torch repeats inside the texts of exceptions: an equal one of the same rank is an echo."""
 
 _NOT_SAID = frozenset(
-    "cpp_file cpp_line torch_versions inside group_id group group_description group_rank error".split()
+    (
+        "cpp_file",
+        "cpp_line",
+        "torch_versions",
+        "inside",
+        "group_id",
+        "group",
+        "group_description",
+        "group_rank",
+        "error",
+    )
 )
 _NO_WORDS = re.compile(r"^[\s=\-*#+|~^.]*$")
-_STACK_LINE = re.compile(r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)')
+_STACK_LINE = re.compile(
+    r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)'
+    r"|^\S+ FAILED$|^Failures:$|^\s*<NO_OTHER_FAILURES>|^Root Cause \(|^\[\d+\]:$|^Last error:"
+)
 
 
 def read_log(
@@ -281,30 +294,32 @@ class _LogReader:
         if speaker is not NOBODY:
             self.voices.learn(speaker, speaker.rank)
         in_traceback = self.tracebacks.take(speaker, text, line, dated)
+        in_table = not in_traceback and " : " in text and self.exits.take_line(text, line, self.attempt)
         if rows:
             self._events(text, line, rows, speaker, self.clock.time_of(dated))
-        if in_traceback:
-            return
-        if " : " in text and self.exits.take_line(text, line, self.attempt):
-            return
-        step = step_in(text) if not rows else None
+        elif not in_traceback and not in_table:
+            self._ordinary(text, line, speaker, dated)
+
+    def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
+        step = self._trainer_step(speaker) if trainer_line(text) else step_in(text)
         if step is not None:
-            self._step(step, speaker, line, self.clock.time_of(dated), text)
-        elif not rows and trainer_line(text):
-            count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
-            self._step(Step("trainer log", count, None, "log"), speaker, line, self.clock.time_of(dated), text)
-        if not rows and not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
+            self.progress.take(
+                speaker, _spoken_rank(text), step, line, self.clock.time_of(dated), text[:300], self.attempt
+            )
+        if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
             self._last[speaker, _spoken_rank(text)] = _Last(text[:TEXT_CHARS], line, dated)
 
-    def _step(self, step: Step, speaker: Speaker, line: int, time_s: float | None, text: str) -> None:
-        self.progress.take(speaker, _spoken_rank(text), step, line, time_s, text[:300], self.attempt)
+    def _trainer_step(self, speaker: Speaker) -> Step:
+        """Lines of the transformers Trainer carry no step: they are counted."""
+        count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
+        return Step("trainer log", count, None, "log")
 
     def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, time_s: float | None) -> None:
         matches = match_rows(text, rows)
         if not matches:
             return
         told = origin_of(text)
-        self.voices.learn(speaker, told.get("rank", told.get("group_rank") if _in_default_group(told) else None))
+        self.voices.learn(speaker, _rank_told(told))
         for match in matches:
             self._event(match, text, line, speaker, told, time_s)
 
@@ -532,8 +547,11 @@ def _spoken_rank(text: str) -> int | None:
     return int(next(group for group in found.groups() if group)) if found else None
 
 
-def _in_default_group(told: dict[str, Any]) -> bool:
-    return "group" in told and str(told.get("group_description", "")).startswith("default")
+def _rank_told(told: dict[str, Any]) -> int | None:
+    """The global rank a line names outright: its own prefix, or its rank in the default group."""
+    in_default_group = "group" in told and str(told.get("group_description", "")).startswith("default")
+    rank = told.get("rank", told.get("group_rank") if in_default_group else None)
+    return int(rank) if rank is not None else None
 
 
 _FINGERPRINT_FIELD = re.compile(r"(SequenceNumber|OpType|TensorShape|TensorDtypes)=(\[[^\]]*\]|[^,()]*)")

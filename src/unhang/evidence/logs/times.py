@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 
-_MONTHS = {name: index + 1 for index, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())}
+_MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: index + 1 for index, name in enumerate(_MONTH_NAMES)}
 _CLOCK = r"(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-6]\d)(?:[.,](?P<f>\d{1,9}))?"
 _FULL = re.compile(
     rf"(?<![\d.])(?P<y>20\d\d|(?<!\d)[12]\d)(?P<sep>[-/])(?P<mo>[01]\d)(?P=sep)(?P<d>[0-3]\d)[ T_]\s?{_CLOCK}"

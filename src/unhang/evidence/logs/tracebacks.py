@@ -24,7 +24,8 @@ _THREAD = re.compile(r"^Exception in thread (?P<name>.+?):?\s*$")
 _CHAIN = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
 _GROUP_EDGE = re.compile(r"^[\s|]*(?:\+[-+ ]*)?(?:\||\+-+)?\s?")
 _ENDS_MESSAGE = re.compile(
-    r"^(?:\[|20\d\d[-/]|Traceback |frame #|Exception raised from|[EWIF]\d{3,4} |[\w.-]+:\d+:\d+ \[|={10}|srun: |\s*$|terminate called)"
+    r"^(?:\[|20\d\d[-/]|Traceback |frame #|Exception raised from|[EWIF]\d{3,4} |[\w.-]+:\d+:\d+ \[|={10}|srun: "
+    r"|\s*$|terminate called|INFO|WARN|ERROR|DEBUG|\+ )"
 )
 MAX_FRAMES = 256
 MESSAGE_CHARS = 2000
@@ -145,14 +146,14 @@ class TracebackReader:
             return True
         if not stripped and line - ended.last_line <= 2:
             return True
-        if line - ended.last_line > 1 or ended.message_lines >= 12 or _ENDS_MESSAGE.match(text):
+        if line - ended.last_line > 1 or ended.message_lines >= 12 or "%|" in text or _ENDS_MESSAGE.match(text):
             del self._closing[ended.speaker]
             return False
         ended.last_line = line
         ended.message_lines += 1
         if len(ended.message) < MESSAGE_CHARS:
             ended.message = f"{ended.message}\n{stripped}"[:MESSAGE_CHARS]
-        return False
+        return True
 
     def _finish(self, torn: RawTraceback) -> None:
         if torn.frames:
