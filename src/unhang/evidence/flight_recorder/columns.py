@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,25 @@ _PEER: Final = re.compile(r"^(send|recv)\s+(\d{1,9})(?:->|<-)(\d{1,9})$")
 _INT64: Final = 1 << 63
 _MAX_FRAMES: Final = 512
 _MAX_TENSORS: Final = 4096
-_INT_COLUMNS: Final = 11
+
+
+class Row(NamedTuple):
+    """One entry in numbers, in the order of the columns of :class:`~unhang.evidence.items.Entries`."""
+
+    record_id: int
+    pg_id: int
+    group: int
+    position: int
+    signature: int
+    created_ns: int
+    started_ns: int
+    completed_ns: int
+    timeout_ms: int
+    stack: int
+    byte: int
+    is_p2p: int
+    state: int
+    retired: int
 
 
 class SharedTables:
@@ -54,7 +72,8 @@ class EntryColumns:
 
     def __init__(self, shared: SharedTables | None = None) -> None:
         self._shared = shared or SharedTables()
-        self._rows: list[tuple[int, ...]] = []
+        self.rows: list[Row] = []
+        """In order of the ring; whoever reads it backwards fills this itself."""
         self._groups: dict[tuple[str, str], int] = {}
         self._signatures: dict[Signature, int] = {}
         self._stacks: dict[tuple[Frame, ...], int] = {}
@@ -64,10 +83,14 @@ class EntryColumns:
         self.backend = ""
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def add(self, entry: Mapping[str, Any], byte: int = -1) -> None:
         """Append one entry; ``byte`` is where it starts in its file, -1 when not known."""
+        self.rows.append(self.row(entry, byte))
+
+    def row(self, entry: Mapping[str, Any], byte: int) -> Row:
+        """One entry as a row of numbers; what is not a number goes to the tables."""
         get = entry.get
         name = get("profiling_name")
         operation = name if type(name) is str else ""
@@ -80,50 +103,40 @@ class EntryColumns:
         created = whole(get("time_created_ns"), None)
         if created is None:
             created = whole(get("time_created_us"), 0) * 1000
-        state = get("state")
-        self._rows.append(
-            (
-                whole(get("record_id"), len(self._rows)),
-                whole(get("pg_id"), -1),
-                self._group(get("process_group"), get("pg_id")),
-                position,
-                self._signature(operation, entry),
-                whole(created, 0),
-                whole(get("time_discovered_started_ns"), 0),
-                whole(get("time_discovered_completed_ns"), 0),
-                whole(get("timeout_ms"), -1),
-                self._stack(get("frames")),
-                byte,
-                int(is_p2p),
-                _STATES.get(state, STATE_SCHEDULED) if type(state) is str else STATE_SCHEDULED,
-                int(get("retired") is True),
-            )
+        return Row(
+            whole(get("record_id"), len(self.rows)),
+            whole(get("pg_id"), -1),
+            self.group(get("process_group"), get("pg_id")),
+            position,
+            self.signature(
+                operation, *[get(f"{side}_{what}") for side in ("input", "output") for what in ("sizes", "dtypes")]
+            ),
+            whole(created, 0),
+            whole(get("time_discovered_started_ns"), 0),
+            whole(get("time_discovered_completed_ns"), 0),
+            whole(get("timeout_ms"), -1),
+            self.stack(get("frames")),
+            byte,
+            int(is_p2p),
+            state_number(get("state")),
+            int(get("retired") is True),
         )
 
     def entries(self) -> Entries:
         """Everything added, as columns."""
-        table = np.array(self._rows, dtype=np.int64).reshape(len(self._rows), _INT_COLUMNS + 3).T.copy()
+        table = np.array(self.rows, dtype=np.int64).reshape(len(self.rows), len(Row._fields)).T.copy()
+        columns: dict[str, Any] = dict(zip(Row._fields, table, strict=True))
+        columns |= {name: columns[name].astype(np.bool_) for name in ("is_p2p", "retired")}
+        columns["state"] = columns["state"].astype(np.int8)
         return Entries(
-            record_id=table[0],
-            pg_id=table[1],
-            group=table[2],
-            position=table[3],
-            is_p2p=table[11].astype(np.bool_),
-            signature=table[4],
-            state=table[12].astype(np.int8),
-            retired=table[13].astype(np.bool_),
-            created_ns=table[5],
-            started_ns=table[6],
-            completed_ns=table[7],
-            timeout_ms=table[8],
-            stack=table[9],
-            byte=table[10],
+            **columns,
             group_names=tuple(self._groups),
             signatures=tuple(self._signatures),
             stacks=tuple(self._stacks),
         )
 
-    def _group(self, named: Any, pg_id: Any) -> int:
+    def group(self, named: Any, pg_id: Any) -> int:
+        """Index of a group in the table of names."""
         key = ("", "")
         if isinstance(named, tuple | list) and len(named) == 2 and all(type(word) is str for word in named):
             key = (named[0], named[1])
@@ -131,14 +144,9 @@ class EntryColumns:
             key = (str(pg_id), "")  # before torch 2.4 entries name their group by its id alone
         return self._groups.setdefault(self._shared.one(key), len(self._groups))
 
-    def _signature(self, name: str, entry: Mapping[str, Any]) -> int:
-        call = (
-            name,
-            _sizes(entry.get("input_sizes")),
-            _sizes(entry.get("output_sizes")),
-            _words(entry.get("input_dtypes")),
-            _words(entry.get("output_dtypes")),
-        )
+    def signature(self, name: str, input_sizes: Any, input_dtypes: Any, output_sizes: Any, output_dtypes: Any) -> int:
+        """Index of a call in the table of signatures."""
+        call = (name, _sizes(input_sizes), _sizes(output_sizes), _words(input_dtypes), _words(output_dtypes))
         known = self._signature_by_call.get(call)
         if known is not None:
             return known
@@ -155,7 +163,8 @@ class EntryColumns:
         self._signature_by_call[call] = index
         return index
 
-    def _stack(self, frames: Any) -> int:
+    def stack(self, frames: Any) -> int:
+        """Index of a list of frame dicts in the table of stacks; -1 for none."""
         if type(frames) is not list or not frames:
             return -1
         parts = tuple(map(id, frames[:_MAX_FRAMES]))
@@ -180,6 +189,11 @@ class EntryColumns:
 def whole(value: Any, default: Any) -> Any:
     """``value`` if it is an integer that fits 64 bits, else ``default``."""
     return value if type(value) is int and -_INT64 <= value < _INT64 else default
+
+
+def state_number(state: Any) -> int:
+    """The recorder's word for a state as a number; an unknown word says no more than ``scheduled``."""
+    return _STATES.get(state, STATE_SCHEDULED) if type(state) is str else STATE_SCHEDULED
 
 
 def read_frame(raw: Mapping[str, Any]) -> Frame:

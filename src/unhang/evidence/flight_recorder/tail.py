@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from unhang.errors import DumpError
-from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables, whole
+from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTables
+from unhang.evidence.flight_recorder.entry_pattern import EntryPattern
 from unhang.evidence.flight_recorder.header import Header, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.items import GroupStatus
+from unhang.evidence.items import STATE_COMPLETED, GroupStatus
 from unhang.evidence.safe_unpickle import CutShort, Memo, PlainMachine
 
 KEPT_ENTRIES: Final = 64
@@ -45,6 +46,8 @@ class _Tail:
         self.data = data
         self.shared = shared
         self.memo = _SkippedMemo(data)
+        self.columns = EntryColumns(shared)
+        self.pattern_reader = EntryPattern(data, self.memo, self.columns)
         self.found: list[tuple[dict[Any, Any], int]] = []
         self.machine = PlainMachine(data, memo=self.memo, on_entry=self._take_first)
         self.first_end = 0
@@ -61,17 +64,14 @@ class _Tail:
             raise Irregular  # nothing tells how far back the stall reaches
         self.pattern = self._entry_start(first_byte)
         self.memo.skipped_from = self.first_end
-        entries, reached_first = self._entries_from_the_end(header, _least(first))
-        if reached_first:
-            entries.insert(0, (first, first_byte))
-        columns = EntryColumns(self.shared)
-        for entry, byte in entries:
-            columns.add(entry, byte)
+        oldest = self.columns.row(first, first_byte)
+        rows, reached_first = self._rows_from_the_end(header, _least(first))
+        self.columns.rows = [oldest, *rows] if reached_first else rows
         return ParsedDump(
             header,
-            columns,
+            self.columns,
             whole=reached_first and not self.cut,
-            dropped=0 if reached_first else _dropped(first, entries),
+            dropped=0 if reached_first else _dropped(oldest, rows),
             cut_at=len(self.data) if self.cut else None,
         )
 
@@ -103,23 +103,23 @@ class _Tail:
             raise Irregular
         return pattern
 
-    def _entries_from_the_end(self, header: Header, least: int) -> tuple[list[tuple[dict[Any, Any], int]], bool]:
-        state = _State(self.machine)
+    def _rows_from_the_end(self, header: Header, least: int) -> tuple[list[Row], bool]:
+        """The last rows, oldest first, and whether they go back to the entry after the first."""
+        self.state = _State(self.machine)
         self.machine.on_entry = self._take
         missing = _Unfinished(header.status)
-        entries: list[tuple[dict[Any, Any], int]] = []
+        rows: list[Row] = []
         upper, amount = len(self.data), least
         while True:
             starts = self._starts_before(upper, amount)
             if not starts:
-                return entries, True
+                return rows, True
             self.memo.skipped_to = starts[-1]
-            state.restore(self.machine)
-            chunk = self._run(starts, None if upper == len(self.data) else upper)
-            entries = chunk + entries
+            chunk = self._chunk(starts[::-1], None if upper == len(self.data) else upper)
+            rows = chunk + rows
             missing.seen(chunk)
             if not missing:
-                return entries, starts[-1] <= self.first_end
+                return rows, starts[-1] <= self.first_end
             upper, amount = starts[-1], min(2 * amount, 4096)
 
     def _starts_before(self, upper: int, amount: int) -> list[int]:
@@ -131,22 +131,36 @@ class _Tail:
             starts.append(upper)
         return starts
 
-    def _run(self, starts: list[int], stop: int | None) -> list[tuple[dict[Any, Any], int]]:
+    def _chunk(self, starts: list[int], stop: int | None) -> list[Row]:
+        """The entries at ``starts``, one after another until ``stop`` or the end of the dump."""
+        rows: list[Row] = []
+        for start, end in zip(starts, [*starts[1:], stop], strict=True):
+            matched = self.pattern_reader.read(start)
+            if matched is None or (end is not None and matched[1] != end):
+                rows += self._run(start, end)
+                continue
+            rows.append(matched[0])
+            if end is None:
+                rows += self._run(matched[1], None)
+        return rows
+
+    def _run(self, start: int, stop: int | None) -> list[Row]:
+        """The entries from ``start`` to ``stop``, or to the end of the dump, with the machine: one, or none."""
         self.found = []
+        self.state.restore(self.machine)
         try:
-            end = self.machine.run(starts[-1], stop)
+            end = self.machine.run(start, stop)
         except CutShort:
             if stop is not None:
                 raise Irregular from None
-            self.cut, end = True, 0
-        if stop is not None and end != stop:
-            raise Irregular
+            self.cut, end = True, len(self.data)
+        whole_entries = [byte for _, byte in self.found]
         # each start must be an entry: the same bytes inside a text or a number are caught here
-        expected = starts[::-1]
-        bytes_found = [byte for _, byte in self.found]
-        if bytes_found != expected and not (self.cut and bytes_found == expected[:-1]):
+        if stop is not None and (end != stop or whole_entries != [start]):
             raise Irregular
-        return self.found
+        if whole_entries not in ([], [start]):
+            raise Irregular
+        return [self.columns.row(entry, byte) for entry, byte in self.found]
 
 
 class _State:
@@ -177,17 +191,14 @@ class _Unfinished:
     def __bool__(self) -> bool:
         return bool(self.wanted)
 
-    def seen(self, entries: list[tuple[dict[Any, Any], int]]) -> None:
-        if not self.wanted:
-            return
-        for entry, _ in entries:
-            key = str(whole(entry.get("pg_id"), ""))
+    def seen(self, rows: list[Row]) -> None:
+        for row in rows if self.wanted else ():
+            key = str(row.pg_id)
             wanted = self.wanted.get(key)
             if wanted is None:
                 continue
             # point-to-point is counted apart: there a finished operation says that the oldest open one is later
-            position = whole(entry.get("collective_seq_id"), wanted + 1)
-            if (entry.get("state") == "completed") if entry.get("is_p2p") is True else position <= wanted:
+            if row.state == STATE_COMPLETED if row.is_p2p else row.position <= wanted:
                 del self.wanted[key]
 
 
@@ -286,11 +297,8 @@ def _least(first: Mapping[str, Any]) -> int:
     return KEPT_GLOO_ENTRIES if type(name) is str and name.startswith("gloo:") else KEPT_ENTRIES
 
 
-def _dropped(first: Mapping[str, Any], entries: list[tuple[dict[Any, Any], int]]) -> int | None:
+def _dropped(oldest: Row, rows: list[Row]) -> int | None:
     """How many entries stand before those read: the recorder counts them, unless finished ones were left out."""
-    if not entries:
+    if not rows or rows[-1].record_id - rows[0].record_id + 1 != len(rows):
         return None
-    ids = [whole(entry.get("record_id"), -1) for entry in (first, entries[0][0], entries[-1][0])]
-    if min(ids) < 0 or ids[2] - ids[1] + 1 != len(entries):
-        return None
-    return int(ids[1] - ids[0])
+    return max(0, rows[0].record_id - oldest.record_id)
