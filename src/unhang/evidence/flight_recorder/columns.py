@@ -172,7 +172,7 @@ class EntryColumns:
         if known is not None:
             return known
         # the dump's own dicts are kept alive, so that an id stays the id of this frame
-        stack = tuple(frame for frame in map(self._frame, frames[:_MAX_FRAMES]) if frame is not None)
+        stack = tuple([frame for frame in map(self._frame, frames[:_MAX_FRAMES]) if frame is not None])
         index = self._stacks.setdefault(self._shared.one(stack), len(self._stacks)) if stack else -1
         self._stack_by_parts[parts] = index
         return index

@@ -62,6 +62,7 @@ class EntryPattern:
         self._columns = columns
         self._keys: set[tuple[bytes | None, ...]] = set()
         self._known: dict[Any, int] = {}
+        self._shapes: dict[bytes | None, Any] = {}
 
     def read(self, start: int) -> tuple[Row, int] | None:
         """The row of the entry at ``start`` and the byte after it; None when it does not match."""
@@ -136,8 +137,15 @@ class EntryPattern:
     def _signature(self, name: bytes | None, shapes: list[bytes | None]) -> int:
         operation = self._value(name)
         return self._columns.signature(
-            operation if type(operation) is str else "", *[self._value(shape) for shape in shapes]
+            operation if type(operation) is str else "", *[self._shape(shape) for shape in shapes]
         )
+
+    def _shape(self, part: bytes | None) -> Any:
+        # few sizes and types make up many signatures
+        value = self._shapes.get(part)
+        if value is None:
+            value = self._shapes[part] = self._value(part)
+        return value
 
     def _value(self, part: bytes | None) -> Any:
         """What a run of opcodes builds."""
