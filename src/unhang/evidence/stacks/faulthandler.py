@@ -92,7 +92,7 @@ def read(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterato
 
 def _without_prefix(line: str) -> tuple[str, str]:
     found = _PREFIX_RANK.match(line)
-    return (found.group(), line[found.end() :]) if found else ("", line)
+    return (found.group().strip(), line[found.end() :]) if found else ("", line)
 
 
 class _Stream:

@@ -149,13 +149,10 @@ class _Reader:
 
 def native_frame(rest: str, address: str) -> Frame:
     """A frame from what stands after ``#3  0x7f… in``: ``function (args) at file:line`` or ``… from library``."""
-    file = ""
-    call = rest
-    for word in (" from ", " at "):
-        before, found, after = rest.rpartition(word)
-        if found and before.endswith(")"):
-            call, file = before, after
-            break
+    call, file = rest, ""
+    cut = max((rest.rfind(word) for word in (") from ", ") at ")), default=-1)
+    if cut >= 0:
+        call, file = rest[: cut + 1], rest[cut + 1 :].lstrip().partition(" ")[2]
     place, colon, number = file.rpartition(":")
     if colon and number.isdigit():
         file = place

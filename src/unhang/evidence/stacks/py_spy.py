@@ -134,12 +134,16 @@ def _opening_of_last_parenthesis(line: str) -> int | None:
 
 
 def _thread(header: re.Match[str], line: int, frames: tuple[Frame, ...]) -> ThreadStack:
+    active = header["state"] == "active"
+    # The text tells the holder of the interpreter lock only among active threads; one that sleeps in native code while
+    # holding it is just "(idle)". The JSON form tells it always.
+    holds_gil = (header["gil"] is not None) if active else None
     return ThreadStack(
         name=header["name"] or "",
         thread_id=header["os"] or header["id"],
         frames=frames,
-        active=header["state"] == "active",
-        holds_gil=header["gil"] is not None,
+        active=active,
+        holds_gil=holds_gil,
         line=line,
     )
 
