@@ -21,6 +21,7 @@ else:
 
 _KEYS = {
     "what", "phase", "priority", "operation", "files", "functions", "excludes", "native", "calls", "example", "source",
+    "innermost",
 }  # fmt: skip
 _EXAMPLE_FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
 
@@ -42,6 +43,8 @@ class ActivityRow:
     native: tuple[str, ...]
     calls: frozenset[str]
     """Calls on the user's own line that mean this when no Python frame stands below; ``.item`` is any object's."""
+    innermost: bool
+    """Counts only while no frame of the user's own stands further in: an import that runs a whole program is none."""
     example: str
     source: str
 
@@ -163,6 +166,7 @@ def _row(item: dict[str, Any], number: int) -> ActivityRow:
         excludes=frozenset(item.get("excludes", ())),
         native=tuple(item.get("native", ())),
         calls=frozenset(item.get("calls", ())),
+        innermost=bool(item.get("innermost", False)),
         example=item["example"],
         source=item["source"],
     )
