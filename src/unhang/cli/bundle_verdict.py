@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unhang.findings import Verdict
 
 
-def print_verdict(bundle: Path, *, report: Path | None = None) -> int:
-    """Read ``bundle``, print the verdict, write an HTML report when ``report`` names one. Returns the exit code."""
-    from unhang.cli.verdict_output import VerdictOutput, exit_code
+def print_verdict(bundle: Path, *, report: Path | None = None) -> Verdict:
+    """Read ``bundle``, print the verdict, write an HTML report when ``report`` names one. Returns it."""
+    from unhang.cli.verdict_output import VerdictOutput
     from unhang.diagnosis.diagnose import diagnose
     from unhang.evidence.inputs import read_evidence
     from unhang.facts.build import build_facts
@@ -18,4 +22,4 @@ def print_verdict(bundle: Path, *, report: Path | None = None) -> int:
     output.give(verdict, facts, None)
     if report is not None:
         output.write_html(report, verdict, facts)
-    return exit_code(verdict)
+    return verdict

@@ -23,19 +23,15 @@ class Backend(str, enum.Enum):
 def list_cases() -> None:
     """Say which cases there are and what is wrong in each."""
     from rich.console import Console
-    from rich.table import Table
 
     from unhang.lab.catalog import CASES
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("case", "what happens", "the verdict must be"):
-        table.add_column(heading, no_wrap=heading == "case")
+    console = Console(highlight=False)
     for case in CASES:
         cause = case.expected.cause
-        table.add_row(case.name, case.what, cause.value if cause is not None else "healthy")
-    console = Console()
-    console.print(table)
-    console.print("\nRun one with: unhang lab run NAME", highlight=False)
+        console.print(f"[bold]{case.name}[/bold] [dim]→ {cause.value if cause is not None else 'healthy'}[/dim]")
+        console.print(f"    {case.what}", markup=False)
+    console.print("\nRun one with: unhang lab run NAME", markup=False)
 
 
 @app.command()
@@ -52,7 +48,9 @@ def run(
 
     from unhang.cli.bundle_verdict import print_verdict
     from unhang.cli.recording_steps import RecordingSteps
+    from unhang.cli.verdict_output import exit_code
     from unhang.lab.catalog import find
+    from unhang.lab.expectation import mistakes
     from unhang.lab.run_case import run_case
     from unhang.lab.signals import ended_with_us
 
@@ -62,9 +60,13 @@ def run(
     folder = out or new_run_folder("lab-runs/")
     with RecordingSteps(console) as steps, ended_with_us():
         bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
-    code = print_verdict(bundle)
+    verdict = print_verdict(bundle)
     console.print(f"\nbundle: {bundle}", soft_wrap=True)
-    raise typer.Exit(code)
+    wrong = mistakes(case, bundle, verdict)
+    console.print("The verdict is the one this fault must get." if not wrong else "The verdict is not right:")
+    for sentence in wrong:
+        console.print(f"  {sentence}", soft_wrap=True)
+    raise typer.Exit(exit_code(verdict))
 
 
 def new_run_folder(prefix: str) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from typing_extensions import Self
 
 
 class RecordingSteps:
@@ -23,7 +24,7 @@ class RecordingSteps:
         self._console.print(f"  [dim]{time.monotonic() - self._began:5.1f} s[/dim]  {step}")
         self._status.update(step)
 
-    def __enter__(self) -> RecordingSteps:
+    def __enter__(self) -> Self:
         self._status.start()
         return self
 

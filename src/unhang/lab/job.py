@@ -99,7 +99,11 @@ def counts(position: bytes) -> tuple[tuple[str, int], ...]:
 
 def require_torch() -> None:
     """Say clearly what to install when there is no PyTorch."""
-    if importlib.util.find_spec("torch") is None:
+    try:
+        installed = importlib.util.find_spec("torch") is not None
+    except ValueError:  # somebody put None in its place
+        installed = False
+    if not installed:
         raise MissingExtra(
             "The lab runs real training jobs and needs PyTorch, which is not installed here.",
             next_step="pip install torch --index-url https://download.pytorch.org/whl/cpu",

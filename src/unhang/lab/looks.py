@@ -41,9 +41,12 @@ def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s:
 
 
 def without_our_thread(text: str) -> str:
-    """The dump without the recorder's own thread: it is not part of the job."""
-    blocks = re.split(r"(?m)^(?=Thread )", text)
-    return "".join(block for block in blocks if f'"{THREAD_NAME}"' not in block.partition("\n")[0])
+    """A dump of py-spy or faulthandler without the recorder's own thread: it is not part of the job."""
+    blocks = re.split(r"(?m)^(?=Thread |Current thread )", text)
+    return "".join(block for block in blocks if f'"{THREAD_NAME}"' not in block and not _OUR_FRAME.search(block))
+
+
+_OUR_FRAME = re.compile(r'lab/worker\.py", line \d+ in watch$', re.MULTILINE)
 
 
 def same_place(first: str, second: str) -> bool:

@@ -27,6 +27,8 @@ SCHEMA = "unhang.bundle/1"
 POLL_S = 0.1
 DUMP_LIMIT_S = 3.0
 BETWEEN_LOOKS_S = 0.4
+ENDING_LIMIT_S = 15.0
+"""torchrun looks after its ranks every 1.5 s, and gives survivors time to close."""
 Tell = Callable[[str], None]
 
 
@@ -115,6 +117,9 @@ def _wait_and_look(plan: Plan, job: Job, bundle: Path, tell: Tell) -> Seen:
     if not waiting.ended:
         tell("nobody moves any more: looking at every rank" if waiting.stalled else "looking at every rank")
         _look(job, bundle, seen, twice_dumped=plan.moment == "moving")
+    else:
+        for rank in job.members():
+            _write_own_stack(job, bundle, rank)
     seen.taken_s = time.time()
     job.note_ends()
     return seen
@@ -161,8 +166,12 @@ class _Waiting:
             return False
         if self.plan.moment == "moving":
             return min(counts) >= self.plan.after
-        self.stalled = time.monotonic() - self.still_since >= self.plan.still_s
+        self.stalled = not self._ending() and time.monotonic() - self.still_since >= self.plan.still_s
         return self.stalled
+
+    def _ending(self) -> bool:
+        """A rank is gone and torchrun is about to notice: that is an end, not a stall."""
+        return bool(self.job.ended_s) and time.time() - min(self.job.ended_s.values()) < ENDING_LIMIT_S
 
     def _inject(self, now: dict[int, bytes]) -> bool:
         injection = self.plan.injection
@@ -254,10 +263,12 @@ def _write_stacks(
 
 
 def _write_own_stack(job: Job, bundle: Path, rank: int) -> None:
-    """Use the stack the rank wrote itself where py-spy may not look."""
-    own = job.meeting / "stacks" / f"1.{rank}"
-    if own.exists():
-        private_files.copy(own, bundle / "stacks" / f"rank_{rank}.txt")
+    """Use the stack the rank wrote itself: where py-spy may not look, and where torchrun ended the rank."""
+    for name in ("1", "end"):
+        own = job.meeting / "stacks" / f"{name}.{rank}"
+        if own.exists() and own.stat().st_size:
+            text = looks.without_our_thread(own.read_text(errors="replace"))
+            private_files.write(bundle / "stacks" / f"rank_{rank}.txt", text.encode())
 
 
 def _keep_dumps(job: Job, bundle: Path, *, number: int | None = None, folder: str = "dumps") -> None:

@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 BEAT_EVERY_S = 0.2
 THREAD_NAME = "unhang-recorder"
@@ -151,6 +151,17 @@ def keep_dump_on_abort(recorder: Recorder) -> Any:
     return handler
 
 
+def keep_stack_on_termination(recorder: Recorder) -> TextIO:
+    """Write the stacks when torchrun ends this rank because a sibling failed, then let it end as it would.
+
+    Done by faulthandler in C, so that it works in the middle of any call. Returns the file, which must stay open.
+    """
+    descriptor = os.open(recorder.meeting / "stacks" / f"end.{recorder.rank}", os.O_WRONLY | os.O_CREAT, 0o600)
+    file = os.fdopen(descriptor, "w")
+    faulthandler.register(signal.SIGTERM, file=file, all_threads=True, chain=True)
+    return file
+
+
 def allow_to_be_looked_at() -> None:
     """Let py-spy attach where Yama allows only parents to (Ubuntu's default); harmless elsewhere."""
     set_ptracer, anyone = 0x59616D61, ctypes.c_ulong(-1)
@@ -168,7 +179,7 @@ def main() -> None:
 
     recorder = Recorder(meeting, int(os.environ["RANK"]), c10d)
     allow_to_be_looked_at()
-    kept_alive = keep_dump_on_abort(recorder)
+    kept_alive = keep_dump_on_abort(recorder), keep_stack_on_termination(recorder)
     recorder.introduce()
     threading.Thread(target=recorder.watch, name=THREAD_NAME, daemon=True).start()
     try:

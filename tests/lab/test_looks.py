@@ -1,0 +1,74 @@
+"""What is kept of a look, and when two looks show the same place."""
+
+from __future__ import annotations
+
+from unhang.lab.launcher_exits import Ending, endings
+from unhang.lab.looks import same_place, without_our_thread
+
+PY_SPY = """Process 41: /usr/bin/python3 -u train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 41 (idle): "MainThread"
+    barrier (/opt/torch/distributed/distributed_c10d.py:5356)
+    main (/home/u/train.py:11)
+Thread 55 (active): "unhang-recorder"
+    watch (/opt/unhang/lab/worker.py:96)
+"""
+FAULTHANDLER = """Thread 0x00007f0a (most recent call first):
+  File "/opt/unhang/lab/worker.py", line 96 in watch
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+
+Current thread 0x00007f0b (most recent call first):
+  File "/home/u/train.py", line 26 in score
+  File "/opt/unhang/lab/worker.py", line 163 in main
+"""
+LAUNCHER = """\
+W1121 14:40:05.813000 8102 torch/distributed/elastic/api.py:1028] Sending process 8108 closing signal SIGTERM
+E1121 14:40:05.845000 8102 api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 8107) of binary: /usr/bin/python3
+Failures:
+[1]:
+  rank      : 2 (local_rank: 2)
+  exitcode  : 1 (pid: 8109)
+  error_file: <N/A>
+Root Cause (first observed failure):
+[0]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -9 (pid: 8107)  (SIGKILL)
+"""
+
+
+def test_our_thread_is_cut_out_of_py_spy_s_text() -> None:
+    kept = without_our_thread(PY_SPY)
+
+    assert "unhang-recorder" not in kept
+    assert "main (/home/u/train.py:11)" in kept
+    assert kept.startswith("Process 41")
+
+
+def test_our_thread_is_cut_out_of_faulthandler_s_text_and_the_main_thread_stays() -> None:
+    kept = without_our_thread(FAULTHANDLER)
+
+    assert "in watch" not in kept
+    assert "line 26 in score" in kept
+
+
+def test_idle_or_active_is_the_same_place() -> None:
+    assert same_place(PY_SPY, PY_SPY.replace("(idle)", "(active+gil)"))
+
+
+def test_native_frames_in_one_look_only_are_the_same_place() -> None:
+    native = PY_SPY.replace("    barrier", "    pthread_cond_wait (/usr/lib/libc.so.6)\n    barrier")
+
+    assert same_place(PY_SPY, native)
+
+
+def test_another_line_is_another_place() -> None:
+    assert not same_place(PY_SPY, PY_SPY.replace("train.py:11", "train.py:12"))
+
+
+def test_endings_tell_the_first_to_fail_from_those_torchrun_ended() -> None:
+    assert endings(LAUNCHER) == {8107: Ending(-9, False), 8108: Ending(-15, True), 8109: Ending(1, False)}
+
+
+def test_a_quiet_launcher_tells_no_endings() -> None:
+    assert endings("") == {}

@@ -1,0 +1,151 @@
+"""A recorded bundle is complete, private, and leaves no process behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unhang.errors import UnhangError
+from unhang.evidence.bundle import rank_of_file, read_manifest, source_path_of_file
+from unhang.evidence.items import BundleManifest
+from unhang.lab import processes
+from unhang.lab.catalog import find
+from unhang.lab.job import MARK_NAME
+from unhang.lab.run_case import run_case
+
+pytestmark = [pytest.mark.job, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def stopped_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job of two ranks, one of them stopped: the hardest to look at and to end."""
+    before = _job_processes()
+    bundle = run_case(find("stopped"), tmp_path_factory.mktemp("run") / "job", ranks=2)
+    assert _job_processes() == before
+    return bundle
+
+
+def test_a_bundle_holds_every_kind_of_evidence(stopped_bundle: Path) -> None:
+    files = {str(path.relative_to(stopped_bundle)) for path in stopped_bundle.rglob("*") if path.is_file()}
+
+    assert files >= {
+        "bundle.json",
+        "dumps/rank_0",
+        "stacks/rank_0.1.txt",
+        "stacks/rank_0.txt",
+        "stacks/rank_1.txt",
+        "logs/attempt_0/0/stdout.log",
+        "logs/attempt_0/1/stderr.log",
+        "logs/launcher.log",
+        "source/train.py",
+    }
+    assert "dumps/rank_1" not in files  # a stopped rank cannot answer
+
+
+def test_a_bundle_is_for_its_owner_only(stopped_bundle: Path) -> None:
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [stopped_bundle, *stopped_bundle.rglob("*")]}
+
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+
+
+def test_our_own_reader_reads_the_manifest(stopped_bundle: Path) -> None:
+    manifest = read_manifest(stopped_bundle / "bundle.json", source="bundle.json")
+
+    assert isinstance(manifest, BundleManifest)
+    assert [(p.rank, p.state, p.exit_code, p.killed_by_us) for p in manifest.processes] == [
+        (0, "S", None, True),
+        (1, "T", None, True),
+    ]
+    assert manifest.stalled_since_s is not None
+    assert manifest.stalled_since_s <= (manifest.taken_s or 0)
+    assert rank_of_file(manifest, "logs/attempt_0/1/stderr.log") == 1
+
+
+def test_frames_and_kept_source_agree(stopped_bundle: Path) -> None:
+    manifest = read_manifest(stopped_bundle / "bundle.json", source="bundle.json")
+    assert isinstance(manifest, BundleManifest)
+    path = source_path_of_file(manifest, "source/train.py")
+
+    assert path is not None
+    assert f"({path}:" in (stopped_bundle / "stacks" / "rank_0.txt").read_text()
+
+
+def test_the_recorder_s_own_thread_is_not_in_the_stacks(stopped_bundle: Path) -> None:
+    assert "unhang-recorder" not in (stopped_bundle / "stacks" / "rank_0.txt").read_text()
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+
+    with pytest.raises(UnhangError, match="already holds something"):
+        run_case(find("healthy"), tmp_path)
+
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ending_the_recorder_ends_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    before = _job_processes()
+    command = [sys.executable, "-c", "from unhang.cli.main import main; main()", "lab", "run", "healthy-running"]
+    command += ["--ranks", "2", "--out", str(tmp_path / "b")]
+    recorder = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        _wait_for(lambda: len(_job_processes() - before) >= 3)
+        recorder.send_signal(number)
+        _, said = recorder.communicate(timeout=20)
+    finally:
+        recorder.kill()
+
+    assert recorder.returncode == 130, said
+    assert b"Traceback" not in said
+    assert _job_processes() - before == set()
+
+
+def test_without_torch_the_lab_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        f"sys.argv = ['unhang', 'lab', 'run', 'healthy', '--out', {str(tmp_path / 'b')!r}]\n"
+        "from unhang.cli.main import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
+    assert "needs PyTorch" in done.stderr
+    assert "pip install torch" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _job_processes() -> set[int]:
+    """Live processes of any recorded job on this machine."""
+    found = set()
+    for folder in processes.PROC.iterdir():
+        if folder.name.isdigit():
+            try:
+                if f"{MARK_NAME}=".encode() in (folder / "environ").read_bytes():
+                    found.add(int(folder.name))
+            except OSError:
+                continue
+    return found - {os.getpid()}
+
+
+def _wait_for(condition: Callable[[], bool], limit_s: float = 30.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not come about in time")
+
+
+def test_json_of_the_manifest_names_its_schema(stopped_bundle: Path) -> None:
+    assert json.loads((stopped_bundle / "bundle.json").read_text())["schema"] == "unhang.bundle/1"
