@@ -11,7 +11,7 @@ from unhang.facts.model import Activity
 from unhang.facts.program import find_source
 from unhang.facts.source_context import stack_context
 from unhang.findings import Evidence, Phase, Source, Where
-from unhang.knowledge.activities import ActivityRow, ActivityTable, activity_table, bare_function
+from unhang.knowledge.activities import ActivityRow, ActivityTable, activity_table, bare_function, row_of_frame
 from unhang.knowledge.libraries import is_library_file, is_unknown_package
 
 _Sources = Mapping[str, SourceFile]
@@ -102,7 +102,7 @@ def own_life(frames: Sequence[Frame]) -> tuple[Frame, ...]:
 def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _Reading:
     table = activity_table()
     thread = replace(thread, frames=own_life(thread.frames))
-    row, operation = _best_row(thread.frames, table, sources)
+    row, operation = _best_row(thread.frames, sources)
     where = own_where(thread.frames, sources)
     what, phase = (row.what, row.phase) if row is not None else ("unknown", Phase.OTHER)
     if row is None or row.priority < _PLAIN_WAITS:
@@ -123,15 +123,13 @@ _PLAIN_WAITS = 40
 """Rows below are waits that say little of themselves (lock, sleep, file); the user's line may say more."""
 
 
-def _best_row(
-    frames: Sequence[Frame], table: ActivityTable, sources: _Sources
-) -> tuple[ActivityRow | None, str | None]:
+def _best_row(frames: Sequence[Frame], sources: _Sources) -> tuple[ActivityRow | None, str | None]:
     best: ActivityRow | None = None
     matched = ""
     operation: str | None = None
     inside_own = False
     for frame in frames:
-        row = _row_of(frame, table, sources)
+        row = _row_of(frame, sources)
         inside_own = inside_own or is_own_code(frame, sources)
         if row is None or (row.innermost and inside_own):
             continue
@@ -142,25 +140,25 @@ def _best_row(
     if best is None:
         return None, None
     if best.operation is not None:
-        return best, matched if best.operation == "*" else _named(best.operation, frames, table)
+        return best, matched if best.operation == "*" else _named(best.operation, frames)
     return best, operation if best.phase is Phase.COMMUNICATION else None
 
 
-def _named(operation: str, frames: Sequence[Frame], table: ActivityTable) -> str:
+def _named(operation: str, frames: Sequence[Frame]) -> str:
     """A native ``wait`` takes the name of the collective further out when a frame tells it."""
     if operation != "wait":
         return operation
     for frame in frames:
-        row = table.of_native(frame.function) if frame.native else table.of_python(frame.function, frame.file)
+        row = row_of_frame(frame.function, frame.file, native=frame.native)
         if row is not None and row.operation not in (None, "wait"):
             return bare_function(frame.function) if row.operation == "*" else str(row.operation)
     return operation
 
 
-def _row_of(frame: Frame, table: ActivityTable, sources: _Sources) -> ActivityRow | None:
-    if frame.native:
-        return table.of_native(frame.function)
-    return None if is_own_code(frame, sources) else table.of_python(frame.function, frame.file)
+def _row_of(frame: Frame, sources: _Sources) -> ActivityRow | None:
+    if not frame.native and is_own_code(frame, sources):
+        return None
+    return row_of_frame(frame.function, frame.file, native=frame.native)
 
 
 def _from_the_line(

@@ -17,6 +17,7 @@ from unhang.facts.rank_branch import RankBranch, rank_branch_at
 from unhang.facts.step_loops import LoopFacts, step_loops
 from unhang.findings import Where
 from unhang.knowledge.activities import bare_function
+from unhang.knowledge.libraries import is_library_file
 
 _NAMELESS = ("<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
@@ -102,7 +103,7 @@ def rank_conditional_call(
 
 
 def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> StackContext:
-    """Where a stack stands (``frames`` innermost first; only the user's own, or those that have source, count).
+    """Where a stack stands (``frames`` innermost first; libraries' frames without source do not count).
 
     A branch or handler of any frame goes before loops, the innermost first: an evaluation loop called under
     ``if rank == 0`` stands in the branch. A loop of steps goes before any other loop.
@@ -114,6 +115,8 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
         if frame.native or frame.line is None:
             continue
         source = find_source(sources, frame.file)
+        if source is None and is_library_file(frame.file):
+            continue
         if source is None:
             whole = False
             reason = reason or f"no source of {frame.file} is among the evidence"

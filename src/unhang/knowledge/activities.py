@@ -103,11 +103,18 @@ def _file_matches(row: ActivityRow, function: str, path: str) -> bool:
 def _native_matches(row: ActivityRow, name: str) -> bool:
     for start in row.native:
         if name.startswith(start):
-            # A plain C name must be the whole name: `poll` is not `pollster`. C++ names go on with `::` or `(`.
+            # A plain C name must be the whole name: `poll` is not `pollster`. C++ names and `cblas_…` go on.
             follows = name[len(start) : len(start) + 1]
-            if "::" in start or not (follows.isalnum() or follows == "_"):
+            if "::" in start or start.endswith("_") or not (follows.isalnum() or follows == "_"):
                 return True
     return False
+
+
+@lru_cache(maxsize=65_536)
+def row_of_frame(function: str, file: str, *, native: bool) -> ActivityRow | None:
+    """The row of a frame; stacks of many ranks repeat their frames, so answers are kept."""
+    table = activity_table()
+    return table.of_native(function) if native else table.of_python(function, file)
 
 
 @lru_cache(maxsize=1)
