@@ -10,6 +10,7 @@ from unhang.facts.crashes import fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.group_table import groups_from_recordings
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
+from unhang.facts.progress_from_logs import add_progress_from_logs
 from unhang.facts.progress_from_stacks import forget_moving, settle_with_stacks
 from unhang.facts.rank_table import build_ranks
 from unhang.facts.recording_choice import Choice, choose_recordings
@@ -31,6 +32,8 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     _read_activities(ranks, sources)
     _mark_moving(ranks, choice)
     groups = groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive})
+    events = _events(evidence)
+    add_progress_from_logs(groups, events, world, choice.by_rank)
     settle_with_stacks(groups, ranks, world)
     forget_moving(groups, ranks)
     for rank in world:
@@ -50,7 +53,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         stalls=find_stalls(graph, groups, ranks),
         straggler=find_straggler(ranks, sources),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
-        events=_events(evidence),
+        events=events,
         tracebacks=tracebacks,
         exits=_exits(evidence),
         manifests=tuple(sorted(evidence.manifests, key=lambda m: m.source.path)),

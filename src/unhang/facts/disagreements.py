@@ -33,7 +33,7 @@ def find_disagreements(
     """
     found = []
     for _, group in sorted(groups.items()):
-        disagreement = _first_disagreement(group, recordings, failed=failed)
+        disagreement = _first_disagreement(group, recordings, failed=failed) or _by_pending(group)
         if disagreement is not None:
             found.append(disagreement)
     return tuple(found)
@@ -63,6 +63,27 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
         odd=_minority(calls),
         records_align=table.overlap_before(first),
     )
+
+
+def _by_pending(group: GroupFacts) -> Disagreement | None:
+    """Without records (logs only): ranks that are pending at one position in calls that do not fit together."""
+    if group.entries:
+        return None
+    at: dict[int, dict[int, PendingCall]] = defaultdict(dict)
+    for rank, progress in group.progress.items():
+        call = progress.pending
+        if call is not None and call.position is not None and call.signature is not None:
+            at[call.position][rank] = call
+    for position, pending in sorted(at.items()):
+        calls: dict[Signature, list[int]] = defaultdict(list)
+        for rank, call in sorted(pending.items()):
+            assert call.signature is not None
+            calls[call.signature].append(rank)
+        kinds = differences(list(calls)) if len(calls) > 1 else ()
+        if kinds:
+            by_call = {signature: tuple(ranks) for signature, ranks in calls.items()}
+            return Disagreement(group.name, position, by_call, pending, kinds, _minority(by_call), records_align=True)
+    return None
 
 
 def _start_of_stretch(wrong: list[int], stall: int, table: _Table) -> int | None:

@@ -12,6 +12,22 @@ from unhang.facts.model import RankFacts
 WORLD_FIELDS = ("world_size", "nranks")
 
 
+def _size_by_gather(evidence: EvidenceSet) -> int | None:
+    """An all-gather's output is its input times the ranks of the group; the largest ratio is the default group's."""
+    ratios = []
+    for log in evidence.logs:
+        for event in log.events:
+            operation = str(event.values.get("operation", ""))
+            small, large = event.values.get("elements_in"), event.values.get("elements_out")
+            if not isinstance(small, int) or not isinstance(large, int) or small <= 0 or large <= 0:
+                continue
+            if "gather" in operation and large % small == 0 and large > small:
+                ratios.append(large // small)
+            elif "scatter" in operation and small % large == 0 and small > large:
+                ratios.append(small // large)
+    return max(ratios, default=None)
+
+
 def world_size_of(
     evidence: EvidenceSet, recordings: Mapping[int, Recording], ranks: Mapping[int, RankFacts]
 ) -> int | None:
@@ -36,6 +52,9 @@ def world_size_of(
     ]
     if told:
         return max(*told, least)
+    gathered = _size_by_gather(evidence)
+    if gathered is not None:
+        return max(gathered, least)
     if any(r.backend == "gloo" for r in recordings.values()) and least > 1:
         return least
     return None

@@ -83,7 +83,7 @@ def _laggard(facts: Facts, stall: Stall) -> Finding:
         CAUSE,
         Certainty.POSSIBLE if silent else Certainty.LIKELY,
         _laggard_summary(facts, stall),
-        ranks=stall.laggards,
+        ranks=() if _most_are_silent(stall) else stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
         group=group_label(facts, stall.group),
         where=place_of(facts, stall.laggards[0]),
@@ -104,6 +104,7 @@ def _device_behind(facts: Facts, stall: Stall) -> bool:
             (mine := group.progress.get(rank)) is not None
             and mine.pending is not None
             and mine.pending.position is not None
+            and mine.told_by != "log"
             and any(p.completed >= mine.pending.position for r, p in group.progress.items() if r != rank)
             for group in facts.groups.values()
             if not group.p2p
@@ -127,10 +128,21 @@ def _device(facts: Facts, stall: Stall) -> Finding:
     )
 
 
+def _most_are_silent(stall: Stall) -> bool:
+    """Nothing was read from as many ranks as wait: none of them is to blame for that."""
+    return stall.reason == "silent" and len(stall.laggards) >= len(stall.waiters)
+
+
 def _laggard_summary(facts: Facts, stall: Stall) -> Text:
     if _device_behind(facts, stall):
         return say(
             "rank {ranks} holds the others up: its device has not run what its peers have finished",
+            ranks=stall.laggards,
+        )
+    if _most_are_silent(stall):
+        return say(
+            "ranks {waiters} wait; the rank they wait for is among {ranks}, from which nothing was read",
+            waiters=stall.waiters,
             ranks=stall.laggards,
         )
     if stall.reason == "silent":

@@ -1,0 +1,122 @@
+"""How far each rank has come, from what watchdogs print.
+
+A timeout line names the position and operation; the status line beside it the last enqueued and completed. Only the
+first attempt counts: later ones echo it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from unhang.evidence.items import LogEvent, Signature
+from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
+from unhang.facts.operations import canonical
+from unhang.findings import Evidence
+
+TIMEOUTS = ("wd.timeout", "wd.async")
+STATUSES = ("wd.fail", "wd.timeout_at", "wd.exc_at", "wd.status", "dump.recv", "dump.local")
+DEFAULT_GROUP = "0"
+
+
+def add_progress_from_logs(
+    groups: dict[str, GroupFacts], events: Iterable[LogEvent], world: tuple[int, ...], known: Iterable[int]
+) -> None:
+    """Add what logs tell of ranks without a dump (``known`` ranks have one, which says more)."""
+    skip = set(known)
+    told: dict[tuple[str, int], list[LogEvent]] = defaultdict(list)
+    descriptions: dict[str, str] = {}
+    for event in _first_attempt(events):
+        rank = _rank_of(event)
+        if rank is None or rank in skip or event.kind not in (*TIMEOUTS, *STATUSES):
+            continue
+        name = _group_of(event)
+        told[name, rank].append(event)
+        descriptions.setdefault(name, str(event.values.get("group_description", "")))
+    for (name, rank), lines in sorted(told.items()):
+        group = groups.setdefault(name, _new_group(name, descriptions.get(name, ""), world))
+        if rank not in group.members:
+            group.members = tuple(sorted({*group.members, rank}))
+        progress = _progress(name, rank, lines)
+        if progress is not None:
+            group.progress[rank] = progress
+    for name in {name for name, _ in told}:
+        group = groups[name]
+        group.silent = tuple(rank for rank in group.members if rank not in group.progress)
+
+
+def _first_attempt(events: Iterable[LogEvent]) -> list[LogEvent]:
+    ordered = list(events)
+    first = min((e.attempt for e in ordered if e.kind in TIMEOUTS), default=0)
+    return [e for e in ordered if e.attempt == first]
+
+
+def _rank_of(event: LogEvent) -> int | None:
+    if event.rank is not None:
+        return event.rank
+    rank = event.values.get("group_rank")
+    return rank if isinstance(rank, int) and _group_of(event) == DEFAULT_GROUP else None
+
+
+def _group_of(event: LogEvent) -> str:
+    name = event.values.get("group") or event.values.get("group_id") or DEFAULT_GROUP
+    if event.values.get("group_description") == "default_pg":
+        return DEFAULT_GROUP
+    return str(name)
+
+
+def _new_group(name: str, description: str, world: tuple[int, ...]) -> GroupFacts:
+    is_default = name == DEFAULT_GROUP
+    return GroupFacts(
+        name=name,
+        description=description or ("default_pg" if is_default else ""),
+        members=world if is_default else (),
+        members_known=is_default,
+        is_default=is_default,
+        progress={},
+        silent=(),
+    )
+
+
+def _progress(name: str, rank: int, lines: list[LogEvent]) -> GroupProgress | None:
+    timeout = next((e for e in lines if e.kind in TIMEOUTS and "position" in e.values), None)
+    status = next((e for e in lines if "last_enqueued" in e.values), None)
+    if timeout is None and status is None:
+        return None
+    numbers: Mapping[str, Any] = status.values if status is not None else {}
+    position = timeout.values["position"] if timeout is not None else numbers.get("position")
+    enqueued = numbers.get("last_enqueued", position)
+    completed = numbers.get("last_completed", position - 1 if position is not None else -1)
+    call = _call(name, rank, timeout) if timeout is not None else None
+    source = timeout or status
+    assert source is not None
+    evidence = Evidence(source.source, source.text, rank)
+    if position is not None:
+        enqueued = max(enqueued, position)
+        completed = min(completed, position - 1)
+    return GroupProgress(rank, name, enqueued, completed, call, "log", evidence=evidence)
+
+
+def _call(name: str, rank: int, event: LogEvent) -> PendingCall:
+    values = event.values
+    elements, gathered = values.get("elements_in"), values.get("elements_out")
+    operation = canonical(str(values.get("operation", "")))
+    elapsed = values.get("elapsed_ms")
+    signature = None
+    if isinstance(elements, int) and isinstance(gathered, int):
+        signature = Signature(operation, None, ((elements,),), ((gathered,),), (), ())
+    return PendingCall(
+        group=name,
+        position=values.get("position"),
+        signature=signature,
+        operation=operation,
+        elements=elements if isinstance(elements, int) else None,
+        dtype=None,
+        where=None,
+        stack=(),
+        since_s=event.time_s - elapsed / 1000 if event.time_s is not None and isinstance(elapsed, int) else None,
+        timeout_ms=values.get("limit_ms"),
+        evidence=Evidence(event.source, event.text, rank),
+        output_elements=gathered if isinstance(gathered, int) else None,
+    )
