@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from unhang.findings import Cause, Certainty, Evidence, Finding, Remedy, RemedyKind, Severity, Text, Verdict, say
 from unhang.report import labels
 from unhang.report.redact import Redactor
+from unhang.report.shown_paths import without_library_roots
 from unhang.report.voice import Voice
 
 EVIDENCE_SHOWN, BECAUSE_SHOWN, CHANGE_LINES = 3, 3, 6
@@ -59,7 +60,7 @@ def code(text: str) -> str:
 def _say(text: Text, voice: Voice) -> str:
     """A sentence of ours: backticks in the template are meant, everything that was filled in is made literal."""
     values = {name: escaped(voice.clean(v)) if isinstance(v, str) else v for name, v in text.values.items()}
-    return " ".join(voice.say(Text(text.template, values)).split())
+    return voice.sentence(Text(text.template, values))
 
 
 def _headline(verdict: Verdict, voice: Voice) -> str:
@@ -117,7 +118,7 @@ def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
 
 def _cited(item: Evidence, voice: Voice) -> str:
     line = f":{item.source.line}" if item.source.line is not None else ""
-    return f"{code(voice.line(item.source.path) + line)} {code(voice.line(item.text, 160))}"
+    return f"{code(voice.line(item.source.path) + line)} {code(voice.line(without_library_roots(item.text), 160))}"
 
 
 def _administrator(verdict: Verdict, voice: Voice) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 from typing import IO
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from unhang.findings import Consequence, Finding, Remedy, Source, Status, Text, 
 from unhang.report import labels
 from unhang.report.redact import Redactor
 from unhang.report.sheet import Sheet
+from unhang.report.shown_paths import common_folder, without_library_roots
 from unhang.report.source_lines import source_lines
 from unhang.report.voice import Voice
 
@@ -105,11 +107,7 @@ def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> S
 
 def _headline(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     word = voice.say(labels.STATUS[verdict.status])
-    title = (
-        Styled(word, _STYLES[verdict.status])
-        .append("  ")
-        .append(voice.line(voice.say(labels.headline(verdict))), "bold")
-    )
+    title = Styled(word, _STYLES[verdict.status]).append("  ").append(voice.sentence(labels.headline(verdict)), "bold")
     sheet.paragraph(title, indent=0)
     if not verdict.findings:
         return
@@ -143,11 +141,11 @@ def _action(sheet: Sheet, finding: Finding, voice: Voice) -> None:
     sheet.heading(voice.say(labels.action_heading(finding)))
     _remedy(sheet, finding.remedies[0], voice)
     for remedy in finding.remedies[1:]:
-        sheet.paragraph(voice.say(remedy.title), lead=voice.say(say("Or: ")))
+        sheet.paragraph(voice.sentence(remedy.title), lead=voice.say(say("Or: ")))
 
 
 def _remedy(sheet: Sheet, remedy: Remedy, voice: Voice) -> None:
-    sheet.paragraph(voice.say(remedy.title), style="bold")
+    sheet.paragraph(voice.sentence(remedy.title), style="bold")
     change = voice.say(remedy.change).strip()
     if "\n" in change:
         sheet.code(change, indent=4)
@@ -167,7 +165,7 @@ def _why(sheet: Sheet, finding: Finding, voice: Voice) -> None:
         return
     sheet.heading(voice.say(say("Why")))
     for text in finding.because:
-        sheet.paragraph(voice.line(voice.say(text)), lead="• ")
+        sheet.paragraph(voice.sentence(text), lead="• ")
 
 
 def _place(sheet: Sheet, finding: Finding, facts: Facts | None, voice: Voice) -> None:
@@ -200,18 +198,30 @@ def _call_site(sheet: Sheet, who: str, where: Where, facts: Facts | None, voice:
 def _evidence(sheet: Sheet, finding: Finding, voice: Voice) -> None:
     if not finding.evidence:
         return
-    sheet.heading(voice.say(say("Evidence")))
+    folder = evidence_folder([finding], voice)
+    sheet.heading(voice.say(say("Evidence")), voice.say(say("in {folder}", folder=folder)) if folder else "")
     room = sheet.width * 2 - 12  # two lines, some room lost to wrapping
     for item in finding.evidence[:EVIDENCE_SHOWN]:
-        lead = source_label(item.source, voice)
-        text = Styled(lead, "cyan").append("  ").append(voice.line(item.text, max(40, room - len(lead))))
+        lead = source_label(item.source, voice, folder)
+        text = (
+            Styled(lead, "cyan")
+            .append("  ")
+            .append(voice.line(without_library_roots(item.text), max(40, room - len(lead))))
+        )
         sheet.paragraph(text)
     _more(sheet, len(finding.evidence) - EVIDENCE_SHOWN, voice)
 
 
-def source_label(source: Source, voice: Voice) -> str:
-    """``rank3.log:120``, ``dump_7 (byte 8192)`` or the bare path."""
-    path = voice.line(source.path)
+def evidence_folder(findings: Sequence[Finding], voice: Voice) -> str:
+    """The folder the findings' evidence shares; empty when sharing, for what is left of a path could name something."""
+    if voice.redactor.share:
+        return ""
+    return common_folder(item.source.path for finding in findings for item in finding.evidence)
+
+
+def source_label(source: Source, voice: Voice, folder: str = "") -> str:
+    """``rank3.log:120``, ``dump_7 (byte 8192)`` or the bare path; ``folder`` is said elsewhere and left out."""
+    path = voice.line(source.path.removeprefix(folder))
     if source.line is not None:
         return f"{path}:{source.line}"
     if source.byte is not None and source.byte >= 0:
@@ -290,8 +300,8 @@ def _closing(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     sheet.lines.append(Styled())
     advice = labels.restart_advice(verdict)
     if advice is not None:
-        because = f" {voice.say(verdict.restart.because)}" if verdict.restart.because else ""
-        sheet.paragraph(voice.line(voice.say(advice) + because), indent=0)
+        because = f" {voice.sentence(verdict.restart.because)}" if verdict.restart.because else ""
+        sheet.paragraph(voice.sentence(advice) + because, indent=0)
     if verdict.restart.last_complete_checkpoint:
         path = verdict.restart.last_complete_checkpoint
         sheet.paragraph(voice.say(say("Last complete checkpoint: {path}", path=path)), indent=0)

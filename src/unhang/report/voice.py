@@ -37,3 +37,9 @@ class Voice:
     def line_of_code(self, text: str) -> str:
         """A line of source with its indentation kept."""
         return self.clean(text).replace("\n", " ").rstrip()
+
+    def sentence(self, text: Text) -> str:
+        """A sentence on one line that begins with a capital, unless it begins with a name (``loss.backward``)."""
+        spoken = self.line(self.say(text))
+        first = spoken.split(" ", 1)[0]
+        return spoken[:1].upper() + spoken[1:] if first.isascii() and first.isalpha() and first.islower() else spoken

@@ -45,7 +45,9 @@ class CitedLines:
                 self._cite(item.source.path, item.source.line, item.text)
         self._add_logs(facts)
         self._add_sources(verdict, facts)
-        self._index = {path: number for number, path in enumerate(self._cited)}
+        # A line that stands alone says no more than the evidence that cites it.
+        together = [path for path in self._cited if len(self._texts[path]) > len(self._cited[path])]
+        self._index = {path: number for number, path in enumerate(together)}
 
     def anchor(self, path: str, line: int | None) -> str:
         """``L0-120`` when that line is embedded, else an empty string."""

@@ -22,13 +22,16 @@ from unhang.facts.model import Facts
 from unhang.findings import Evidence, Finding, Verdict, Where, say
 from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
+from unhang.report.html.meetings import meetings
 from unhang.report.html.stack_groups import stack_groups
+from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
 from unhang.report.html.wait_graph import wait_graph
 from unhang.report.html.words import SCRIPT_WORDS, WORDS
 from unhang.report.redact import Redactor
+from unhang.report.shown_paths import without_library_roots
 from unhang.report.source_lines import source_lines
-from unhang.report.text import consequence_line, source_label
+from unhang.report.text import consequence_line, evidence_folder, source_label
 from unhang.report.verdict_document import verdict_document
 from unhang.report.voice import Voice
 
@@ -61,8 +64,12 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
     voice = Voice(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict, facts)
     style, script = _asset("page.css"), _asset("page.js")
-    data = {"groups": timelines(facts, voice), "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()}}
-    stacks, stacks_left_out = stack_groups(facts, voice)
+    late = late_ranks(verdict, facts)
+    data = {
+        "groups": timelines(facts, late, voice),
+        "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()},
+    }
+    stacks, stacks_left_out = stack_groups(facts, late, voice)
     return (
         _environment()
         .get_template("page.html.j2")
@@ -77,7 +84,8 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
             words={key: voice.say(text) for key, text in WORDS.items()},
             verdict=_verdict(verdict, facts, voice),
             groups=data["groups"],
-            graph=wait_graph(facts, voice),
+            graph=wait_graph(facts, late, voice),
+            meetings=meetings(facts, voice),
             stacks=stacks,
             stacks_left_out=stacks_left_out,
         )
@@ -126,16 +134,19 @@ def _data_block(data: Any) -> str:
 def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
     cited = CitedLines(verdict, facts, voice)
     advice = labels.restart_advice(verdict)
-    findings = [_finding(finding, facts, cited, voice) for finding in verdict.findings]
+    folder = evidence_folder(verdict.findings, voice)
+    findings = [_finding(finding, facts, cited, folder, voice) for finding in verdict.findings]
     return {
         "document": verdict_document(verdict, voice),
         "status": verdict.status.value,
         "status_word": voice.say(labels.STATUS[verdict.status]),
-        "headline": voice.line(voice.say(labels.headline(verdict))),
+        "headline": voice.sentence(labels.headline(verdict)),
         "seen": voice.say(labels.seen(verdict)),
         "first": findings[0] if findings else None,
         "others": findings[1:],
-        "restart": voice.line(voice.say(advice)) if advice is not None else "",
+        "restart": voice.sentence(advice) if advice is not None else "",
+        "restart_because": voice.sentence(verdict.restart.because) if verdict.restart.because else "",
+        "folder": voice.say(say("in {folder}", folder=folder)) if folder else "",
         "unread": [
             {"label": source_label(item.source, voice), "reason": voice.line(item.reason)} for item in verdict.unread
         ],
@@ -143,7 +154,7 @@ def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, facts: Facts, cited: CitedLines, voice: Voice) -> dict[str, Any]:
+def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, voice: Voice) -> dict[str, Any]:
     sites = [(_who(finding, voice), finding.where, True)]
     if finding.waiter_where != finding.where:
         sites.append((voice.say(say("The others wait here")), finding.waiter_where, False))
@@ -152,12 +163,13 @@ def _finding(finding: Finding, facts: Facts, cited: CitedLines, voice: Voice) ->
         "certainty": voice.say(labels.CERTAINTY[finding.certainty]),
         "certainty_id": finding.certainty.value,
         "severity": voice.say(labels.SEVERITY[finding.severity]),
-        "summary": voice.line(voice.say(finding.summary)),
+        "summary": voice.sentence(finding.summary),
+        "because": [voice.sentence(text) for text in finding.because],
         "ranks": finding.ranks,
         "rank_label": voice.say(labels.ranks_label(finding.ranks)) if finding.ranks else "",
         "action": voice.say(labels.action_heading(finding)),
         "sites": [_site(who, where, late, facts, cited, voice) for who, where, late in sites if where is not None],
-        "evidence": [_evidence(item, cited, voice) for item in finding.evidence],
+        "evidence": [_evidence(item, cited, folder, voice) for item in finding.evidence],
         "consequences": [consequence_line(item, voice) for item in finding.consequences],
     }
 
@@ -182,11 +194,11 @@ def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, v
     }
 
 
-def _evidence(item: Evidence, cited: CitedLines, voice: Voice) -> dict[str, Any]:
+def _evidence(item: Evidence, cited: CitedLines, folder: str, voice: Voice) -> dict[str, Any]:
     return {
-        "label": source_label(item.source, voice),
+        "label": source_label(item.source, voice, folder),
         "anchor": cited.anchor(item.source.path, item.source.line),
-        "text": voice.clean(item.text)[:2000],
+        "text": without_library_roots(voice.clean(item.text)[:2000]),
         "rank": item.rank,
         "time": voice.line(item.time) if item.time else "",
     }

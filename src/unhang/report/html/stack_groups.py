@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Activity, CodeContext, Facts, PendingCall
+from unhang.facts.user_frames import is_user_frame
 from unhang.findings import Phase
-from unhang.report.html.timeline import laggards, pending_calls
+from unhang.report.html.standing import pending_calls
 from unhang.report.voice import Voice
 
 MOST_GROUPS, MOST_FRAMES = 60, 80
-_LIBRARY = re.compile(r"(?:site-packages|dist-packages)/|/lib(?:64)?/python3|^<(?:frozen|string)|\.so(?:\.|$)")
 _SHORT = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib(?:64)?/(?=python3)")
 
 _Key = tuple[str, tuple[Frame, ...]]
@@ -42,7 +42,7 @@ class StackGroup:
     source: str
 
 
-def stack_groups(facts: Facts, voice: Voice) -> tuple[tuple[StackGroup, ...], int]:
+def stack_groups(facts: Facts, late: frozenset[int], voice: Voice) -> tuple[tuple[StackGroup, ...], int]:
     """Groups of the threads that issue collectives and of others worth a word, and how many groups were left out."""
     found: defaultdict[_Key, list[tuple[int, Activity]]] = defaultdict(list)
     for rank, known in sorted(facts.ranks.items()):
@@ -56,7 +56,6 @@ def stack_groups(facts: Facts, voice: Voice) -> tuple[tuple[StackGroup, ...], in
         seen = facts.ranks.get(rank)
         if call.stack and (seen is None or seen.activity is None or not seen.activity.frames):
             found["", _python(call.stack)].append((rank, _recorded(call)))
-    late = laggards(facts)
     groups = [_group(thread, same, late, voice) for (thread, _), same in _ordered(found, late)[:MOST_GROUPS]]
     return tuple(groups), max(0, len(found) - MOST_GROUPS)
 
@@ -110,7 +109,7 @@ def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[in
 
 
 def _shown(frame: Frame, voice: Voice) -> ShownFrame:
-    own = not frame.native and not _LIBRARY.search(frame.file)
+    own = is_user_frame(frame)
     file = frame.file if own else _SHORT.sub("", frame.file)
     line = f":{frame.line}" if frame.line is not None else ""
     return ShownFrame(voice.line(frame.function, 160), voice.line(file, 200) + line, own)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from unhang.evidence.items import Entries, Signature
-from unhang.facts.model import Facts, GroupFacts, GroupProgress, PendingCall, RankState
+from unhang.facts.model import Facts, GroupFacts, GroupProgress, RankState
+from unhang.report.html.standing import group_label
 from unhang.report.labels import short_ranks
 from unhang.report.voice import Voice
 
@@ -21,7 +22,7 @@ BEFORE, AFTER, NEAR_LAGGARD, MOST_COLUMNS, MOST_GROUPS, MOST_LAGGARDS = 14, 5, 2
 _P2P = ("send", "recv", "coalesced")
 
 
-def timelines(facts: Facts, voice: Voice) -> list[dict[str, Any]]:
+def timelines(facts: Facts, late: frozenset[int], voice: Voice) -> list[dict[str, Any]]:
     """One entry a group, the group of the stall first, at most 200; see :func:`_timeline` for its keys."""
     leading = {stall.group: number for number, stall in reversed(list(enumerate(facts.stalls)))}
     groups = [group for group in facts.groups.values() if group.progress or group.silent]
@@ -35,14 +36,8 @@ def timelines(facts: Facts, voice: Voice) -> list[dict[str, Any]]:
         )
     )
     groups = groups[:MOST_GROUPS]
-    described = Counter(group.description or group.name for group in groups)
-    return [_timeline(facts, group, described, voice) for group in groups]
-
-
-def laggards(facts: Facts) -> frozenset[int]:
-    """Ranks others wait for."""
-    named = {rank for rank, known in facts.ranks.items() if known.state is RankState.LAGGARD}
-    return frozenset(named | set(facts.graph.roots))
+    described = Counter(group_label(group) for group in groups)
+    return [_timeline(facts, group, described, late, voice) for group in groups]
 
 
 def stall_position(group: GroupFacts) -> int | None:
@@ -55,23 +50,13 @@ def stall_position(group: GroupFacts) -> int | None:
     return max((p.enqueued for p in group.progress.values() if p.enqueued >= 0), default=None)
 
 
-def pending_calls(facts: Facts) -> dict[int, PendingCall]:
-    """What each rank is in: its unfinished call in the group of the stall, else in the first group by name."""
-    leading = [stall.group for stall in facts.stalls]
-    names = [name for name in dict.fromkeys([*leading, *sorted(facts.groups)]) if name in facts.groups]
-    found: dict[int, PendingCall] = {}
-    for name in names:
-        for rank, progress in facts.groups[name].progress.items():
-            if progress.pending is not None:
-                found.setdefault(rank, progress.pending)
-    return found
-
-
 def _stalled(group: GroupFacts) -> bool:
     return any(progress.pending is not None for progress in group.progress.values())
 
 
-def _timeline(facts: Facts, group: GroupFacts, described: Counter[str], voice: Voice) -> dict[str, Any]:
+def _timeline(
+    facts: Facts, group: GroupFacts, described: Counter[str], late: frozenset[int], voice: Voice
+) -> dict[str, Any]:
     """``rows`` are ``[rank, entered, done, state, text index]``; ``odd`` is rank → position → call that differs."""
     stall = stall_position(group)
     spans = {rank: _span(progress) for rank, progress in group.progress.items()}
@@ -81,8 +66,8 @@ def _timeline(facts: Facts, group: GroupFacts, described: Counter[str], voice: V
     rows = []
     for rank, progress in sorted(group.progress.items()):
         text = texts.setdefault(_doing(facts, rank, progress, voice), len(texts))
-        rows.append([rank, *spans[rank], _state(facts, rank), text])
-    name = group.description or group.name
+        rows.append([rank, *spans[rank], _state(facts, rank, late), text])
+    name = group_label(group)
     members = f" · {short_ranks(group.members, 24)}" if described[name] > 1 else ""
     return {
         "name": voice.line(name + members, 80),
@@ -121,11 +106,13 @@ def _columns(spans: Iterable[tuple[int, int]], stall: int | None) -> list[int]:
     return sorted(wanted)[-MOST_COLUMNS:]
 
 
-def _state(facts: Facts, rank: int) -> str:
+def _state(facts: Facts, rank: int, late: frozenset[int]) -> str:
+    if rank in late:
+        return RankState.LAGGARD.value
     known = facts.ranks.get(rank)
     if known is None:
         return RankState.UNKNOWN.value
-    return RankState.LAGGARD.value if rank in facts.graph.roots else known.state.value
+    return RankState.WAITING.value if known.state is RankState.LAGGARD else known.state.value
 
 
 def _doing(facts: Facts, rank: int, progress: GroupProgress, voice: Voice) -> str:

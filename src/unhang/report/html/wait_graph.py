@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from unhang.facts.model import Facts, PendingCall, RankState, WaitEdge
 from unhang.findings import say
 from unhang.report import labels
-from unhang.report.html.timeline import laggards, pending_calls
+from unhang.report.html.standing import group_label, pending_calls
 from unhang.report.voice import Voice
 
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 222, 58, 150, 30, 10
@@ -60,10 +60,9 @@ class Drawing:
     cycle: bool
 
 
-def wait_graph(facts: Facts, voice: Voice) -> Drawing:
+def wait_graph(facts: Facts, late: frozenset[int], voice: Voice) -> Drawing:
     """The drawing of ``facts.graph``; empty when nobody waits."""
     edges = facts.graph.edges[:MOST_EDGES]
-    late = laggards(facts)
     members = _equal(edges)
     if len(members) > MOST_EXACT:
         members = _alike(edges, late)
@@ -71,7 +70,7 @@ def wait_graph(facts: Facts, voice: Voice) -> Drawing:
     left_out = max(0, len(members) - MOST_BOXES)
     members = members[:MOST_BOXES]
     box_of = {rank: number for number, ranks in enumerate(members) for rank in ranks}
-    names = {name: group.description or name for name, group in facts.groups.items()}
+    names = {name: group_label(group) for name, group in facts.groups.items()}
     links = _links(edges, box_of, names)
     columns = _columns(len(members), links)
     places = _ring(len(members)) if columns is None else _layers(columns)
@@ -176,11 +175,11 @@ def _layers(columns: list[int]) -> list[tuple[float, float]]:
 
 def _ring(count: int) -> list[tuple[float, float]]:
     across = max(BOX_WIDTH * 0.9, count * 46.0) + 40
-    down = max(110.0, count * 26.0)
+    down = max(70.0, count * 26.0)
     turn = 2 * math.pi / max(1, count)
-    return [
-        (MARGIN + across * (1 - math.cos(n * turn)), MARGIN + down * (1 - math.sin(n * turn))) for n in range(count)
-    ]
+    places = [(across * (1 - math.cos(n * turn)), down * (1 - math.sin(n * turn))) for n in range(count)]
+    top = min(y for _, y in places)
+    return [(MARGIN + x, MARGIN + 16 + y - top) for x, y in places]
 
 
 def _box(
