@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,18 +20,20 @@ from unhang.evidence.bundle import rank_of_file, read_manifest, source_path_of_f
 from unhang.evidence.items import BundleManifest
 from unhang.lab import processes
 from unhang.lab.catalog import find
-from unhang.lab.job import MARK_NAME
 from unhang.lab.run_case import run_case
 
+MARK_NAME = "UNHANG_TEST_MARK"
 pytestmark = [pytest.mark.job, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")
 def stopped_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job of two ranks, one of them stopped: the hardest to look at and to end."""
-    before = _job_processes()
-    bundle = run_case(find("stopped"), tmp_path_factory.mktemp("run") / "job", ranks=2)
-    assert _job_processes() == before
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK_NAME, mark)
+        bundle = run_case(find("stopped"), tmp_path_factory.mktemp("run") / "job", ranks=2)
+    assert _processes_with(mark) == set()
     return bundle
 
 
@@ -95,12 +98,14 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ending_the_recorder_ends_the_job(number: signal.Signals, tmp_path: Path) -> None:
-    before = _job_processes()
+    mark = uuid.uuid4().hex
     command = [sys.executable, "-c", "from unhang.cli.main import main; main()", "lab", "run", "healthy-running"]
     command += ["--ranks", "2", "--out", str(tmp_path / "b")]
-    recorder = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    recorder = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, MARK_NAME: mark}
+    )
     try:
-        _wait_for(lambda: len(_job_processes() - before) >= 3)
+        _wait_for(lambda: len(_processes_with(mark)) >= 4)
         recorder.send_signal(number)
         _, said = recorder.communicate(timeout=20)
     finally:
@@ -108,7 +113,7 @@ def test_ending_the_recorder_ends_the_job(number: signal.Signals, tmp_path: Path
 
     assert recorder.returncode == 130, said
     assert b"Traceback" not in said
-    assert _job_processes() - before == set()
+    assert _processes_with(mark) == set()
 
 
 def test_without_torch_the_lab_says_what_to_install(tmp_path: Path) -> None:
@@ -125,17 +130,9 @@ def test_without_torch_the_lab_says_what_to_install(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def _job_processes() -> set[int]:
-    """Live processes of any recorded job on this machine."""
-    found = set()
-    for folder in processes.PROC.iterdir():
-        if folder.name.isdigit():
-            try:
-                if f"{MARK_NAME}=".encode() in (folder / "environ").read_bytes():
-                    found.add(int(folder.name))
-            except OSError:
-                continue
-    return found - {os.getpid()}
+def _processes_with(mark: str) -> set[int]:
+    """Live processes that were started with this mark in their environment: the recorder's and its job's."""
+    return set(processes.marked(f"{MARK_NAME}={mark}"))
 
 
 def _wait_for(condition: Callable[[], bool], limit_s: float = 30.0) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 
 def make_folder(path: Path) -> Path:
-    """Create ``path`` (and its parents) with mode 0700; parents that exist stay as they are."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create ``path`` and missing parents with mode 0700; parents that exist stay as they are."""
+    if not path.parent.exists():
+        make_folder(path.parent)  # mkdir's own ``parents`` would give them the default mode
+    path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
