@@ -11,6 +11,8 @@ from typing import Any
 from unhang.evidence.logs.times import Clock
 
 _FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{0,8}: (?P<value>.*)$")
+TABLE_FIELDS = ("time ", "host ", "rank ", "exitcode", "error_file", "traceback ")
+"""How the rows of torchrun's table of failures start."""
 _RANK = re.compile(r"(?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
 _CODE = re.compile(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _EXITED = re.compile(r"[Ee]xited with exit code (?P<code>\d+)|Exit(?:ed)? (?:code |status )?(?P<code2>\d+)")

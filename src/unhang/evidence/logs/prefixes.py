@@ -22,7 +22,8 @@ _RAY = re.compile(
     r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"
     r"(?: \[repeated [^\]]*\])? ?"
 )
-_HOST = re.compile(r"^(?P<host>[A-Za-z][\w.-]{1,80}): ")
+_HOST = re.compile(r"^(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80}): ")
+_BARE_RANK = re.compile(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
 _QUOTE = re.compile(r"^(?:> ?|&gt; ?)+(?=\S)")
 _C10D = re.compile(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
@@ -106,6 +107,8 @@ class PrefixReader:
             return _LABEL.match(text)
         if first == "(":
             return _RAY.match(text)
+        if first == "r" and (found := _BARE_RANK.match(text)) is not None:
+            return found
         if self.hosts and first.isalpha() and (found := _HOST.match(text)) and found["host"] in self.hosts:
             return found
         return _COMPOSE.match(text) if self.composed else None
@@ -131,12 +134,12 @@ def _hosts_in(lines: list[str]) -> frozenset[str]:
     counts: dict[str, int] = {}
     for line in lines:
         found = _HOST.match(line)
-        if found is not None and not found["host"].endswith(("Error", "Exception", "Warning")):
+        if found is not None and _BARE_RANK.match(line) is None:
             counts[found["host"]] = counts.get(found["host"], 0) + 1
     total = sum(counts.values())
-    if total * 2 < len(lines) or not lines:
+    if total * 2 < len(lines):
         return frozenset()
-    return frozenset(host for host, count in counts.items() if count >= 2 or len(lines) < 4)
+    return frozenset(host for host, count in counts.items() if count >= 2)
 
 
 def origin_of(text: str) -> dict[str, object]:

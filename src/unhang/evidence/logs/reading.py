@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from unhang.evidence.items import LastLine, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import LINE_BYTES, Block, Blocks, decoded
-from unhang.evidence.logs.exits import ExitReader
+from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, origin_of
 from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, trainer_line
 from unhang.evidence.logs.times import Clock, year_in
@@ -294,7 +294,11 @@ class _LogReader:
         if speaker is not NOBODY:
             self.voices.learn(speaker, speaker.rank)
         in_traceback = self.tracebacks.take(speaker, text, line, dated)
-        in_table = not in_traceback and " : " in text and self.exits.take_line(text, line, self.attempt)
+        in_table = (
+            not in_traceback
+            and text.lstrip().startswith(TABLE_FIELDS)
+            and self.exits.take_line(text, line, self.attempt)
+        )
         if rows:
             self._events(text, line, rows, speaker, self.clock.time_of(dated))
         elif not in_traceback and not in_table:
