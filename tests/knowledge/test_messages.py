@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from unhang.knowledge.messages import MessageRow, bare_operation, load_messages, match_message, rank_list
+from unhang.knowledge.messages_page import messages_page
 from unhang.knowledge.torch_lines import torch_version_from_line
 
 ROWS = load_messages()
@@ -53,3 +56,8 @@ def test_rank_lists_and_operations() -> None:
     assert rank_list("1-3,7") == (1, 2, 3, 7)
     assert rank_list("0, 2") == (0, 2)
     assert bare_operation("_ALLGATHER_BASE") == "_all_gather_base"
+
+
+def test_the_page_of_messages_is_current() -> None:
+    page = Path(__file__).parents[2] / "docs" / "messages.md"
+    assert page.read_text(encoding="utf-8") == messages_page(), "run python -m unhang.knowledge.messages_page"

@@ -110,13 +110,29 @@ def _match(text: str, *, inside: str, rows: list[MessageRow] | None = None) -> I
         yield MessageMatch(row, _values(found), inside)
 
 
+def fields_of(row: MessageRow) -> tuple[str, ...]:
+    """Names of the fields a row can give, in the order of its pattern."""
+    return tuple(dict.fromkeys(_plain(name) for name in row.pattern.groupindex))
+
+
+def field_type(name: str) -> str:
+    """``int``, ``ranks`` (a tuple of ints) or ``str``: what the value of a field is wherever it appears."""
+    if name in _RANK_LISTS:
+        return "ranks"
+    return "int" if name in _INT_FIELDS else "str"
+
+
+def _plain(name: str) -> str:
+    twin = _TWIN.match(name)
+    return twin.group(1) if twin else name
+
+
 def _values(found: re.Match[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in found.groupdict().items():
         if value is None:
             continue
-        twin = _TWIN.match(name)
-        plain = twin.group(1) if twin else name
+        plain = _plain(name)
         values[plain] = _typed(plain, value)
     return values
 
