@@ -204,6 +204,21 @@ def test_a_log_with_a_hole_in_front_is_still_a_log(tmp_path: Path) -> None:
     assert len(read_evidence([str(path)]).logs) == 1
 
 
+def test_a_stack_inside_a_log_is_read_with_the_lines_of_the_log(tmp_path: Path) -> None:
+    crash = (
+        "Fatal Python error: Aborted\n\nThread 0x00007f6a1b7fe700 (most recent call first):\n"
+        f'  File "{leavings.LIBRARY}", line 3245 in all_reduce\n  File "{leavings.TRAIN}", line 6 in main\n\n'
+    )
+    before = "".join(f"{line} {'word ' * 100}\n" for line in range(5_000))
+    (tmp_path / "rank2.log").write_text(before + crash)
+
+    evidence = read_evidence([str(tmp_path)])
+
+    (dump,) = evidence.stacks
+    assert (dump.rank, dump.threads[0].line, len(evidence.logs)) == (2, 5_003, 1)
+    assert [frame.line for frame in dump.threads[0].frames] == [3245, 6]
+
+
 def test_nothing_there_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere"):
         read_evidence([str(tmp_path / "nowhere")])

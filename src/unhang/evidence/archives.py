@@ -60,7 +60,7 @@ def _guarded(name: str, members: Iterator[Member | Unread]) -> Iterator[Member |
         yield from members
     except ArchiveError as error:
         yield Unread(Source(name), f"{error}; what came before that was read")
-    except (*BROKEN, tarfile.TarError) as error:
+    except BROKEN as error:
         detail = str(error) or type(error).__name__
         yield Unread(Source(name), f"is damaged or cut short ({detail}); what came before that was read")
 

@@ -103,19 +103,23 @@ class EvidenceReader:
     def _take_log(self, piece: Piece) -> None:
         from unhang.evidence.logs import read_log
         from unhang.evidence.rank_names import host_from_name, rank_from_name
+        from unhang.evidence.stacks_in_logs import StackListener
 
         attempt = _ATTEMPT.search(piece.name)
-        piece.stream.skips_holes = True
+        listener = StackListener()
+        piece.stream.skips_holes, piece.stream.hears = True, listener.hear
+        rank = rank_from_name(piece.name)
         reading = read_log(
             piece.buffered(),
             source=piece.name,
-            rank=rank_from_name(piece.name),
+            rank=rank,
             attempt=int(attempt.group(1)) if attempt else 0,
             host=host_from_name(piece.name),
             modified_s=piece.modified_s,
         )
         self._evidence.logs.append(reading)
         self._evidence.unread.extend(reading.unread)
+        self._evidence.stacks.extend(listener.stacks(piece.name, rank))
 
     def _take_manifest(self, piece: Piece) -> None:
         from unhang.evidence.bundle import read_manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ BROKEN = (
     EOFError,
     zlib.error,
     lzma.LZMAError,
+    tarfile.TarError,
     zipfile.BadZipFile,
     NotImplementedError,
     RuntimeError,
@@ -82,6 +84,8 @@ class Tolerant(io.RawIOBase):
         self._head = head
         self._seen = seen
         self.trouble = ""
+        self.hears: Callable[[bytes], None] | None = None
+        """Told every chunk as it passes."""
         self.skips_holes = False
         """Leave out stretches of NUL bytes (a file with a hole): they say nothing and cost a reader of lines dear."""
 
@@ -96,6 +100,8 @@ class Tolerant(io.RawIOBase):
             chunk = self._next(len(view))
             if self._seen is not None and chunk:
                 self._seen(len(chunk))
+            if self.hears is not None and chunk:
+                self.hears(chunk)
             if not (self.skips_holes and len(chunk) >= _HOLE_BYTES and chunk.count(0) == len(chunk)):
                 break
         view[: len(chunk)] = chunk
