@@ -17,6 +17,7 @@ else:
 _INSTALLED = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib/python3(?:\.\d+t?)?/(?!.*/(?:projects|src)/)"
 )
+_STDLIB = re.compile(r"(?:^|/)lib/python3(?:\.\d+t?)?/")
 _TORCH_CHECKOUT = re.compile(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
 _OURS = re.compile(r"(?:^|/)unhang/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules)/")
 _LAB_CASE = re.compile(r"(?:^|/)unhang/lab/cases/[^/]+\.py$")
@@ -72,4 +73,6 @@ def _is_library_name(file: str) -> bool:
 def module_path(path: str) -> str:
     """The part of a path below the place it was installed to: ``torch/nn/modules/module.py``."""
     file = path.replace("\\", "/")
-    return _INSTALLED.split(file)[-1]
+    for folder in ("site-packages/", "dist-packages/"):
+        file = file.rpartition(folder)[2]
+    return _STDLIB.split(file)[-1]
