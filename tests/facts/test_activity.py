@@ -96,7 +96,7 @@ def test_a_main_thread_that_joins_gives_way_to_the_thread_that_trains() -> None:
 
 def test_a_writer_thread_does_not_stand_for_the_rank() -> None:
     dump = dump_of(
-        "writer | add_scalar (torch/utils/tensorboard/writer.py:380) | loop (train.py:70) | Thread.run (threading.py:9)",
+        "writer | add_scalar (torch/utils/tensorboard/writer.py:380) | loop (train.py:70) | run (threading.py:9)",
         "MainThread | g (train.py:5) | <module> (train.py:50)",
         "QueueFeederThread | Condition.wait (threading.py:327) | Queue._feed (multiprocessing/queues.py:231)",
     )
@@ -109,7 +109,7 @@ def test_a_writer_thread_does_not_stand_for_the_rank() -> None:
 def test_a_hook_in_a_thread_of_autograd_takes_the_line_that_asked_for_backward() -> None:
     activity = what_of(
         "MainThread | _engine_run_backward (torch/autograd/graph.py:979) | main (train.py:19) | <module> (train.py:50)",
-        "Dummy-1 | all_reduce (torch/distributed/distributed_c10d.py:3000) | _reduce_grad (torch/distributed/fsdp/x.py:8)",
+        "Dummy-1 | all_reduce (torch/distributed/distributed_c10d.py:3000) | _reduce_grad (torch/fsdp/x.py:8)",
     )
     assert (activity.what, activity.operation) == ("collective", "all_reduce")
     assert activity.where == Where("train.py", 19, "main")
@@ -143,16 +143,20 @@ SHAPES = {
         "broadcast",
     ),
     "FSDP unshard": (
-        "all_gather_into_tensor (torch/distributed/distributed_c10d.py:3) | "
-        "foreach_all_gather (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py:3)",
+        (
+            "all_gather_into_tensor (torch/distributed/distributed_c10d.py:3) | "
+            "foreach_all_gather (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py:3)"
+        ),
         "collective",
         "all_gather_into_tensor",
     ),
     "lock below a loader": (
-        "Condition.wait (threading.py:327) | "
-        "Queue.get (queue.py:180) | "
-        "_try_get_data (torch/utils/data/dataloader.py:9) | "
-        "main (train.py:1)",
+        (
+            "Condition.wait (threading.py:327) | "
+            "Queue.get (queue.py:180) | "
+            "_try_get_data (torch/utils/data/dataloader.py:9) | "
+            "main (train.py:1)"
+        ),
         "dataloader-wait",
         None,
     ),
@@ -162,18 +166,22 @@ SHAPES = {
         None,
     ),
     "dataset in the rank itself": (
-        "get (data.py:4) | "
-        "fetch (torch/utils/data/_utils/fetch.py:54) | "
-        "_next_data (torch/utils/data/dataloader.py:790) | "
-        "main (train.py:1)",
+        (
+            "get (data.py:4) | "
+            "fetch (torch/utils/data/_utils/fetch.py:54) | "
+            "_next_data (torch/utils/data/dataloader.py:790) | "
+            "main (train.py:1)"
+        ),
         "dataset-item",
         None,
     ),
     "tokenizer in a map": (
-        "tokenize (my.py:3) | "
-        "apply_function (datasets/arrow_dataset.py:3) | "
-        "map (datasets/arrow_dataset.py:9) | "
-        "main (train.py:1)",
+        (
+            "tokenize (my.py:3) | "
+            "apply_function (datasets/arrow_dataset.py:3) | "
+            "map (datasets/arrow_dataset.py:9) | "
+            "main (train.py:1)"
+        ),
         "dataset-map",
         None,
     ),
@@ -199,10 +207,12 @@ SHAPES = {
     ),
     "W&B": ("_wait (wandb/sdk/lib/mailbox.py:3) | log (wandb/sdk/wandb_run.py:3) | main (train.py:1)", "wandb", None),
     "download": (
-        "SSLSocket.read (ssl.py:1100) | "
-        "readinto (socket.py:706) | "
-        "http_get (huggingface_hub/file_download.py:420) | "
-        "main (train.py:1)",
+        (
+            "SSLSocket.read (ssl.py:1100) | "
+            "readinto (socket.py:706) | "
+            "http_get (huggingface_hub/file_download.py:420) | "
+            "main (train.py:1)"
+        ),
         "download",
         None,
     ),
@@ -224,18 +234,22 @@ SHAPES = {
         None,
     ),
     "rendezvous": (
-        "_create_c10d_store (torch/distributed/rendezvous.py:200) | "
-        "init_process_group (torch/distributed/distributed_c10d.py:1) | "
-        "main (train.py:1)",
+        (
+            "_create_c10d_store (torch/distributed/rendezvous.py:200) | "
+            "init_process_group (torch/distributed/distributed_c10d.py:1) | "
+            "main (train.py:1)"
+        ),
         "init-process-group",
         None,
     ),
     "exit": ("_shutdown (threading.py:1583)", "interpreter-exit", None),
     "file lock": ("BaseFileLock.acquire (filelock/_api.py:332) | main (train.py:1)", "file-lock", None),
     "import": (
-        "get_code (<frozen importlib._bootstrap_external>:3) | "
-        "_find_and_load (<frozen importlib._bootstrap>:1) | "
-        "main (train.py:1)",
+        (
+            "get_code (<frozen importlib._bootstrap_external>:3) | "
+            "_find_and_load (<frozen importlib._bootstrap>:1) | "
+            "main (train.py:1)"
+        ),
         "import",
         None,
     ),
@@ -258,17 +272,21 @@ SHAPES = {
         None,
     ),
     "nccl with natives": (
-        "ncclAllReduce (libnccl.so.2) | "
-        "c10d::ProcessGroupNCCL::allreduce (libtorch_cuda.so) | "
-        "all_reduce (torch/distributed/distributed_c10d.py:3) | "
-        "main (train.py:9)",
+        (
+            "ncclAllReduce (libnccl.so.2) | "
+            "c10d::ProcessGroupNCCL::allreduce (libtorch_cuda.so) | "
+            "all_reduce (torch/distributed/distributed_c10d.py:3) | "
+            "main (train.py:9)"
+        ),
         "collective",
         "all_reduce",
     ),
     "communicator made on first use": (
-        "ncclCommInitRankConfig (libnccl.so.2) | "
-        "broadcast (torch/distributed/distributed_c10d.py:3) | "
-        "main (train.py:9)",
+        (
+            "ncclCommInitRankConfig (libnccl.so.2) | "
+            "broadcast (torch/distributed/distributed_c10d.py:3) | "
+            "main (train.py:9)"
+        ),
         "communicator-init",
         "broadcast",
     ),
@@ -388,7 +406,7 @@ def test_the_order_of_threads_does_not_matter() -> None:
     threads = [
         JOIN,
         "trainer | f (train.py:9) | run (train.py:12) | Thread.run (threading.py:982)",
-        "log | add_scalar (torch/utils/tensorboard/writer.py:380) | loop (train.py:70) | Thread.run (threading.py:9)",
+        "log | add_scalar (torch/utils/tensorboard/writer.py:380) | loop (train.py:70) | run (threading.py:9)",
     ]
     first = what_of(*threads)
     second = what_of(*reversed(threads))

@@ -879,6 +879,6 @@ def test_a_seed_that_differs_by_rank_is_found() -> None:
     assert splits("g = train_test_split(rows, random_state=dist.get_rank())\n") == [
         (1, "train_test_split", "seed-differs")
     ]
-    assert splits("a = random_split(d, [1, 2], generator=torch.Generator().manual_seed(0))\nb = torch.randperm(3)\n") == [
+    assert splits("a = random_split(d, n, generator=torch.Generator().manual_seed(0))\nb = torch.randperm(3)\n") == [
         (2, "torch.randperm", "no-seed")
     ]
