@@ -9,7 +9,9 @@ import shutil
 import socket
 import sys
 import tarfile
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -132,18 +134,21 @@ def test_pipes_sockets_and_devices_are_named_and_never_opened(tmp_path: Path) ->
     assert "device" in reasons(evidence)["/dev/null"]
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="taking a right away for a moment needs root; see test_bad_input for others"
-)
-def test_a_file_that_may_not_be_read_is_named_beside_what_was_read(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can enter."""
+    with tempfile.TemporaryDirectory(prefix="unhang-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up a right for a moment; see test_bad_input.py")
+def test_a_file_that_may_not_be_read_is_named_beside_what_was_read(open_folder: Path) -> None:
+    folder = open_folder
     for rank in range(2):
         (folder / f"rank{rank}.log").write_text(leavings.watchdog_log(rank))
     (folder / "rank1.log").chmod(0)
     read_evidence([str(folder)])  # loads every module while it may still be read
-    for part in (folder, *folder.parents[:3]):
-        part.chmod(0o755)
     os.seteuid(65534)
     try:
         evidence = read_evidence([str(folder)])
