@@ -92,7 +92,8 @@ class Text:
     """A sentence that can be said in several languages.
 
     ``template`` is the English sentence with ``{name}`` places and is also the key of a catalogue;
-    ``values`` fills the places. Lists of ranks are written as ranges (``0-3, 7``).
+    ``values`` fills the places. Lists of ranks are written as ranges (``0-3, 7``), and with their noun by
+    ``{name:who}`` (``rank 3``, ``ranks 0-3, 7``); ``{name:is|are}`` picks the verb that fits their number.
     """
 
     template: str
@@ -114,8 +115,24 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
 
 def _spoken(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, int) for item in value):
-        return rank_ranges(value)
+        return _RankList(tuple(value))
     return value
+
+
+class _RankList:
+    """Ranks inside a sentence."""
+
+    def __init__(self, ranks: tuple[int, ...]) -> None:
+        self._ranks = ranks
+
+    def __format__(self, spec: str) -> str:
+        alone = len(self._ranks) == 1
+        if "|" in spec:
+            return spec.partition("|")[0 if alone else 2]
+        ranges = rank_ranges(self._ranks)
+        if spec != "who":
+            return format(ranges, spec)
+        return f"rank {ranges}" if alone else f"ranks {ranges}"
 
 
 def rank_ranges(ranks: Iterable[int]) -> str:

@@ -10,6 +10,7 @@ from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.restart import restart_after
 from unhang.diagnosis.state import status_of, unexplained
 from unhang.diagnosis.times import stalled_since
+from unhang.diagnosis.unproven import cap_unproven
 from unhang.evidence.items import EvidenceSet
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
@@ -38,7 +39,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     answers = ask(facts, rules)
     not_checked = [*facts.not_checked, *answers.not_checked, *gaps_of(facts)]
     limit = certainty_limit(not_checked)
-    findings = rank_findings(answers.findings, limit)
+    findings = cap_unproven(facts, rank_findings(answers.findings, limit))
     if not findings:
         findings = unexplained(facts)
     not_checked.extend(stacks_wanted(facts, findings))

@@ -17,7 +17,7 @@ def stacks_wanted(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotCh
     without = tuple(rank for rank in findings[0].ranks if rank in facts.ranks and facts.ranks[rank].stack is None)
     if without:
         yield NotChecked(
-            say("what rank {ranks} was doing", ranks=without),
+            say("what {ranks:who} {ranks:was|were} doing", ranks=without),
             say("no stack of it was given"),
             how="py-spy dump --pid PID > stack_rank_N.txt",
         )
@@ -34,7 +34,7 @@ def _missing_ranks(facts: Facts) -> Iterator[NotChecked]:
     missing = facts.ranks_missing
     if missing and facts.ranks_seen:
         yield NotChecked(
-            say("rank {ranks}", ranks=missing),
+            say("{ranks:who}", ranks=missing),
             say("no log, dump or stack of it was given"),
             how="unhang diagnose with the files of these ranks added",
             caps=Certainty.LIKELY,
@@ -54,7 +54,7 @@ def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
     )
     if empty:
         yield NotChecked(
-            say("which collectives rank {ranks} was in", ranks=empty),
+            say("which collectives {ranks:who} {ranks:was|were} in", ranks=empty),
             say("their dumps hold no entries: the flight recorder was off (its default up to torch 2.10)"),
             how=f"run again with {RECORDER_ON}",
         )
@@ -65,7 +65,7 @@ def _no_world(facts: Facts) -> Iterator[NotChecked]:
     if facts.world_size is None and seen and any(r.state is not RankState.MISSING for r in facts.ranks.values()):
         yield NotChecked(
             say("how many ranks there are"),
-            say("nothing that was read names the world size; ranks {ranks} were seen", ranks=seen),
+            say("nothing that was read names the world size; {ranks:who} were seen", ranks=seen),
             how="unhang diagnose with the launcher's log or all ranks' files added",
             caps=Certainty.LIKELY if len(seen) == 1 else None,
         )

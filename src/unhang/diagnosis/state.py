@@ -89,7 +89,7 @@ def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Finding:
     first = events[0]
     ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
     summary = (
-        say("ranks {ranks} timed out; nothing that was read tells whom they waited for", ranks=ranks)
+        say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=ranks)
         if ranks
         else say("a collective timed out; nothing that was read tells who was missing")
     )
@@ -109,7 +109,7 @@ def _thin(facts: Facts) -> Finding:
         summary = say("nothing that was read tells about a rank")
     elif facts.ranks_missing:
         summary = say(
-            "nothing is stuck among the ranks that were read; rank {ranks} left nothing", ranks=facts.ranks_missing
+            "nothing is stuck among the ranks that were read; {ranks:who} left nothing", ranks=facts.ranks_missing
         )
     else:
         summary = say("no stall, crash or timeout was recognised in what was read")
@@ -121,7 +121,7 @@ def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Fin
         title=say("Collect what tells ranks apart"),
         kind=RemedyKind.COLLECT,
         change=say(
-            "all ranks' logs (torchrun --log-dir DIR --redirects 3), flight-recorder dumps, and while it is stuck "
+            "all ranks' logs (torchrun --log-dir DIR --redirects 3), flight-recorder dumps, and while the job is stuck "
             "py-spy dump --pid PID for every rank; then unhang diagnose DIR"
         ),
         cost=say("none"),

@@ -15,6 +15,7 @@ from unhang.findings import Source, Unread
 
 _ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
 _LOG_SUFFIXES = (".log", ".txt", ".out", ".err")
+_EMPTY = "an empty file"
 
 
 class EvidenceReader:
@@ -50,6 +51,8 @@ class EvidenceReader:
         """Read the dumps on disk, give stacks and sources what the manifests know, and hand everything over."""
         self._read_dumps(tell)
         apply_manifests(self._evidence)
+        if self._evidence.logs or self._evidence.recordings:
+            self._passed_over.pop(_EMPTY, None)  # launchers make a file a stream and rank; most stay empty
         for label, count in sorted(self._passed_over.items()):
             example = self._passed_over_example[label]
             others = f" (and {count - 1} more like it)" if count > 1 else ""
@@ -163,7 +166,9 @@ class EvidenceReader:
             return
         rank = rank_from_name(piece.name)
         if kind is Kind.EMPTY and (rank is None or piece.name.lower().endswith(_LOG_SUFFIXES)):
-            self._count(piece.name, "an empty file")
+            # Launchers open a log for each stream of each rank; most stay empty, which is nothing to report.
+            if piece.name in self._evidence.inputs:
+                self._count(piece.name, _EMPTY)
             return
         reason = "is empty" if kind is Kind.EMPTY else "is binary data of no known kind (not a flight-recorder dump)"
         self._evidence.unread.append(Unread(Source(piece.name), reason, rank))

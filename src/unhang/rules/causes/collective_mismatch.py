@@ -58,13 +58,13 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
     kinds = " and ".join(disagreement.differs_in)
     if disagreement.odd:
         return say(
-            "rank {ranks} called another {kinds} than the others at position {position}",
+            "{ranks:who} called another {kinds} than the others at position {position}",
             ranks=ranks,
             kinds=kinds,
             position=disagreement.position,
         )
     return say(
-        "ranks {ranks} disagree in {kinds} at position {position}; which side is wrong cannot be told",
+        "{ranks:who} disagree in {kinds} at position {position}; which side is wrong cannot be told",
         ranks=ranks,
         kinds=kinds,
         position=disagreement.position,
@@ -74,7 +74,7 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
 def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Text]:
     for signature, ranks in disagreement.calls.items():
         yield say(
-            "rank {ranks}: {operation} of {elements} elements, {dtype}",
+            "{ranks:who}: {operation} of {elements} elements, {dtype}",
             ranks=ranks,
             operation=signature.operation,
             elements=signature.input_elements,

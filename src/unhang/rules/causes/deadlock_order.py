@@ -62,7 +62,7 @@ def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
         cycle,
         calls,
         Certainty.CERTAIN,
-        say("ranks {ranks} wait for each other in a circle", ranks=cycle),
+        say("{ranks:who} wait for each other in a circle", ranks=cycle),
         tuple(because),
         _order_partners() if p2p else _one_order(),
     )
@@ -95,9 +95,7 @@ def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
     else:
         summary = say("all ranks are in a blocking send; nobody has reached its receive")
     because = (
-        say(
-            "ranks {ranks} are in {operations} at the same time", ranks=alive, operations=", ".join(sorted(operations))
-        ),
+        say("{ranks:who} are in {operations} at the same time", ranks=alive, operations=", ".join(sorted(operations))),
         say("a send of a large tensor returns only when its partner receives"),
     )
     complete = not facts.ranks_missing
@@ -113,12 +111,12 @@ def _swapped(facts: Facts) -> Iterator[Answer]:
     ranks = tuple(sorted({*swap.first_ranks, *swap.second_ranks}))
     because = (
         say(
-            "rank {ranks} queued group {first} before group {second}",
+            "{ranks:who} queued group {first} before group {second}",
             ranks=swap.first_ranks,
             first=swap.first,
             second=swap.second,
         ),
-        say("rank {ranks} queued them the other way round", ranks=swap.second_ranks),
+        say("{ranks:who} queued them the other way round", ranks=swap.second_ranks),
         say("nobody finished either: on a device that runs one of them at a time this is a deadlock"),
     )
     yield _found(
@@ -126,7 +124,7 @@ def _swapped(facts: Facts) -> Iterator[Answer]:
         ranks,
         _calls(facts, ranks),
         Certainty.LIKELY,
-        say("ranks {ranks} use two groups in opposite order", ranks=ranks),
+        say("{ranks:who} use two groups in opposite order", ranks=ranks),
         because,
         _one_order(),
     )
@@ -145,14 +143,14 @@ def _teardown(facts: Facts) -> Iterator[Answer]:
     )
     because = (
         say("training is over: no rank has an unfinished step"),
-        say("rank {ranks} stands in the teardown of its groups", ranks=stuck.ranks),
+        say("{ranks:who} {ranks:stands|stand} in the teardown of its groups", ranks=stuck.ranks),
     )
     yield _found(
         facts,
         stuck.ranks,
         _calls(facts, stuck.ranks),
         stuck.certainty,
-        say("rank {ranks} is stuck tearing its process groups down", ranks=stuck.ranks),
+        say("{ranks:who} {ranks:is|are} stuck tearing its process groups down", ranks=stuck.ranks),
         because,
         remedy,
         phase=Phase.SHUTDOWN,

@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     yield finding(
         CAUSE,
         Certainty.CERTAIN if ranks and leads else Certainty.LIKELY,
-        say("rank {ranks} ran out of GPU memory; the others wait for it", ranks=ranks)
+        say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
         if ranks
         else say("a process ran out of GPU memory"),
         ranks=ranks,
@@ -50,7 +50,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         evidence=tuple(c.evidence for c in memory[:3]),
         remedies=(_less_memory(), _fragmentation()),
         consequences=(
-            Consequence(CAUSE, others, len(others), say("ranks {ranks} waited for it or were ended", ranks=others)),
+            Consequence(CAUSE, others, len(others), say("{ranks:who} waited for it or were ended", ranks=others)),
         )
         if others
         else (),

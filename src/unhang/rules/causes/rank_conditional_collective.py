@@ -71,7 +71,7 @@ def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call,
         CAUSE,
         Certainty.CERTAIN,
         say(
-            "rank {ranks} calls {operation} inside a branch on the rank; the others never do",
+            "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
             ranks=inside.ranks,
             operation=operation,
         ),
@@ -96,7 +96,7 @@ def _left_out(facts: Facts, lag: Camp, wait: Camp, calls: tuple[Call, ...], grou
         CAUSE,
         Certainty.CERTAIN,
         say(
-            "rank {ranks} never reaches {operation}: a branch on the rank leads around it",
+            "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
             ranks=lag.ranks,
             operation=operation,
         ),
@@ -129,14 +129,14 @@ def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
     if outside.where is not None:
         lines.append(
             say(
-                "rank {ranks} stands at {file}:{line} instead",
+                "{ranks:who} {ranks:stands|stand} at {file}:{line} instead",
                 ranks=outside.ranks,
                 file=outside.where.file,
                 line=outside.where.line,
             )
         )
     elif outside.ended:
-        lines.append(say("rank {ranks} has ended with exit code 0", ranks=outside.ranks))
+        lines.append(say("{ranks:who} {ranks:has|have} ended with exit code 0", ranks=outside.ranks))
     return tuple(lines)
 
 

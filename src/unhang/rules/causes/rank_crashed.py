@@ -88,16 +88,16 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
     if crash.signal is not None:
         return say(
-            "rank {ranks} was killed by {name}; the others wait for it", ranks=ranks, name=signal_name(crash.signal)
+            "{ranks:who} {ranks:was|were} killed by {name}; the others wait for it",
+            ranks=ranks,
+            name=signal_name(crash.signal),
         )
     if not crash.exception:
-        return say("rank {ranks} ended with exit code {code}", ranks=ranks, code=crash.exit_code)
+        return say("{ranks:who} ended with exit code {code}", ranks=ranks, code=crash.exit_code)
     message = crash.message.splitlines()[0][:120] if crash.message else ""
     if not ranks:
         return say("a process ended with {exception}: {message}", exception=crash.exception, message=message)
-    return say(
-        "rank {ranks} ended with {exception}: {message}", ranks=ranks, exception=crash.exception, message=message
-    )
+    return say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=crash.exception, message=message)
 
 
 def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Text, ...]:
@@ -114,7 +114,11 @@ def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | 
         lines.append(say("a crash in native code: the Python line is in faulthandler's output, if it was on"))
     if stall is not None and stall.call is not None:
         lines.append(
-            say("ranks {waiters} wait in {operation} for it", waiters=stall.waiters, operation=stall.call.operation)
+            say(
+                "{waiters:who} {waiters:waits|wait} in {operation} for it",
+                waiters=stall.waiters,
+                operation=stall.call.operation,
+            )
         )
     echoes = [t for t in facts.tracebacks if t.rank is not None and t.rank not in ranks]
     if echoes:
@@ -178,7 +182,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
             Cause.RANK_CRASHED,
             affected,
             len(affected),
-            say("ranks {ranks} waited for it, timed out or were ended by the launcher", ranks=affected),
+            say("{ranks:who} waited for it, timed out or were ended by the launcher", ranks=affected),
         ),
     )
 
@@ -204,14 +208,14 @@ def _swallowed(facts: Facts, stall: Stall) -> Finding | None:
     return finding(
         CAUSE,
         Certainty.LIKELY,
-        say("rank {ranks} caught an exception and went on alone; the others wait for it", ranks=ranks),
+        say("{ranks:who} caught an exception and went on alone; the others wait for it", ranks=ranks),
         ranks=tuple(ranks),
         nodes=hosts_of(facts, ranks),
         group=group_label(facts, stall.group),
         where=place_of(facts, ranks[0]),
         waiter_where=stall.call.where if stall.call else None,
         calls=call_of(stall.direct_waiters, stall.call),
-        because=(say("rank {ranks} stands inside an except block", ranks=ranks),),
+        because=(say("{ranks:who} {ranks:stands|stand} inside an except block", ranks=ranks),),
         evidence=tuple(quote for rank in ranks for quote in quote_rank(facts.ranks[rank])),
         remedies=(raise_again,),
         rule=__name__.rsplit(".", 1)[-1],

@@ -48,7 +48,7 @@ def _stopped(facts: Facts, stall: Stall, ranks: list[int]) -> Finding:
         verify=say("ps -o pid,stat -p {pids} no longer shows T", pids=pids or "PID"),
     )
     because = (
-        say("rank {ranks}: process state T (stopped by a signal or a debugger)", ranks=ranks),
+        say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks),
         *_waiting(stall),
         say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)"),
     )
@@ -59,7 +59,7 @@ def _stopped(facts: Facts, stall: Stall, ranks: list[int]) -> Finding:
         Certainty.CERTAIN,
         because,
         (resume,),
-        say("rank {ranks} is stopped (state T); the others wait for it", ranks=ranks),
+        say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=ranks),
     )
 
 
@@ -92,7 +92,13 @@ def _lock_holder(facts: Facts, stall: Stall, rank: int, certainty: Certainty) ->
 def _waiting(stall: Stall) -> tuple[Text, ...]:
     if stall.call is None:
         return ()
-    return (say("ranks {waiters} wait in {operation}", waiters=stall.direct_waiters, operation=stall.call.operation),)
+    return (
+        say(
+            "{waiters:who} {waiters:waits|wait} in {operation}",
+            waiters=stall.direct_waiters,
+            operation=stall.call.operation,
+        ),
+    )
 
 
 def _build(

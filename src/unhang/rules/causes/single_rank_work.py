@@ -84,14 +84,18 @@ def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
 
 
 def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
-    doing = WORK.get(lag.what, "working alone")
+    doing = WORK.get(lag.what) or (f"busy in {lag.where.function}" if lag.where is not None else "working alone")
     moving = any(facts.ranks[r].moving for r in stall.laggards)
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
     certainty = Certainty.CERTAIN if known_work or moving else Certainty.LIKELY
     return finding(
         CAUSE,
         certainty,
-        say("rank {ranks} is {doing}; the others wait for it in a collective", ranks=stall.laggards, doing=doing),
+        say(
+            "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective",
+            ranks=stall.laggards,
+            doing=doing,
+        ),
         ranks=stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
         group=group_label(facts, stall.group),
@@ -109,15 +113,23 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
 
 def _because(stall: Stall, doing: str, *, moving: bool) -> Iterator[Text]:
     yield say(
-        "rank {ranks} has not reached the collective: its stack shows it {doing}", ranks=stall.laggards, doing=doing
+        "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
+        ranks=stall.laggards,
+        doing=doing,
     )
     if moving:
         yield say("its stack moves between two looks: it works, it is not stuck")
     if stall.call is not None:
-        yield say("ranks {waiters} wait in {operation}", waiters=stall.direct_waiters, operation=stall.call.operation)
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in {operation}",
+            waiters=stall.direct_waiters,
+            operation=stall.call.operation,
+        )
     indirect = set(stall.waiters) - set(stall.direct_waiters)
     if indirect:
-        yield say("ranks {indirect} wait for those in turn, in other groups", indirect=tuple(sorted(indirect)))
+        yield say(
+            "{indirect:who} {indirect:waits|wait} for those in turn, in other groups", indirect=tuple(sorted(indirect))
+        )
 
 
 def _remedies(lag: Camp) -> Iterator[Remedy]:

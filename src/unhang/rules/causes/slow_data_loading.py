@@ -36,7 +36,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         yield finding(
             CAUSE,
             Certainty.CERTAIN,
-            say("rank {ranks} waits for its data loader; the others wait for it", ranks=stall.laggards),
+            say("{ranks:who} {ranks:waits|wait} for its data loader; the others wait for it", ranks=stall.laggards),
             ranks=stall.laggards,
             nodes=hosts_of(facts, stall.laggards),
             group=group_label(facts, stall.group),
@@ -65,7 +65,7 @@ def _slow(facts: Facts, straggler: Straggler) -> Answer:
         waiter_where=straggler.waiter.where if straggler.waiter else None,
         because=(
             say(
-                "in {looks} looks rank {rank} waited for its next batch each time while ranks {waiters} waited for it",
+                "in {looks} looks rank {rank} waited for its next batch each time while {waiters:who} waited for it",
                 looks=straggler.looks,
                 rank=straggler.rank,
                 waiters=straggler.waiters,
@@ -89,11 +89,15 @@ def _more_workers() -> Remedy:
 
 
 def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
-    yield say("rank {ranks} stands in the loader's queue, before its next step", ranks=stall.laggards)
+    yield say("{ranks:who} {ranks:stands|stand} in the loader's queue, before its next step", ranks=stall.laggards)
     for worker in workers[:2]:
         yield say("its worker stands in {place}", place=worker.text)
     if stall.call is not None:
-        yield say("ranks {waiters} wait in {operation}", waiters=stall.direct_waiters, operation=stall.call.operation)
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in {operation}",
+            waiters=stall.direct_waiters,
+            operation=stall.call.operation,
+        )
 
 
 def _look_at_worker() -> Remedy:

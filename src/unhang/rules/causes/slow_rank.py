@@ -39,7 +39,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         waiter_where=straggler.waiter.where if straggler.waiter else None,
         because=(
             say(
-                "in {looks} looks rank {rank} was busy each time while ranks {waiters} waited",
+                "in {looks} looks rank {rank} was busy each time while {waiters:who} waited",
                 looks=straggler.looks,
                 rank=straggler.rank,
                 waiters=straggler.waiters,

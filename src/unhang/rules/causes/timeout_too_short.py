@@ -56,12 +56,12 @@ def _late(facts: Facts, late: LateArrival) -> Answer:
         CAUSE,
         Certainty.CERTAIN if late.by_line and late.by_time else Certainty.LIKELY,
         say(
-            "rank {ranks} reached the collective after the others' limit of {limit:g} s had passed",
+            "{ranks:who} reached the collective after the others' limit of {limit:g} s had passed",
             ranks=late.ranks,
             limit=late.limit_s,
         )
         if late.limit_s is not None
-        else say("rank {ranks} reached the collective after the others had given up", ranks=late.ranks),
+        else say("{ranks:who} reached the collective after the others had given up", ranks=late.ranks),
         ranks=late.ranks,
         nodes=hosts_of(facts, late.ranks),
         where=late.where,
@@ -79,7 +79,8 @@ def _cut_off(facts: Facts, stall: Stall, work: PlannedWork) -> Answer:
         CAUSE,
         Certainty.LIKELY,
         say(
-            "rank {ranks} was at {done} of {total} of planned work when the others' limit of {limit:g} s passed",
+            "{ranks:who} {ranks:was|were} at {done} of {total} of planned work "
+            "when the others' limit of {limit:g} s passed",
             ranks=stall.laggards,
             done=work.done,
             total=work.total,
@@ -92,7 +93,7 @@ def _cut_off(facts: Facts, stall: Stall, work: PlannedWork) -> Answer:
         waiter_where=stall.call.where if stall.call else None,
         calls=call_of(stall.direct_waiters, stall.call),
         because=(
-            say("rank {ranks} counted on: its work has an end and was on its way to it", ranks=stall.laggards),
+            say("{ranks:who} counted on: its work has an end and was on its way to it", ranks=stall.laggards),
             say("the limit in force is {limit:g} s, below torch's default", limit=work.limit_s),
         ),
         evidence=(work.evidence, work.timeout),
@@ -104,7 +105,7 @@ def _cut_off(facts: Facts, stall: Stall, work: PlannedWork) -> Answer:
 
 def _because(late: LateArrival) -> Iterator[Text]:
     yield say(
-        "ranks {waiters} gave up first; rank {ranks} entered the same call later",
+        "{waiters:who} gave up first; {ranks:who} entered the same call later",
         waiters=late.waiters,
         ranks=late.ranks,
     )

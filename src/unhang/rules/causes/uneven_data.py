@@ -68,7 +68,7 @@ def _found(
     return finding(
         CAUSE,
         certainty,
-        say("rank {ranks} ran out of batches and left the loop; the others are still in it", ranks=lag.ranks),
+        say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=lag.ranks),
         ranks=lag.ranks,
         nodes=hosts_of(facts, lag.ranks),
         group=group_label(facts, group),
@@ -87,12 +87,14 @@ def _found(
 def _because(lag: Camp, wait: Camp, counts: StepCounts) -> Iterator[Text]:
     loop = wait.loop_line
     if lag.ended:
-        yield say("rank {ranks} has ended with exit code 0: it believes that it is done", ranks=lag.ranks)
+        yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=lag.ranks)
     elif lag.where is not None and lag.context is CodeContext.AFTER_LOOP:
-        yield say("rank {ranks} stands at line {line}, after the loop", ranks=lag.ranks, line=lag.where.line)
+        yield say(
+            "{ranks:who} {ranks:stands|stand} at line {line}, after the loop", ranks=lag.ranks, line=lag.where.line
+        )
     if wait.where is not None and wait.context is CodeContext.INSIDE_LOOP:
         yield say(
-            "rank {ranks} waits at line {line}, inside the loop that starts at line {loop}",
+            "{ranks:who} {ranks:waits|wait} at line {line}, inside the loop that starts at line {loop}",
             ranks=wait.ranks,
             line=wait.where.line,
             loop=loop,
@@ -111,6 +113,18 @@ def _evidence(facts: Facts, lag: Camp, wait: Camp) -> Iterator[Evidence]:
         yield wait.evidence
 
 
+def _seeded(call: str) -> Text:
+    """How this call is given a seed that is the same on all ranks."""
+    name = call.rsplit(".", 1)[-1]
+    if name == "shuffle" and call.startswith(("random", "np", "numpy")):
+        return say("random.Random(42).shuffle(...), or numpy.random.default_rng(42).shuffle(...)")
+    if name in ("sample", "choice", "choices"):
+        return say("draw from random.Random(42) instead of the module's own state")
+    if name in ("train_test_split", "shuffle"):
+        return say("{call}(..., seed=42) (datasets) or random_state=42 (scikit-learn)", call=name)
+    return say("{call}(..., generator=torch.Generator().manual_seed(42))", call=name)
+
+
 def _remedies(facts: Facts) -> Iterator[Remedy]:
     splits = [(path, split) for path, source in facts.sources.items() for split in split_without_seed(source)]
     if splits:
@@ -120,7 +134,7 @@ def _remedies(facts: Facts) -> Iterator[Remedy]:
                 "Give the split a seed: {call} at {path}:{line} has none", call=split.call, path=path, line=split.line
             ),
             kind=RemedyKind.CODE,
-            change=say("pass generator=torch.Generator().manual_seed(42) (random_split) or seed=42 (train_test_split)"),
+            change=_seeded(split.call),
             cost=say("none"),
             verify=say("print(len(loader)) shows the same number on every rank"),
         )
@@ -132,7 +146,7 @@ def _remedies(facts: Facts) -> Iterator[Remedy]:
         verify=say("print(len(loader)) shows the same number on every rank"),
     )
     yield Remedy(
-        title=say("Or stop together when the first rank runs out"),
+        title=say("Stop together when the first rank runs out"),
         kind=RemedyKind.CODE,
         change=say("wrap the loop in `with Join([model]):` (DDP), or all-reduce a has-batch flag each step"),
         cost=say("one small all-reduce per step"),

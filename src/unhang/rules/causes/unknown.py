@@ -117,7 +117,7 @@ def _device(facts: Facts, stall: Stall) -> Finding:
     return finding(
         Cause.GPU_HARDWARE,
         Certainty.POSSIBLE,
-        say("possible: rank {ranks} queued work that its device never ran", ranks=stall.laggards),
+        say("possible: {ranks:who} queued work that its device never ran", ranks=stall.laggards),
         ranks=stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
         group=group_label(facts, stall.group),
@@ -136,27 +136,27 @@ def _most_are_silent(stall: Stall) -> bool:
 def _laggard_summary(facts: Facts, stall: Stall) -> Text:
     if _device_behind(facts, stall):
         return say(
-            "rank {ranks} holds the others up: its device has not run what its peers have finished",
+            "{ranks:who} {ranks:holds|hold} the others up: its device has not run what its peers have finished",
             ranks=stall.laggards,
         )
     if _most_are_silent(stall):
         return say(
-            "ranks {waiters} wait; the rank they wait for is among {ranks}, from which nothing was read",
+            "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, from which nothing was read",
             waiters=stall.waiters,
             ranks=stall.laggards,
         )
     if stall.reason == "silent":
-        return say("the others wait, and nothing was read from rank {ranks}", ranks=stall.laggards)
+        return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
     if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
-        return say("rank {ranks} ended; how is not recorded", ranks=stall.laggards)
-    return say("rank {ranks} holds the others up; what it was doing is not recorded", ranks=stall.laggards)
+        return say("{ranks:who} ended; how is not recorded", ranks=stall.laggards)
+    return say("{ranks:who} {ranks:holds|hold} the others up; what it was doing is not recorded", ranks=stall.laggards)
 
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
     operation = stall.call.operation if stall.call is not None else "a collective"
     group = facts.groups.get(stall.group)
     yield say(
-        "ranks {waiters} wait in {operation} at position {position} of group {group}",
+        "{waiters:who} {waiters:waits|wait} in {operation} at position {position} of group {group}",
         waiters=stall.direct_waiters,
         operation=operation,
         position=stall.position,
@@ -183,7 +183,7 @@ def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
 
 def _collect_stacks(stall: Stall) -> Remedy:
     return Remedy(
-        title=say("Look at rank {ranks} while it is stuck", ranks=stall.laggards),
+        title=say("Look at {ranks:who} while the job is stuck", ranks=stall.laggards),
         kind=RemedyKind.COLLECT,
         change=say(
             "on its node: py-spy dump --pid PID (twice, some seconds apart), then unhang diagnose with that file added"
