@@ -12,7 +12,7 @@ test: .venv/.ready  ## everything: quick tests side by side, then the ones that 
 	$(PY) -m pytest -m job $(ARGS)
 
 bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load
-	$(PY) -m benchmarks
+	for file in benchmarks/*.py; do $(PY) $$file || exit 1; done
 
 lint: .venv/.ready  ## ruff and the strict type checker
 	$(PY) -m ruff check .

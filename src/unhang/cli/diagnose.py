@@ -73,6 +73,8 @@ def _read(paths: list[str]) -> EvidenceSet:
     from unhang.cli.progress_bar import ReadingBar
     from unhang.evidence.inputs import read_evidence
 
+    if "-" in paths and sys.stdin.isatty():
+        print("paste the log, then press Ctrl-D", file=sys.stderr)
     with ReadingBar() as bar:
         return read_evidence(paths, progress=bar.tell)
 

@@ -13,7 +13,7 @@ import typer
 
 _LOG_PATTERNS = ("*.log", "*.out", "*.err", "slurm-*.out", "*/attempt_*/*/std*.log", "attempt_*/*/std*.log")
 _DUMP_PATTERNS = ("*trace_rank_*", "*_dump_*", "comm_traces/rank_*", "*/nccl_trace_rank_*", "*/comm_lib_trace_rank_*")
-_BUNDLE_PATTERNS = ("bundle.json", "*/bundle.json", "*.tar.gz", "*.tgz", "*.zip")
+_BUNDLE_PATTERNS = ("bundle.json", "*/bundle.json", "*/*/bundle.json", "*.tar.gz", "*.tgz", "*.zip")
 _FOLDER_LIMIT = 5_000
 
 
