@@ -111,3 +111,13 @@ def test_a_verdict_teaches_its_nodes() -> None:
     redactor = Redactor(share=True)
     redactor.learn_from(samples.hang(), samples.facts(16))
     assert "gpu-a01" not in redactor.text("seen on gpu-a01")
+
+
+def test_an_ipv4_inside_an_ipv6_leaves_nothing_behind() -> None:
+    assert Redactor(share=True).text("retry [::ffff:10.21.7.16]:29500") == "retry [addr-1]:29500"
+
+
+def test_system_paths_sources_of_torch_and_store_keys_stay() -> None:
+    line = "/dev/shm full, /opt/build/torch/csrc/distributed/c10d/Store.cpp:12 key /default_pg/0//cuda//0 by dev"
+    text = Redactor(share=True).text(line)
+    assert text == "/dev/shm full, /path-1/torch/csrc/distributed/c10d/Store.cpp:12 key /default_pg/0//cuda//0 by dev"
