@@ -1,7 +1,7 @@
 """Measure reading the dumps of a stalled job: ours beside ``torchfrtrace`` and beside plain ``pickle.load``.
 
     python benchmarks/flight_recorder.py                      # 64, 256 and 1,024 ranks
-    python benchmarks/flight_recorder.py --ranks 16384        # hard links to --distinct different files
+    python benchmarks/flight_recorder.py --ranks 16384        # copies of --distinct different files
 
 Every rank has 2,000 entries of 10 frames; one rank is late. Each command runs in a fresh process, several times in
 turns, in one session; the table gives the medians of wall time and of peak memory (all processes of the command
@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PREFIX = "comm_lib_trace_rank_"
-LINKED_FROM = 4096
-"""From so many ranks on files are hard links to a few hundred different ones."""
+COPIED_FROM = 4096
+"""From so many ranks on files are copies of a few hundred different ones, and torchfrtrace is left out."""
 
 _FLOOR_ONE = """
 import pickle, sys
@@ -87,7 +87,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--distinct", type=int, default=512, help="different files when most are hard links")
+    parser.add_argument("--distinct", type=int, default=512, help="different files when most are copies")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds after which a command is given up")
     parser.add_argument("--scratch", default=None, help="folder for the dumps (default: the system's)")
     parser.add_argument(
@@ -104,7 +104,7 @@ def _contestants(options: argparse.Namespace, ranks: int) -> list[Contestant]:
     beside = Path(python).parent / "torchfrtrace"
     found = str(beside) if beside.exists() else shutil.which("torchfrtrace")
     contestants = []
-    if found and ranks < LINKED_FROM:
+    if found and ranks < COPIED_FROM:
         contestants.append(Contestant("torchfrtrace", [found, "{dir}", "-p", PREFIX]))
     contestants += [
         Contestant("pickle.load, one process", [python, "-c", _FLOOR_ONE, "{dir}"]),
@@ -122,7 +122,7 @@ def _write(folder: Path, ranks: int, distinct: int) -> None:
     from unhang.lab.dump_writer import StalledJob
 
     begun = time.monotonic()
-    paths = StalledJob(ranks).write(folder, distinct=distinct if ranks >= LINKED_FROM else None, prefix=PREFIX)
+    paths = StalledJob(ranks).write(folder, distinct=distinct if ranks >= COPIED_FROM else None, prefix=PREFIX)
     size = sum(path.stat().st_size for path in paths)
     print(f"wrote {ranks:,} dumps, {size / 2**20:,.0f} MiB, in {time.monotonic() - begun:.1f} s", file=sys.stderr)
 

@@ -7,7 +7,7 @@ once and referred to afterwards, frame dicts shared, entry dicts not stored.
 from __future__ import annotations
 
 import json
-import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -282,14 +282,14 @@ class StalledJob:
             yield rank, bodies[rank == self.laggard].of_rank(rank)
 
     def write(self, folder: Path, *, distinct: int | None = None, prefix: str = "comm_lib_trace_rank_") -> list[Path]:
-        """Write one file a rank into ``folder``; beyond ``distinct`` ranks they are hard links to earlier files."""
+        """Write one file a rank into ``folder``; beyond ``distinct`` ranks they are copies of earlier files."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"{prefix}{rank}" for rank in range(self.ranks)]
         for rank, content in self.dumps(min(self.ranks, distinct or self.ranks)):
             paths[rank].write_bytes(content)
         others = [path for rank, path in enumerate(paths[: distinct or self.ranks]) if rank != self.laggard]
         for rank in range(distinct or self.ranks, self.ranks):
-            os.link(others[rank % len(others)], paths[rank])
+            shutil.copyfile(others[rank % len(others)], paths[rank])
         return paths
 
     def head(self, rank: int, *, late: bool) -> dict[str, Any]:
