@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from unhang.evidence.items import SourceFile
 
-MAX_SOURCE = 2_000_000
+MAX_SOURCE = 1_000_000
 """Characters of one source file that are looked at."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,7 +40,7 @@ COLLECTIVE_CALLS = frozenset(
         "gather_for_metrics",
     }
 )
-_TRAINING_CALLS = COLLECTIVE_CALLS | {
+_TRAINING_CALLS = {
     "backward",
     "zero_grad",
     "training_step",
@@ -70,6 +70,7 @@ _LOADER_MAKERS = {
     "iter",
 }
 _LOADER_NAME = re.compile(r"loader|dataset|batches|_dl$|^dl$|data_iter|sampler", re.IGNORECASE)
+_WEIGHTS = {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules", "children"}
 _WRAPPERS = {"enumerate", "tqdm", "zip", "islice", "iter", "list", "reversed", "cycle", "chain", "track"}
 
 
@@ -86,6 +87,8 @@ class LoopFacts:
     """It runs as often as the rank says."""
     makes_steps: bool
     """It trains, evaluates or communicates in every round."""
+    trains: bool
+    """It goes over data or trains; False for a loop that only communicates."""
     function: str
 
 
@@ -94,7 +97,8 @@ class StepLoops:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._training = _functions_that_train(program)
+        self._training = _functions_that_call(program, _TRAINING_CALLS)
+        self._communicating = _functions_that_call(program, COLLECTIVE_CALLS)
         self._data = _names_of_data(program)
 
     def facts(self, loop: ast.AST, scopes: Sequence[Scope]) -> LoopFacts | None:
@@ -103,12 +107,16 @@ class StepLoops:
             return None
         over = loop.test if isinstance(loop, ast.While) else loop.iter
         data = self._goes_over_data(loop)
+        made = {call_name(node) for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Call)}
+        trains = data or bool(made & self._training)
+        communicates = bool(made & self._communicating) and not _goes_over_weights(over)
         return LoopFacts(
             line=loop.lineno,
             over=spoken(over)[:120],
             iterates_data=data,
             depends_on_rank=rank_dependent_loop(rank_values(self._program), loop, scopes) is not None,
-            makes_steps=data or self._trains(loop),
+            makes_steps=trains or communicates,
+            trains=trains,
             function=getattr(scopes[-1], "name", "<module>"),
         )
 
@@ -124,7 +132,7 @@ class StepLoops:
         """(innermost loop of steps around the line, loop of steps that ended before it and is nearest to it)."""
         around = next((facts for facts in self.enclosing(place) if facts.makes_steps), None)
         for level in reversed(place.levels):
-            ended = self._ended_before(level.block[: level.index], place.scopes)
+            ended = self._ended_before(level.block[: level.index], place.scopes, around)
             if ended is None and level.part == "orelse":
                 facts = self.facts(level.owner, place.scopes)
                 ended = facts if facts is not None and facts.makes_steps else None
@@ -132,20 +140,18 @@ class StepLoops:
                 return around, ended
         return around, None
 
-    def _ended_before(self, statements: Sequence[ast.stmt], scopes: Sequence[Scope]) -> LoopFacts | None:
+    def _ended_before(
+        self, statements: Sequence[ast.stmt], scopes: Sequence[Scope], around: LoopFacts | None
+    ) -> LoopFacts | None:
         for statement in reversed(statements):
             for loop in _loops_in(statement):
                 facts = self.facts(loop, scopes)
-                if facts is not None and facts.makes_steps:
+                if facts is None or not facts.makes_steps:
+                    continue
+                if facts.trains or around is None or not around.trains or around.line > facts.line:
+                    # Inside a training step a loop that only communicates (over gradients, say) is part of the step.
                     return facts
         return None
-
-    def _trains(self, loop: ast.AST) -> bool:
-        return any(
-            isinstance(node, ast.Call) and (call_name(node) in _TRAINING_CALLS or call_name(node) in self._training)
-            for statement in loop.body  # type: ignore[attr-defined]
-            for node in ast.walk(statement)
-        )
 
     def _goes_over_data(self, loop: ast.AST) -> bool:
         if isinstance(loop, ast.While):
@@ -179,19 +185,21 @@ def _loops_in(statement: ast.stmt) -> Iterator[ast.AST]:
             waiting.extend(child for _, _, block in blocks(node) for child in block)
 
 
-def _functions_that_train(program: Program) -> frozenset[str]:
-    """Names of functions in which, directly or through others of the file, training or communication happens."""
+def _goes_over_weights(over: ast.AST) -> bool:
+    return any(isinstance(node, ast.Call) and call_name(node) in _WEIGHTS for node in ast.walk(over))
+
+
+def _functions_that_call(program: Program, wanted: Collection[str]) -> frozenset[str]:
+    """``wanted`` and the names of functions that call one of them, directly or through others of the file."""
     calls: dict[str, set[str]] = {}
     for scope in program.owners:
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             made = {call_name(node) for node in own_nodes(scope) if isinstance(node, ast.Call)}
             calls.setdefault(scope.name, set()).update(made)
-    known = {name for name, made in calls.items() if made & _TRAINING_CALLS}
-    while True:
-        more = {name for name, made in calls.items() if made & known} - known
-        if not more:
-            return frozenset(known)
+    known = set(wanted)
+    while more := {name for name, made in calls.items() if made & known} - known:
         known |= more
+    return frozenset(known)
 
 
 def _names_of_data(program: Program) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from unhang.evidence.items import PythonTraceback
+from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Disagreement, Facts, PendingCall, RankFacts, Stall
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Call, Evidence, Source, Where
@@ -26,6 +27,9 @@ def quote_rank(rank: RankFacts) -> list[Evidence]:
         return [rank.activity.evidence]
     if rank.exit is not None:
         return [quote_exit(rank)]
+    last = last_recorded_call(rank)
+    if last is not None:
+        return [last.evidence]
     return [rank.last_line] if rank.last_line is not None else []
 
 
@@ -74,7 +78,7 @@ def call_of(ranks: Iterable[int], pending: PendingCall | None) -> tuple[Call, ..
 
 
 def place_of(facts: Facts, rank: int) -> Where | None:
-    """The first user frame of a rank: of its stack, else of its last traceback, else of its pending call."""
+    """The first user frame of a rank: of its stack, else its traceback, its pending call, its last recorded call."""
     known = facts.ranks.get(rank)
     if known is None:
         return None
@@ -88,7 +92,8 @@ def place_of(facts: Facts, rank: int) -> Where | None:
         progress = group.progress.get(rank)
         if progress is not None and progress.pending is not None and progress.pending.where is not None:
             return progress.pending.where
-    return None
+    last = last_recorded_call(known)
+    return last.where if last is not None else None
 
 
 def hosts_of(facts: Facts, ranks: Iterable[int]) -> tuple[str, ...]:

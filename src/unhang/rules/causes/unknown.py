@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Facts, RankState, Stall, SymmetricStall
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
@@ -162,6 +163,7 @@ def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
         position=stall.position,
         group=group_label(facts, stall.group),
     )
+    yield from _last_seen(facts, stall)
     for rank in stall.laggards[:4]:
         progress = group.progress.get(rank) if group is not None else None
         if progress is None:
@@ -178,6 +180,20 @@ def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
                 "rank {rank} entered up to position {enqueued} and has nothing unfinished",
                 rank=rank,
                 enqueued=progress.enqueued,
+            )
+
+
+def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
+    """Where a laggard without a stack recorded its last collective: the place named above is that call's."""
+    for rank in stall.laggards[:2]:
+        last = last_recorded_call(facts.ranks[rank]) if facts.ranks[rank].activity is None else None
+        if last is not None and last.where is not None:
+            yield say(
+                "rank {rank} was last seen in {operation} at {file}:{line}; what came after was not recorded",
+                rank=rank,
+                operation=last.operation,
+                file=last.where.file,
+                line=last.where.line,
             )
 
 
