@@ -94,6 +94,22 @@ def test_a_main_thread_that_joins_gives_way_to_the_thread_that_trains() -> None:
     assert activity.what == "user-code"
 
 
+def test_a_main_thread_that_polls_gives_way_to_the_thread_that_trains() -> None:
+    trainer = "trainer | backward (torch/autograd/__init__.py:395) | train (train.py:34) | run (threading.py:982)"
+    activity = what_of("MainThread | main (train.py:46) | <module> (train.py:50)", trainer)
+    assert (activity.what, activity.where) == ("backward", Where("train.py", 34, "train"))
+    busy = what_of("MainThread | save (torch/serialization.py:967) | main (train.py:46)", trainer)
+    assert busy.what == "torch-save"
+
+
+def test_a_main_thread_that_polls_after_its_trainer_died_stands_for_the_rank() -> None:
+    activity = what_of(
+        "MainThread | main (train.py:46) | <module> (train.py:50)",
+        "QueueFeederThread | Condition.wait (threading.py:327) | Queue._feed (multiprocessing/queues.py:231)",
+    )
+    assert activity.where == Where("train.py", 46, "main")
+
+
 def test_a_writer_thread_does_not_stand_for_the_rank() -> None:
     dump = dump_of(
         "writer | add_scalar (torch/utils/tensorboard/writer.py:380) | loop (train.py:70) | run (threading.py:9)",

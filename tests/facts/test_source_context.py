@@ -657,6 +657,38 @@ LOOP_CASES = {
         """,
         CodeContext.PLAIN,
     ),
+    "gradients averaged inside the step": (
+        """
+        def main():
+            for step in range(10):
+                loss.backward()
+                for p in grads:
+                    dist.all_reduce(p)
+                optimizer.step()  # HERE
+        """,
+        CodeContext.INSIDE_LOOP,
+    ),
+    "weights sent before training": (
+        """
+        def main():
+            for p in model.parameters():
+                dist.broadcast(p.data, 0)
+            dist.barrier()  # HERE
+            for batch in loader:
+                model(batch).backward()
+        """,
+        CodeContext.PLAIN,
+    ),
+    "after the rounds of a loop of epochs that only communicates": (
+        """
+        def main():
+            for epoch in range(3):
+                for i in range(n):
+                    dist.all_reduce(x)
+                dist.barrier()  # HERE
+        """,
+        CodeContext.AFTER_LOOP,
+    ),
     "module level": (
         """
         import torch

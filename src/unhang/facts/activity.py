@@ -47,8 +47,8 @@ class _Reading:
 def activity_of(stack: StackDump, sources: _Sources) -> tuple[Activity | None, tuple[Activity, ...]]:
     """(what the thread that issues collectives was doing, other threads worth a word).
 
-    That thread is one inside a collective call, else the main thread, else, while the main thread only waits for
-    another one, the thread that runs the user's code. None without a thread that has frames.
+    That thread is one inside a collective call; else the main thread; else, while the main thread only joins, sleeps
+    or polls, the thread that trains. None without a thread that has frames.
     """
     readings = [_read_thread(stack, thread, sources) for thread in stack.threads if thread.frames]
     if not readings:
@@ -196,22 +196,31 @@ def _is_main(stack: StackDump, thread: ThreadStack) -> bool:
 # which thread
 
 
-def _precedence(reading: _Reading) -> tuple[int, int, int]:
-    """Higher comes first; among equals the main thread, then the larger stack of the user's."""
-    own = 1 if reading.where is not None else 0
+def _precedence(reading: _Reading) -> tuple[int, int]:
+    """Higher comes first; among equals the main thread."""
+    return _rank_of(reading), 1 if reading.is_main else 0
+
+
+def _rank_of(reading: _Reading) -> int:
     if reading.operation is not None and not _is_plumbing(reading):
-        rank = 5
-    elif reading.is_main and reading.what not in BUSY_ELSEWHERE:
-        rank = 4
-    elif own and not reading.is_main and reading.what not in _NOT_TRAINING:
-        rank = 3
-    elif reading.is_main:
-        rank = 2
-    else:
-        rank = 1
-    return rank, 1 if reading.is_main else 0, own
+        return 6
+    own = reading.where is not None
+    if reading.is_main:
+        if reading.what in BUSY_ELSEWHERE:
+            return 2
+        return 4 if _only_waits(reading) else 5
+    if own and reading.phase in (Phase.COMPUTE, Phase.DATA) and reading.what not in _NOT_TRAINING:
+        # It trains while the main thread sleeps or polls.
+        return 5 if reading.what in _STEPS else 3
+    return 3 if own and reading.what not in _NOT_TRAINING else 1
 
 
+def _only_waits(reading: _Reading) -> bool:
+    """Asleep, or idle in a built-in call that leaves no frame."""
+    return reading.what == "sleep" or (reading.what == "user-code" and reading.thread.active is False)
+
+
+_STEPS = {"backward", "forward", "optimizer", "dataloader-wait", "dataset-item", "collate", "device-sync"}
 _NOT_TRAINING = (
     _BACKGROUND | BUSY_ELSEWHERE | {"tensorboard", "wandb", "experiment-log", "logging", "sleep", "download"}
 )

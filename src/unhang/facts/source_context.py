@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import CodeContext
@@ -57,7 +58,13 @@ class StackContext:
 
 def line_context(source: SourceFile, line: int, *, function: str = "") -> LineContext:
     """Where ``line`` stands. ``function`` (as the frame spells it) guards against source that is not what ran."""
-    placed = _placed(source, line, function)
+    return _line_context(source.path, source.text, line, function)
+
+
+@lru_cache(maxsize=4096)
+def _line_context(path: str, text: str, line: int, function: str) -> LineContext:
+    """Many ranks stand on the same lines: answers are kept."""
+    placed = _placed(path, text, line, function)
     if isinstance(placed, str):
         return LineContext(CodeContext.NO_SOURCE, reason=placed)
     program, place = placed
@@ -84,7 +91,7 @@ def is_rank_conditional(source: SourceFile, line: int, *, function: str = "", lo
 
     With ``loops`` a loop that runs as often as the rank says counts too (kind ``loop``).
     """
-    placed = _placed(source, line, function)
+    placed = _placed(source.path, source.text, line, function)
     return None if isinstance(placed, str) else rank_branch_at(placed[0], placed[1], line, loops=loops)
 
 
@@ -169,18 +176,18 @@ def _handler(place: Place) -> int | None:
     return None
 
 
-def _placed(source: SourceFile, line: int, function: str) -> tuple[Program, Place] | str:
-    program = parse_program(source.text)
+def _placed(path: str, text: str, line: int, function: str) -> tuple[Program, Place] | str:
+    program = parse_program(text)
     if isinstance(program, str):
-        return f"{source.path}: {program}"
+        return f"{path}: {program}"
     place = program.place(line)
     if place is None:
-        return f"{source.path} has no code on line {line}: it is not the version that ran"
+        return f"{path} has no code on line {line}: it is not the version that ran"
     name = bare_function(function)
     if name and name not in _NAMELESS and not _names(place, name):
-        return f"line {line} of {source.path} is not in {name}: it is not the version that ran"
+        return f"line {line} of {path} is not in {name}: it is not the version that ran"
     if name == "<module>" and len(place.scopes) > 1:
-        return f"line {line} of {source.path} is not at module level: it is not the version that ran"
+        return f"line {line} of {path} is not at module level: it is not the version that ran"
     return program, place
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from unhang.facts.program import Place, Program, Scope, blocks, call_name, own_nodes
+from unhang.facts.program import Loop, Place, Program, Scope, blocks, call_name, own_nodes
 from unhang.facts.rank_branch import rank_dependent_loop, spoken
 from unhang.facts.rank_values import rank_values
 
@@ -100,11 +100,17 @@ class StepLoops:
         self._training = _functions_that_call(program, _TRAINING_CALLS)
         self._communicating = _functions_that_call(program, COLLECTIVE_CALLS)
         self._data = _names_of_data(program)
+        self._known: dict[Loop, LoopFacts] = {}
 
     def facts(self, loop: ast.AST, scopes: Sequence[Scope]) -> LoopFacts | None:
         """Facts of ``loop``; None when it is no loop."""
         if not isinstance(loop, ast.For | ast.AsyncFor | ast.While):
             return None
+        if loop not in self._known:
+            self._known[loop] = self._look_at(loop, scopes)
+        return self._known[loop]
+
+    def _look_at(self, loop: Loop, scopes: Sequence[Scope]) -> LoopFacts:
         over = loop.test if isinstance(loop, ast.While) else loop.iter
         data = self._goes_over_data(loop)
         made = {call_name(node) for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Call)}
