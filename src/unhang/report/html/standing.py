@@ -33,4 +33,4 @@ def group_label(group: GroupFacts) -> str:
     """Its description, or its name where PyTorch was given none (it then records ``undefined``)."""
     if group.description and group.description != "undefined":
         return group.description
-    return group.name
+    return f"group {group.name}" if group.name.isdigit() else group.name

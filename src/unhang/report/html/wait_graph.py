@@ -193,7 +193,7 @@ def _box(
     short = len(labels.short_ranks(ranks)) <= 24
     title = voice.say(labels.ranks_label(ranks) if short else labels.rank_count(ranks))
     return Box(
-        ranks, title, voice.line(_note(facts, ranks[0], pending, voice), 31), any(r in late for r in ranks), *place
+        ranks, title, voice.line(_note(facts, ranks[0], pending, voice), 31), all(r in late for r in ranks), *place
     )
 
 
