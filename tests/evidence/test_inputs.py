@@ -184,8 +184,14 @@ def test_an_empty_dump_is_a_lost_rank_and_an_empty_log_is_not(tmp_path: Path) ->
 
     evidence = read_evidence([str(tmp_path)])
 
-    assert [item.rank for item in evidence.unread if item.source.path.endswith("rank_2")] == [2]
-    assert [item for item in evidence.unread if item.source.path.endswith("stdout.log")] == []
+    assert [(item.source.path, item.rank) for item in evidence.unread] == [(str(tmp_path / "nccl_trace_rank_2"), 2)]
+
+
+def test_an_empty_log_alone_is_refused_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_bytes(b"")
+
+    with pytest.raises(EvidenceError, match="empty"):
+        read_evidence([str(tmp_path)])
 
 
 def test_restart_attempts_are_told_apart(tmp_path: Path) -> None:

@@ -51,8 +51,10 @@ class EvidenceReader:
         """Read the dumps on disk, give stacks and sources what the manifests know, and hand everything over."""
         self._read_dumps(tell)
         apply_manifests(self._evidence)
-        if self._evidence.logs or self._evidence.recordings:
-            self._passed_over.pop(_EMPTY, None)  # launchers make a file a stream and rank; most stay empty
+        named = self._passed_over_example.get(_EMPTY) in self._evidence.inputs
+        if not named and (self._evidence.logs or self._evidence.recordings):
+            # launchers open a log for each stream of each rank; most stay empty, which is nothing to report
+            self._passed_over.pop(_EMPTY, None)
         for label, count in sorted(self._passed_over.items()):
             example = self._passed_over_example[label]
             others = f" (and {count - 1} more like it)" if count > 1 else ""
@@ -166,9 +168,7 @@ class EvidenceReader:
             return
         rank = rank_from_name(piece.name)
         if kind is Kind.EMPTY and (rank is None or piece.name.lower().endswith(_LOG_SUFFIXES)):
-            # Launchers open a log for each stream of each rank; most stay empty, which is nothing to report.
-            if piece.name in self._evidence.inputs:
-                self._count(piece.name, _EMPTY)
+            self._count(piece.name, _EMPTY)
             return
         reason = "is empty" if kind is Kind.EMPTY else "is binary data of no known kind (not a flight-recorder dump)"
         self._evidence.unread.append(Unread(Source(piece.name), reason, rank))
