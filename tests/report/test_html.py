@@ -4,14 +4,19 @@ import json
 import re
 import stat
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import report_samples as samples
 
+from unhang.evidence.items import Signature
+from unhang.facts.model import Disagreement, SymmetricStall
 from unhang.findings import Status, Verdict
+from unhang.report.html.meetings import meetings
 from unhang.report.html.page import to_html, write_html
+from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
 from unhang.report.html.wait_graph import wait_graph
 from unhang.report.redact import Redactor
@@ -134,3 +139,33 @@ def test_a_thousand_ranks_are_written_quickly_and_stay_small() -> None:
 def test_a_folder_that_is_not_there_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="missing"):
         write_html(samples.hang(), samples.facts(), tmp_path / "missing" / "report.html")
+
+
+def test_ranks_that_disagree_are_said_in_one_sentence() -> None:
+    facts = samples.facts()
+    broadcast = Signature("broadcast", None, ((4,),), ((4,),), ("float",), ("float",))
+    barrier = Signature("barrier", None, (), (), (), ())
+    calls = {broadcast: (1, 2, 3), barrier: (0,)}
+    facts.disagreements = (Disagreement("0", 7, calls, {}, ("operation",), (0,), True),)
+    facts.symmetric = (SymmetricStall("0", 9, "all_reduce", 4, (0, 1, 2, 3), {}),)
+    first, second = meetings(facts, Voice())
+    assert first == "Different calls at position 7 of default_pg: rank 0: barrier; ranks 1-3: broadcast · 4 × float."
+    assert second == "All of ranks 0-3 joined all_reduce at position 9 of default_pg, and none finished it."
+
+
+def test_a_rank_that_only_does_p2p_stands_at_its_pending_call() -> None:
+    facts = samples.facts()
+    progress = facts.groups["0"].progress[1]
+    assert progress.pending is not None
+    progress.enqueued = progress.completed = -1
+    progress.pending = replace(progress.pending, operation="recv", position=13)
+    row = next(row for row in timelines(facts, frozenset(), Voice())[0]["rows"] if row[0] == 1)
+    assert row[1:3] == [13, 12]
+
+
+def test_the_verdict_decides_whom_the_page_points_at() -> None:
+    facts = samples.facts()
+    assert late_ranks(samples.hang(), facts) == {3}
+    everybody = replace(samples.hang().findings[0], ranks=tuple(range(8)))
+    assert late_ranks(replace(samples.hang(), findings=(everybody,)), facts) == {3}
+    assert late_ranks(samples.healthy(), facts) == {3}
