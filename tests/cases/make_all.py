@@ -1,0 +1,15 @@
+"""Write the made-up cases again: ``python -m tests.cases.make_all`` (the recorded ``*_lab_*`` ones stay as they are)."""
+
+from __future__ import annotations
+
+from tests.cases import make_control_flow
+
+
+def main() -> None:
+    """Write every case of every family."""
+    for family in (make_control_flow,):
+        family.make()
+
+
+if __name__ == "__main__":
+    main()
