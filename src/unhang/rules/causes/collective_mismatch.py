@@ -6,7 +6,8 @@ or corrupts, Gloo may abort an innocent rank.
 Example: a padded batch gathered without equal widths; a parameter missing on one rank; two calls in swapped order.
 Fix: make the shapes equal before the call (pad, or gather sizes first); keep one order of calls on all ranks.
 Certain when: the ranks' records line up at that position.
-Possible when: some start later, so positions may be shifted; or only stacks tell the operation.
+Possible when: some start later, so positions may be shifted; only stacks tell the operation; or the calls stand at
+different lines and the source is not there to tell why.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) ->
     other = next((c for c in camps if c is not odd), None)
     return finding(
         CAUSE,
-        Certainty.CERTAIN if disagreement.records_align else Certainty.LIKELY,
+        Certainty.CERTAIN if disagreement.records_align and not _way_unknown(camps) else Certainty.LIKELY,
         _summary(disagreement, ranks),
         ranks=ranks,
         nodes=hosts_of(facts, ranks),
@@ -52,6 +53,12 @@ def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) ->
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
+
+
+def _way_unknown(camps: tuple[Camp, ...]) -> bool:
+    """Calls at different places, and no source: a loop that ended early or a branch on the rank may lead there."""
+    places = {camp.where for camp in camps}
+    return len(places) > 1 and any(camp.context is CodeContext.NO_SOURCE for camp in camps)
 
 
 def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
@@ -83,6 +90,8 @@ def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Te
     places = {camp.where for camp in camps if camp.where is not None}
     if len(places) == 1:
         yield say("all ranks are at the same line: what they pass to it differs")
+    if _way_unknown(camps):
+        yield say("the source was not in the evidence: a branch or the end of a loop may explain the other call")
     if not disagreement.records_align:
         yield say("some records start later than others, so positions may be shifted against each other")
 
