@@ -105,6 +105,11 @@ def test_the_rank_of_the_file_goes_before_the_prefix() -> None:
     assert dump.rank == 9
 
 
+def test_a_process_that_collects_garbage_keeps_its_frames() -> None:
+    (dump,) = parse('Current thread 0x01 (most recent call first):\n  Garbage-collecting\n  File "a.py", line 1 in f\n')
+    assert len(dump.threads[0].frames) == 1
+
+
 def test_a_log_goes_on_after_the_dump() -> None:
     (dump,) = parse(
         "Timeout (0:00:10)!\n"

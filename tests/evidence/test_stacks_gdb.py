@@ -112,3 +112,9 @@ def test_py_spy_and_gdb_in_one_file() -> None:
 
 def test_numbered_lines_of_a_log_are_no_stack() -> None:
     assert not looks_like_stack(b"#1 first\n#2 second\n#0 all_reduce from /torch/distributed_c10d.py:10\n")
+
+
+def test_very_many_threads_take_no_more_than_their_share_of_time() -> None:
+    text = "".join(f"Thread {n} (LWP {n}):\n#0  0x1 in f () from x\n" for n in range(40_000))
+    (dump,) = parse(text)
+    assert len(dump.threads) == 40_000

@@ -13,7 +13,7 @@ MAX_BYTES = 32 * 1024 * 1024
 """Bytes of one file that are looked at; a real dump of 1,000 threads is below 1 MB."""
 MAX_LINE = 4_000
 """Characters of one line that are looked at (demangled C++ names are long)."""
-MAX_FRAMES = 200_000
+MAX_FRAMES = 100_000
 """Frames kept of one file."""
 INNERMOST, OUTERMOST = 1_500, 500
 """Frames kept of one thread: a runaway recursion keeps both of its ends."""

@@ -36,7 +36,7 @@ _BINARY = re.compile(
     r"(?: \[(?P<address>0x[0-9a-f]+)\])?"
 )
 _PREFIX_RANK = re.compile(r"^\s*(?:\[(?:rank|default)?(?P<rank>\d+)\](?:<std(?:out|err)>)?:? ?|(?P<srun>\d+): ?)")
-_UNDERSTOOD = re.compile(r"^\s*(?:<no Python frame>|<.*>|\.\.\.|Extension modules:.*)?\s*$")
+_UNDERSTOOD = re.compile(r"^\s*(?:<no Python frame>|<.*>|\.\.\.|Garbage-collecting|Extension modules:.*)?\s*$")
 
 
 @dataclass(slots=True)

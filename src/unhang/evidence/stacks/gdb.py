@@ -38,7 +38,8 @@ _PY_BT_FULL = re.compile(
 class _Dump:
     line: int
     pid: int | None = None
-    threads: list[tuple[int, ThreadStack]] = field(default_factory=list)
+    threads: dict[int, ThreadStack] = field(default_factory=dict)
+    """By gdb's number of the thread, in the order of the file."""
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ class _Reader:
         """Dumps that are complete, each given once."""
         while self._done:
             dump = self._done.pop(0)
-            yield StackDump(Source(source, dump.line), rank, _pid(dump), tuple(t for _, t in dump.threads), "gdb")
+            yield StackDump(Source(source, dump.line), rank, _pid(dump), tuple(dump.threads.values()), "gdb")
 
     def end_dump(self) -> None:
         """Close the process that is being read."""
@@ -108,7 +109,7 @@ class _Reader:
 
     def _start_thread(self, number: int, lwp: str, name: str, line: int) -> None:
         self._close()
-        if self._dump is not None and any(known == number for known, _ in self._dump.threads):
+        if self._dump is not None and number in self._dump.threads:
             self.end_dump()
         self._dump = self._dump or _Dump(line)
         self._open = _Open(number, lwp, name, line)
@@ -126,7 +127,7 @@ class _Reader:
         """Frames without a heading: a process with one thread, or the next of several files put together."""
         number = self._open.number if self._open else 1
         self._close()
-        if self._dump is not None and any(known == number for known, _ in self._dump.threads):
+        if self._dump is not None and number in self._dump.threads:
             self.end_dump()
         self._dump = self._dump or _Dump(line)
         self._open = _Open(number, "", "", line)
@@ -143,7 +144,7 @@ class _Reader:
         if self._open is not None and self._dump is not None:
             opened = self._open
             thread = ThreadStack(opened.name, opened.thread_id, opened.keeper.frames(), line=opened.line)
-            self._dump.threads.append((opened.number, thread))
+            self._dump.threads[opened.number] = thread
         self._open = None
 
 
@@ -178,7 +179,5 @@ def _pid(dump: _Dump) -> int | None:
     """The first thread of a process has the process's number; gdb counts it as thread 1."""
     if dump.pid is not None:
         return dump.pid
-    for number, thread in dump.threads:
-        if number == 1 and thread.thread_id.isdigit():
-            return int(thread.thread_id)
-    return None
+    first = dump.threads.get(1)
+    return int(first.thread_id) if first is not None and first.thread_id.isdigit() else None
