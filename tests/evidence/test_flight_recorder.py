@@ -280,3 +280,25 @@ def test_leaving_the_loop_early_ends_the_workers(tmp_path: Path) -> None:
     reading = read_recordings(sorted(tmp_path.iterdir()), jobs=2)
     assert isinstance(next(iter(reading)), Recording)
     reading.close()  # type: ignore[attr-defined]
+
+
+def test_a_file_that_ends_its_reader_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unhang.evidence.flight_recorder import many
+
+    data = pickle_like_torch(make_dump("2.13", some_entries("2.13"), status={"0": (5, -1, 4)}))
+    for rank in range(70):
+        (tmp_path / f"rank_{rank}").write_bytes(data)
+    deadly = """
+import json, os, sys
+sys.path[:] = json.loads(sys.argv[1])
+from unhang.evidence.flight_recorder import many
+read = many.read_recording
+many.read_recording = lambda name, **options: os._exit(9) if name.endswith("rank_33") else read(name, **options)
+many.serve(sys.stdin.buffer, sys.stdout.buffer, whole=False)
+"""
+    monkeypatch.setattr(many, "_WORKER", deadly)
+    items = list(read_recordings([tmp_path / f"rank_{rank}" for rank in range(70)], jobs=2))
+    assert [item.rank for item in items] == list(range(70))
+    lost = [item for item in items if isinstance(item, Unread)]
+    assert [item.rank for item in lost] == [33]
+    assert "exit code 9" in lost[0].reason

@@ -23,13 +23,13 @@ from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.flight_recorder.sharing import share
 from unhang.evidence.items import Recording
+from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
 
 INLINE_FILES: Final = 96
 """So few files are read faster than workers start (about 0.15 s)."""
 MAX_JOBS: Final = 16
 _BATCH: Final = 32
-_ROOM: Final = 4096
 
 Item = Recording | Unread
 Batch = list[str]
@@ -143,7 +143,9 @@ class _Crew:
         code = worker.wait(timeout=10)
         lost = None
         if len(batch) == 1:
-            lost = Unread(Source(batch[0]), f"the process reading it ended (exit code {code})")
+            lost = Unread(
+                Source(batch[0]), f"the process reading it ended (exit code {code})", rank_from_name(batch[0])
+            )
         else:
             self.waiting.extendleft((start + index, [name]) for index, name in reversed(list(enumerate(batch))))
         if self.waiting:
