@@ -9,6 +9,7 @@ from unhang.facts.activity import activity_of
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.group_table import groups_from_recordings
+from unhang.facts.last_stand import stack_at_the_end
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
 from unhang.facts.progress_from_logs import add_progress_from_logs
 from unhang.facts.progress_from_stacks import forget_moving, settle_with_stacks
@@ -33,7 +34,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     _mark_moving(ranks, choice)
     groups = groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive})
     events = _events(evidence)
-    add_progress_from_logs(groups, events, world, choice.by_rank)
+    add_progress_from_logs(groups, events, world, choice.by_rank, world_known=world_size is not None)
     settle_with_stacks(groups, ranks, world)
     forget_moving(groups, ranks)
     for rank in world:
@@ -66,8 +67,9 @@ def build_facts(evidence: EvidenceSet) -> Facts:
 
 def _read_activities(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> None:
     for facts in ranks.values():
-        if facts.stack is not None:
-            facts.activity, facts.threads = activity_of(facts.stack, sources)
+        stack = facts.stack or stack_at_the_end(facts)
+        if stack is not None:
+            facts.activity, facts.threads = activity_of(stack, sources)
 
 
 def _mark_moving(ranks: Mapping[int, RankFacts], choice: Choice) -> None:

@@ -72,18 +72,33 @@ def _by_pending(group: GroupFacts) -> Disagreement | None:
     at: dict[int, dict[int, PendingCall]] = defaultdict(dict)
     for rank, progress in group.progress.items():
         call = progress.pending
-        if call is not None and call.position is not None and call.signature is not None:
+        if call is not None and call.position is not None:
             at[call.position][rank] = call
     for position, pending in sorted(at.items()):
         calls: dict[Signature, list[int]] = defaultdict(list)
         for rank, call in sorted(pending.items()):
-            assert call.signature is not None
-            calls[call.signature].append(rank)
+            calls[call.signature or Signature(call.operation, None, (), (), (), ())].append(rank)
         kinds = differences(list(calls)) if len(calls) > 1 else ()
+        from_stacks = any(p.told_by == "stack" for p in group.progress.values())
+        if not kinds and from_stacks and len({call.where for call in pending.values()}) > 1:
+            kinds = ("call-site",)
         if kinds:
             by_call = {signature: tuple(ranks) for signature, ranks in calls.items()}
-            return Disagreement(group.name, position, by_call, pending, kinds, _minority(by_call), records_align=True)
+            odd = _minority(by_call) or _odd_site(pending)
+            return Disagreement(group.name, position, by_call, pending, kinds, odd, records_align=not from_stacks)
     return None
+
+
+def _odd_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...]:
+    """Ranks whose call site is not that of the majority; empty on a tie."""
+    sites: dict[object, list[int]] = defaultdict(list)
+    for rank, call in pending.items():
+        sites[call.where].append(rank)
+    sizes = sorted((len(ranks) for ranks in sites.values()), reverse=True)
+    if len(sizes) < 2 or sizes[0] == sizes[1]:
+        return ()
+    majority = max(sites.values(), key=len)
+    return tuple(sorted(rank for ranks in sites.values() if ranks is not majority for rank in ranks))
 
 
 def _start_of_stretch(wrong: list[int], stall: int, table: _Table) -> int | None:

@@ -14,7 +14,7 @@ _GAVE_UP = re.compile(
     r"Timed out waiting (\d+) ?ms|timed out after|collective operation timeout|wait timeout after (\d+) ?ms"
 )
 _CAME_LATE = re.compile(r"Connection closed by peer|Connection reset by peer|Broken pipe|was likely closed")
-TINY_LIMIT_S = 10.0
+TINY_LIMIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from unhang.facts.crashes import fell_with_others
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
@@ -111,18 +112,15 @@ def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
     lost = {
         rank: activity
         for rank, facts in sorted(ranks.items())
-        if rank not in explained
-        and facts.alive
-        and (activity := waiting_activity(facts)) is not None
-        and in_collective(activity)
+        if rank not in explained and _tells(facts) and (activity := waiting_activity(facts)) is not None
     }
-    if not lost:
+    if not any(in_collective(activity) for activity in lost.values()):
         return
     members = tuple(sorted(set(world) | set(ranks)))
     group = GroupFacts(STACK_GROUP, "", members, members_known=False, is_default=True, progress={}, silent=())
     for rank in members:
         facts = ranks.get(rank)
-        if facts is None or (facts.activity is None and facts.alive):
+        if facts is None or (facts.activity is None and (facts.alive or fell_with_others(facts))):
             continue
         activity = lost.get(rank)
         call = _call_from_stack(activity) if activity is not None else None
@@ -136,9 +134,14 @@ def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
     groups[STACK_GROUP] = group
 
 
+def _tells(facts: RankFacts) -> bool:
+    """Its stack says where it stands: it lives, or it has no dump and its traceback shows where it gave up."""
+    return facts.alive or (facts.stack is None and facts.recording is None)
+
+
 def _call_from_stack(activity: Activity) -> PendingCall:
-    assert activity.operation is not None
-    operation = canonical(activity.operation)
+    # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
+    operation = canonical(activity.operation or "all_reduce")
     return PendingCall(
         group=STACK_GROUP,
         position=None if operation in POINT_TO_POINT else 1,

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, past_and_inside
 from unhang.facts.model import CodeContext, Disagreement, Facts
+from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import calls_of, group_label, hosts_of, quote_disagreement
 from unhang.rules.rule import Answer, finding
@@ -63,6 +64,11 @@ def _way_unknown(camps: tuple[Camp, ...]) -> bool:
 
 def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
     kinds = " and ".join(disagreement.differs_in)
+    if disagreement.group == STACK_GROUP:
+        return say(
+            "{ranks:who} {ranks:stands|stand} in another call than the others, in the same group as far as can be told",
+            ranks=ranks,
+        )
     if disagreement.odd:
         return say(
             "{ranks:who} called another {kinds} than the others at position {position}",
