@@ -59,6 +59,10 @@ def diagnose(
     from unhang.cli.verdict_output import VerdictOutput, exit_code
 
     output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
+    if save_case is not None:
+        from unhang.report.saved_case import check_case
+
+        check_case(save_case, paths)
     evidence = _read(paths)
     facts, verdict = _reason(evidence)
     if html is not None:

@@ -32,11 +32,7 @@ def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts:
 
     Raises UsageError when ``folder`` already holds something, or an input cannot be read a second time (a pipe).
     """
-    found = find_files(inputs, DEFAULT_LIMITS)
-    if found.pipes:
-        raise UsageError("--save-case reads its inputs twice; save standard input to a file first")
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; name a new folder", next_step=f"--save-case {folder}-2")
+    found = check_case(folder, inputs)
     case = _Case(folder / "input", _learned(found, facts, verdict), _Names(found), evidence)
     for recording in evidence.recordings:
         case.add_recording(recording)
@@ -45,6 +41,16 @@ def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts:
             case.add_text(piece)
     _write(folder / "expected.json", [to_json(verdict, redactor=case.redactor).encode()])
     return case.written
+
+
+def check_case(folder: Path, inputs: Sequence[str]) -> Found:
+    """The files a case would be made of; raises UsageError as ``save_case`` does, before anything is read."""
+    found = find_files(inputs, DEFAULT_LIMITS)
+    if found.pipes:
+        raise UsageError("--save-case reads its inputs twice; save standard input to a file first")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty; name a new folder", next_step=f"--save-case {folder}-2")
+    return found
 
 
 def _learned(found: Found, facts: Facts, verdict: Verdict) -> Redactor:
