@@ -35,5 +35,5 @@ def find_symmetric_stalls(
 
 
 def _is_a_paste(group: GroupFacts) -> bool:
-    """Only log lines tell of it, and not how many members it has: the rank they wait for may be one that is not shown."""
+    """Only log lines tell of it, and nothing how many members it has: who is waited for may be in no line shown."""
     return not group.members_known and any(p.told_by == "log" for p in group.progress.values())
