@@ -98,6 +98,8 @@ def _merge(ordered: list[Finding]) -> list[Finding]:
 def _same(first: Finding, second: Finding) -> bool:
     if first.cause is not second.cause:
         return False
+    if not (first.ranks or second.ranks or first.where or second.where):
+        return True
     same_place = first.where is not None and first.where == second.where
     return same_place or bool(set(first.ranks) & set(second.ranks))
 

@@ -46,6 +46,11 @@ def quote_traceback(traceback: PythonTraceback) -> Evidence:
     return Evidence(Source(traceback.source.path, traceback.source.line), text[:500], traceback.rank)
 
 
+def operation_of(call: PendingCall | None) -> str:
+    """The operation's name; with the recorder off only a position is known, and no name."""
+    return (call.operation if call is not None else "") or "a collective"
+
+
 def quote_disagreement(disagreement: Disagreement) -> tuple[Evidence, ...]:
     """One record for each kind of call."""
     quotes = []

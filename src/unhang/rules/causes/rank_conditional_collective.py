@@ -17,7 +17,7 @@ from unhang.facts.branch_camps import entered_alone, excludes
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of
+from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -66,7 +66,7 @@ def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
 
 
 def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call, ...], group: str) -> Answer:
-    operation = inside.call.operation if inside.call is not None else "a collective"
+    operation = operation_of(inside.call)
     return finding(
         CAUSE,
         Certainty.CERTAIN,
@@ -91,7 +91,7 @@ def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call,
 
 
 def _left_out(facts: Facts, lag: Camp, wait: Camp, calls: tuple[Call, ...], group: str) -> Answer:
-    operation = wait.call.operation if wait.call is not None else "a collective"
+    operation = operation_of(wait.call)
     return finding(
         CAUSE,
         Certainty.CERTAIN,

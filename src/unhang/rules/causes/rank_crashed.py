@@ -25,7 +25,7 @@ from unhang.findings import (
     Text,
     say,
 )
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_rank
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_rank
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CRASHED
@@ -117,7 +117,7 @@ def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | 
             say(
                 "{waiters:who} {waiters:waits|wait} in {operation} for it",
                 waiters=stall.waiters,
-                operation=stall.call.operation,
+                operation=operation_of(stall.call),
             )
         )
     echoes = [t for t in facts.tracebacks if t.rank is not None and t.rank not in ranks]

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from unhang.facts.lock_holders import holds_lock
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_FROZEN
@@ -96,7 +96,7 @@ def _waiting(stall: Stall) -> tuple[Text, ...]:
         say(
             "{waiters:who} {waiters:waits|wait} in {operation}",
             waiters=stall.direct_waiters,
-            operation=stall.call.operation,
+            operation=operation_of(stall.call),
         ),
     )
 

@@ -17,7 +17,7 @@ from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.lock_holders import holds_lock
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SINGLE_RANK_WORK
@@ -38,6 +38,7 @@ WORK = {
     "http": "waiting for a network request",
     "file-io": "reading or writing files",
     "subprocess": "waiting for another program",
+    "debugger": "waiting for somebody at a prompt or breakpoint",
     "compile": "compiling",
     "sleep": "sleeping",
     "compute": "computing",
@@ -123,7 +124,7 @@ def _because(stall: Stall, doing: str, *, moving: bool) -> Iterator[Text]:
         yield say(
             "{waiters:who} {waiters:waits|wait} in {operation}",
             waiters=stall.direct_waiters,
-            operation=stall.call.operation,
+            operation=operation_of(stall.call),
         )
     indirect = set(stall.waiters) - set(stall.direct_waiters)
     if indirect:

@@ -16,7 +16,7 @@ from unhang.facts.camps import camps_of_stall
 from unhang.facts.model import Facts, Stall, Straggler
 from unhang.facts.worker_stacks import loader_workers
 from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Severity, Text, say
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_DATA_LOADING
@@ -96,7 +96,7 @@ def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
         yield say(
             "{waiters:who} {waiters:waits|wait} in {operation}",
             waiters=stall.direct_waiters,
-            operation=stall.call.operation,
+            operation=operation_of(stall.call),
         )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Facts, RankState, Stall, SymmetricStall
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of, quote_stall
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNKNOWN
@@ -154,7 +154,7 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
 
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
-    operation = stall.call.operation if stall.call is not None else "a collective"
+    operation = operation_of(stall.call)
     group = facts.groups.get(stall.group)
     yield say(
         "{waiters:who} {waiters:waits|wait} in {operation} at position {position} of group {group}",
