@@ -8,8 +8,9 @@ import pytest
 
 from unhang.evidence.items import Frame, SourceFile, StackDump
 from unhang.evidence.stacks import read_stacks
-from unhang.facts.activity import activity_of, frames_user_first, is_own_code, own_where
+from unhang.facts.activity import activity_of, frames_user_first
 from unhang.facts.model import Activity, CodeContext
+from unhang.facts.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Phase, Source, Where
 
 STACKS = Path(__file__).parents[1] / "evidence" / "stacks"
@@ -399,9 +400,9 @@ def test_a_dump_without_frames_has_no_activity() -> None:
 
 def test_kept_source_decides_what_is_the_users() -> None:
     frame = Frame("f", "queue.py", 3)
-    assert not is_own_code(frame)
-    assert is_own_code(frame, {"/job/queue.py": SourceFile(Source("queue.py"), "/job/queue.py", "x = 1\n")})
-    assert not is_own_code(Frame("f", "train.py", None, native=True))
+    assert not is_user_frame(frame)
+    assert is_user_frame(frame, {"/job/queue.py": SourceFile(Source("queue.py"), "/job/queue.py", "x = 1\n")})
+    assert not is_user_frame(Frame("f", "train.py", None, native=True))
 
 
 def test_user_frames_come_first_in_reports() -> None:
@@ -414,8 +415,8 @@ def test_user_frames_come_first_in_reports() -> None:
 def test_where_falls_back_to_an_installed_program() -> None:
     installed = Frame("run", "/venv/lib/python3.11/site-packages/mytrainer/run.py", 5)
     torch = Frame("step", "/venv/lib/python3.11/site-packages/torch/optim/adam.py", 4)
-    assert own_where([torch, installed]) == Where(installed.file, 5, "run")
-    assert own_where([torch]) is None
+    assert first_user_frame([torch, installed]) == Where(installed.file, 5, "run")
+    assert first_user_frame([torch]) is None
 
 
 def test_the_order_of_threads_does_not_matter() -> None:

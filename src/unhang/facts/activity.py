@@ -10,9 +10,9 @@ from unhang.facts.called_on_line import awaited_operation, calls_into_library, c
 from unhang.facts.model import Activity
 from unhang.facts.program import find_source
 from unhang.facts.source_context import stack_context
+from unhang.facts.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Evidence, Phase, Source, Where
 from unhang.knowledge.activities import ActivityRow, ActivityTable, activity_table, bare_function, row_of_frame
-from unhang.knowledge.libraries import is_library_file, is_unknown_package
 
 _Sources = Mapping[str, SourceFile]
 
@@ -59,31 +59,10 @@ def activity_of(stack: StackDump, sources: _Sources) -> tuple[Activity | None, t
     return _activity(stack, chosen, sources, main), tuple(_activity(stack, reading, sources) for reading in others)
 
 
-def is_own_code(frame: Frame, sources: _Sources | None = None) -> bool:
-    """True for a Python frame of the user's own code: kept source decides, then where the file lies."""
-    if frame.native or frame.line is None:
-        return False
-    if sources and find_source(sources, frame.file) is not None:
-        return True
-    return not is_library_file(frame.file)
-
-
-def own_where(frames: Sequence[Frame], sources: _Sources | None = None) -> Where | None:
-    """The innermost frame of the user's own code.
-
-    When there is none (the program itself is installed), the innermost frame of a package nobody knows; None when
-    there is not even that.
-    """
-    python = [frame for frame in frames if not frame.native and frame.line is not None]
-    own = next((frame for frame in python if is_own_code(frame, sources)), None)
-    own = own or next((frame for frame in python if is_unknown_package(frame.file)), None)
-    return Where(own.file, own.line, own.function) if own is not None else None
-
-
 def frames_user_first(frames: Sequence[Frame], sources: _Sources | None = None) -> tuple[Frame, ...]:
     """The user's own frames (innermost first), then all others in their order: how reports show a stack."""
-    own = [frame for frame in frames if is_own_code(frame, sources)]
-    return (*own, *(frame for frame in frames if not is_own_code(frame, sources)))
+    own = [frame for frame in frames if is_user_frame(frame, sources)]
+    return (*own, *(frame for frame in frames if not is_user_frame(frame, sources)))
 
 
 def own_life(frames: Sequence[Frame]) -> tuple[Frame, ...]:
@@ -103,7 +82,7 @@ def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _R
     table = activity_table()
     thread = replace(thread, frames=own_life(thread.frames))
     row, operation = _best_row(thread.frames, sources)
-    where = own_where(thread.frames, sources)
+    where = first_user_frame(thread.frames, sources)
     what, phase = (row.what, row.phase) if row is not None else ("unknown", Phase.OTHER)
     if row is None or row.priority < _PLAIN_WAITS:
         told = _from_the_line(thread, table, sources)
@@ -130,7 +109,7 @@ def _best_row(frames: Sequence[Frame], sources: _Sources) -> tuple[ActivityRow |
     inside_own = False
     for frame in frames:
         row = _row_of(frame, sources)
-        inside_own = inside_own or is_own_code(frame, sources)
+        inside_own = inside_own or is_user_frame(frame, sources)
         if row is None or (row.innermost and inside_own):
             continue
         if best is None or row.priority > best.priority:
@@ -156,7 +135,7 @@ def _named(operation: str, frames: Sequence[Frame]) -> str:
 
 
 def _row_of(frame: Frame, sources: _Sources) -> ActivityRow | None:
-    if not frame.native and is_own_code(frame, sources):
+    if not frame.native and is_user_frame(frame, sources):
         return None
     return row_of_frame(frame.function, frame.file, native=frame.native)
 
@@ -166,7 +145,7 @@ def _from_the_line(
 ) -> tuple[str, Phase, str | None] | None:
     """Built-in and native calls leave no Python frame: the user's own innermost line names them."""
     frame = next((frame for frame in thread.frames if not frame.native), None)
-    if frame is None or frame.line is None or not is_own_code(frame, sources):
+    if frame is None or frame.line is None or not is_user_frame(frame, sources):
         return None
     source = find_source(sources, frame.file)
     if source is None:
@@ -250,7 +229,7 @@ def _activity(stack: StackDump, reading: _Reading, sources: _Sources, main: _Rea
         # A thread of autograd runs the hook; the line that asked for it is the main thread's.
         where = main.where
     seen = frames if reading.where is not None or main is None else main.thread.frames
-    context = stack_context([frame for frame in seen if is_own_code(frame, sources)], sources)
+    context = stack_context([frame for frame in seen if is_user_frame(frame, sources)], sources)
     return Activity(
         phase=reading.phase,
         what=reading.what,

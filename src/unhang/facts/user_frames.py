@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
-from unhang.evidence.items import Frame
+from unhang.evidence.items import Frame, SourceFile
+from unhang.facts.program import find_source
 from unhang.findings import Where
-
-_LIBRARY = re.compile(
-    r"(^|/)(site-packages|dist-packages)/"
-    r"|(^|/)lib/python3\.?\d*/"
-    r"|(^|/)python3\.\d+/(?!.*/(?:site|dist)-packages/)[\w.]+\.py$"
-    r"|(^|/)torch/(_|distributed/|nn/|autograd/|optim/|utils/|csrc/|multiprocessing/|cuda/|fx/)"
-    r"|(^|/)unhang/lab/worker\.py$"
-    r"|^<|^\?\?$|^$"
-    r"|\.(so|cpp|cc|cu|c|h|hpp|pyx|rs)(\.\d+)*$"
-)
+from unhang.knowledge.libraries import is_library_file, is_unknown_package
 
 
-def is_user_frame(frame: Frame) -> bool:
-    """True for a Python frame of the user's own files."""
-    return not frame.native and frame.line is not None and _LIBRARY.search(frame.file.replace("\\", "/")) is None
+def is_user_frame(frame: Frame, sources: Mapping[str, SourceFile] | None = None) -> bool:
+    """True for a Python frame of the user's own code: kept source decides, then where the file lies."""
+    if frame.native or frame.line is None:
+        return False
+    if sources and find_source(sources, frame.file) is not None:
+        return True
+    return not is_library_file(frame.file)
 
 
-def first_user_frame(frames: Sequence[Frame]) -> Where | None:
-    """The innermost frame of the user's own code (``frames`` innermost first), or None."""
-    for frame in frames:
-        if is_user_frame(frame):
-            return Where(frame.file, frame.line, frame.function)
-    return None
+def first_user_frame(frames: Sequence[Frame], sources: Mapping[str, SourceFile] | None = None) -> Where | None:
+    """The innermost frame of the user's own code (``frames`` innermost first).
 
-
-def user_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
-    """Only the user's frames, in the same order."""
-    return tuple(frame for frame in frames if is_user_frame(frame))
+    When there is none (the program itself is installed), the innermost frame of a package nobody knows; None when
+    there is not even that.
+    """
+    python = [frame for frame in frames if not frame.native and frame.line is not None]
+    own = next((frame for frame in python if is_user_frame(frame, sources)), None)
+    own = own or next((frame for frame in python if is_unknown_package(frame.file)), None)
+    return Where(own.file, own.line, own.function) if own is not None else None

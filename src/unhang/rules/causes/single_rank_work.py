@@ -44,6 +44,13 @@ WORK = {
     "compute": "computing",
     "json": "reading or writing files",
     "regex": "processing text",
+    "dataset-load": "loading a data set",
+    "checkpoint-load": "loading a checkpoint",
+    "experiment-log": "logging to an experiment tracker",
+    "plot": "drawing plots",
+    "process-pool": "working with a process pool",
+    "image-decode": "decoding images",
+    "file-lock": "waiting for a file lock",
 }
 _SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait"}
 
