@@ -18,7 +18,6 @@ from unhang.report.html.meetings import meetings
 from unhang.report.html.page import to_html, write_html
 from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
-from unhang.report.html.wait_graph import wait_graph
 from unhang.report.redact import Redactor
 from unhang.report.voice import Voice
 
@@ -107,19 +106,6 @@ def test_the_timeline_holds_the_stall_and_the_laggard() -> None:
     assert [row[0] for row in group["rows"] if row[3] == "laggard"] == [3]
     assert group["calls"]["1042"] == "all_reduce · 25,600,000 × bfloat16"
     assert json.dumps(group)
-
-
-def test_equal_waiters_are_one_box_of_the_graph() -> None:
-    drawing = wait_graph(samples.facts(1000), frozenset({3}), Voice())
-    assert [box.title for box in drawing.boxes] == ["rank 3", "ranks 0-2, 4-999"]
-    assert [(arrow.waiter, arrow.awaited) for arrow in drawing.arrows] == [(1, 0)]
-
-
-def test_a_cycle_is_drawn_as_a_ring() -> None:
-    drawing = wait_graph(samples.cycle(), frozenset(), Voice())
-    assert drawing.cycle
-    assert len(drawing.boxes) == 3
-    assert len(drawing.arrows) == 3
 
 
 def test_empty_facts_still_give_a_page() -> None:

@@ -281,7 +281,7 @@ def _not_checked(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         return
     sheet.heading(voice.say(say("Could not be checked")))
     for item in verdict.not_checked[:NOT_CHECKED_SHOWN]:
-        sheet.paragraph(f"{voice.line(voice.say(item.what))}: {voice.line(voice.say(item.because))}", lead="• ")
+        sheet.paragraph(f"{voice.sentence(item.what)}: {voice.line(voice.say(item.because))}", lead="• ")
         if item.how:
             sheet.command(voice.clean(item.how), indent=4)
     _more(sheet, len(verdict.not_checked) - NOT_CHECKED_SHOWN, voice)

@@ -85,7 +85,7 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
             verdict=_verdict(verdict, facts, voice),
             groups=data["groups"],
             graph=wait_graph(facts, late, voice),
-            meetings=meetings(facts, voice),
+            meetings=[] if facts.graph.edges else meetings(facts, voice),
             stacks=stacks,
             stacks_left_out=stacks_left_out,
         )

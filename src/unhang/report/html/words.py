@@ -24,7 +24,7 @@ WORDS: Mapping[str, Text] = {
     "timeline_note": say("Each row is a rank (or ranks that stand alike), each column a position in the group."),
     "timeline_help": say("Arrow keys move, Home and End jump, Enter shows the stack of the row."),
     "timeline_script": say("The timeline needs JavaScript; everything else on this page does not."),
-    "timeline_empty": say("No record of collectives was read, so there is nothing to draw here."),
+    "timeline_empty": say("No record of collectives was read."),
     "process_group": say("Process group"),
     "alike": say("Fold ranks that stand alike"),
     "find_rank": say("Find rank"),
