@@ -60,8 +60,27 @@ class Crash:
 
 def own_crashes(facts: Facts) -> tuple[Crash, ...]:
     """Failures that are nobody's echo, first attempt first, then by time."""
-    crashes = [*_from_tracebacks(facts.tracebacks), *_from_exits(facts)]
+    raised = [t for t in facts.tracebacks if not survived(t, facts)]
+    crashes = [*_from_tracebacks(raised), *_from_exits(facts)]
     return tuple(sorted(_once_per_rank(crashes), key=_order))
+
+
+def survived(traceback: PythonTraceback, facts: Facts) -> bool:
+    """The rank printed an exception of its main thread and went on: it stands in a collective, or its steps go on."""
+    rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
+    if rank is None or traceback.thread not in ("", "MainThread"):
+        return False
+    if rank.exit is not None and not rank.ended_by_recorder:
+        return False
+    activity = rank.activity
+    if activity is not None and activity.operation is not None and activity.where is not None:
+        return True
+    return any(
+        p.source.path == traceback.source.path
+        and p.attempt == traceback.attempt
+        and p.last_line > (traceback.source.line or 0)
+        for p in rank.progress
+    )
 
 
 def is_echo(traceback: PythonTraceback) -> bool:
