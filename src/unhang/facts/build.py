@@ -34,7 +34,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     _mark_moving(ranks, choice)
     groups = groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive})
     events = _events(evidence)
-    add_progress_from_logs(groups, events, world, choice.by_rank, world_known=world_size is not None)
+    add_progress_from_logs(groups, events, world, choice.by_rank)
     settle_with_stacks(groups, ranks, world)
     forget_moving(groups, ranks)
     for rank in world:
@@ -50,7 +50,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         groups=groups,
         graph=graph,
         disagreements=disagreements,
-        symmetric=find_symmetric_stalls(groups, disagreements),
+        symmetric=find_symmetric_stalls(groups, disagreements, world_size),
         stalls=find_stalls(graph, groups, ranks),
         straggler=find_straggler(ranks, sources),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),

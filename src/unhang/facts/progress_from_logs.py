@@ -25,12 +25,8 @@ def add_progress_from_logs(
     events: Iterable[LogEvent],
     world: tuple[int, ...],
     known: Iterable[int],
-    *,
-    world_known: bool,
 ) -> None:
-    """Add what logs tell of ranks without a dump (``known`` ranks have one, which says more).
-
-    ``world_known``: something names the number of ranks; else ``world`` is only who spoke."""
+    """Add what logs tell of ranks without a dump (``known`` ranks have one, which says more)."""
     skip = set(known)
     told: dict[tuple[str, int], list[LogEvent]] = defaultdict(list)
     descriptions: dict[str, str] = {}
@@ -42,7 +38,7 @@ def add_progress_from_logs(
         told[name, rank].append(event)
         descriptions.setdefault(name, str(event.values.get("group_description", "")))
     for (name, rank), lines in sorted(told.items()):
-        group = groups.setdefault(name, _new_group(name, descriptions.get(name, ""), world, world_known=world_known))
+        group = groups.setdefault(name, _new_group(name, descriptions.get(name, ""), world))
         if rank not in group.members:
             group.members = tuple(sorted({*group.members, rank}))
         progress = _progress(name, rank, lines)
@@ -73,13 +69,13 @@ def _group_of(event: LogEvent) -> str:
     return str(name)
 
 
-def _new_group(name: str, description: str, world: tuple[int, ...], *, world_known: bool) -> GroupFacts:
+def _new_group(name: str, description: str, world: tuple[int, ...]) -> GroupFacts:
     is_default = name == DEFAULT_GROUP
     return GroupFacts(
         name=name,
         description=description or ("default_pg" if is_default else ""),
         members=world if is_default else (),
-        members_known=is_default and world_known,
+        members_known=is_default,
         is_default=is_default,
         progress={},
         silent=(),

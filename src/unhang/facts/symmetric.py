@@ -9,13 +9,13 @@ from unhang.facts.operations import POINT_TO_POINT
 
 
 def find_symmetric_stalls(
-    groups: Mapping[str, GroupFacts], disagreements: tuple[Disagreement, ...]
+    groups: Mapping[str, GroupFacts], disagreements: tuple[Disagreement, ...], world_size: int | None
 ) -> tuple[SymmetricStall, ...]:
     """Groups of at least two members in which all members are pending at one position."""
     disputed = {d.group for d in disagreements}
     found = []
     for name, group in sorted(groups.items()):
-        if name in disputed or len(group.members) < 2 or group.silent or _is_a_paste(group):
+        if name in disputed or len(group.members) < 2 or group.silent or _is_a_paste(group, world_size):
             continue
         pending = {rank: p.pending for rank, p in group.progress.items() if p.pending is not None}
         if set(pending) != set(group.members):
@@ -34,6 +34,6 @@ def find_symmetric_stalls(
     return tuple(found)
 
 
-def _is_a_paste(group: GroupFacts) -> bool:
+def _is_a_paste(group: GroupFacts, world_size: int | None) -> bool:
     """Only log lines tell of it, and nothing how many members it has: who is waited for may be in no line shown."""
-    return not group.members_known and any(p.told_by == "log" for p in group.progress.values())
+    return world_size is None and any(p.told_by == "log" for p in group.progress.values())
