@@ -146,6 +146,8 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
             waiters=stall.waiters,
             ranks=stall.laggards,
         )
+    if stall.reason == "silent" and any(facts.ranks[r].state is not RankState.MISSING for r in stall.laggards):
+        return say("the others wait for rank {ranks}; its log does not tell how far it came", ranks=stall.laggards)
     if stall.reason == "silent":
         return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
     if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
