@@ -17,7 +17,7 @@ from unhang.evidence.items import Recording, Signature
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import Disagreement, GroupFacts, PendingCall
-from unhang.facts.operations import differences
+from unhang.facts.operations import POINT_TO_POINT, differences
 
 # A stretch of disagreement may hold positions that agree by chance (the same all-reduce one step apart).
 DENSITY = 0.3
@@ -67,12 +67,12 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
 
 def _by_pending(group: GroupFacts) -> Disagreement | None:
     """Without records (logs only): ranks that are pending at one position in calls that do not fit together."""
-    if group.entries:
+    if group.entries or group.p2p:
         return None
     at: dict[int, dict[int, PendingCall]] = defaultdict(dict)
     for rank, progress in group.progress.items():
         call = progress.pending
-        if call is not None and call.position is not None:
+        if call is not None and call.position is not None and call.operation not in POINT_TO_POINT:
             at[call.position][rank] = call
     for position, pending in sorted(at.items()):
         calls: dict[Signature, list[int]] = defaultdict(list)
