@@ -25,7 +25,7 @@ from unhang.lab.worker import BEAT_EVERY_S
 
 SCHEMA = "unhang.bundle/1"
 POLL_S = 0.1
-DUMP_LIMIT_S = 3.0
+DUMP_LIMIT_S = 6.0
 BETWEEN_LOOKS_S = 0.4
 ENDING_LIMIT_S = 15.0
 """torchrun looks after its ranks every 1.5 s, and gives survivors time to close."""
@@ -120,9 +120,20 @@ def _wait_and_look(plan: Plan, job: Job, bundle: Path, tell: Tell) -> Seen:
     else:
         for rank in job.members():
             _write_own_stack(job, bundle, rank)
-    seen.taken_s = time.time()
     job.note_ends()
+    if seen.stalled_since_s is not None and job.ended_s and _ends_within(job, ENDING_LIMIT_S):
+        # It stood still because it was falling over; the looks are kept, the stall was none.
+        seen.stalled_since_s, seen.ended_by_itself = None, True
+        job.note_ends()
+    seen.taken_s = time.time()
     return seen
+
+
+def _ends_within(job: Job, limit_s: float) -> bool:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and job.launcher.poll() is None:
+        time.sleep(POLL_S)
+    return job.launcher.poll() is not None
 
 
 class _Waiting:
@@ -307,9 +318,12 @@ def _manifest(plan: Plan, job: Job, seen: Seen, bundle: Path) -> dict[str, Any]:
 
 def _process(job: Job, seen: Seen, rank: int) -> dict[str, Any]:
     member = job.members()[rank]
-    ending = endings(job.launcher_log().decode(errors="replace")).get(member.pid)
+    told = endings(job.launcher_log().decode(errors="replace"))
+    ending = told.get(member.pid)
     gone = rank in job.ended_s or seen.ended_by_itself
-    exit_code = ending.exit_code if ending is not None else 0 if job.launcher.returncode == 0 else None
+    # torchrun lists every rank that failed or that it ended; one it does not list ended well.
+    ended_well = ending is None and (bool(told) or job.launcher.returncode == 0)
+    exit_code = ending.exit_code if ending is not None else 0 if ended_well else None
     return {
         "rank": rank,
         "local_rank": member.local_rank,

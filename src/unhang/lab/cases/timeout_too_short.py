@@ -41,7 +41,7 @@ def main():
             loss.backward()
             optimizer.step()
         if rank == 0:
-            print(f"epoch {epoch} score {score(model.module, 10 + 60 * epoch, device):.4f}")
+            print(f"epoch {epoch} score {score(model.module, 10 + 110 * epoch, device):.4f}")
         dist.barrier()
     dist.destroy_process_group()
 
