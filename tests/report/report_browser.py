@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
@@ -97,17 +96,6 @@ class Browser:
     def log(self) -> list[str]:
         """What the console said: errors, refused loads, policy violations."""
         return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]
-
-    def screenshot(self, to: Path, *, width: int, dark: bool, whole: bool = True, height: int = 900) -> None:
-        self.devtools(
-            "Emulation.setEmulatedMedia",
-            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
-        )
-        self.devtools(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
-        self.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        to.write_bytes(base64.b64decode(self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)["data"]))
 
     def _post(self, path: str, body: Any) -> Any:
         return self._request("POST", path, body)

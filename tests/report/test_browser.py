@@ -12,6 +12,13 @@ from unhang.report.html.page import write_html
 
 pytestmark = pytest.mark.browser
 
+FIRST_PAINT = """
+return new Promise((done) => new PerformanceObserver((list) => {
+  const found = list.getEntriesByName("first-contentful-paint");
+  if (found.length) done(found[0].startTime);
+}).observe({ type: "paint", buffered: true }));
+"""
+
 
 @pytest.fixture
 def page(browser: Browser, tmp_path: Path) -> Browser:
@@ -91,8 +98,7 @@ def test_a_thousand_ranks_are_painted_within_two_seconds_and_unfold(browser: Bro
     paints = []
     for _ in range(3):  # the best of three: other tests share the machine
         browser.open(page)
-        browser.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        paints += [browser.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime")]
+        paints.append(browser.run(FIRST_PAINT))
     assert min(paints) < 2000
     browser.run("document.getElementById('alike').click()")
     assert browser.run("return document.querySelectorAll('#drawing rect').length") < 3000

@@ -74,12 +74,14 @@ class CitedLines:
             self._texts[path][line] = text
 
     def _add_logs(self, facts: Facts) -> None:
+        near = {
+            path: {number for line in lines for number in range(line - AROUND_LOG, line + AROUND_LOG + 1)}
+            for path, lines in self._cited.items()
+        }
         for event in facts.events:
             path, line = event.source.path, event.source.line
-            if line is None or path not in self._cited or line in self._texts[path]:
-                continue
-            if any(abs(line - cited) <= AROUND_LOG for cited in self._cited[path]):
-                self._texts[path][line] = event.text
+            if line is not None and line in near.get(path, ()):
+                self._texts[path].setdefault(line, event.text)
 
     def _add_sources(self, verdict: Verdict, facts: Facts) -> None:
         for path, line in list(_places(verdict)):
