@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import looks_like_log, read_log
@@ -14,6 +16,19 @@ WATCHDOG = (
     "OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600066 milliseconds before timing out."
 )
 NEW = WATCHDOG.replace("[E ProcessGroupNCCL.cpp:563]", "[rank3]:[E1121 10:30:00.500000000 ProcessGroupNCCL.cpp:685]")
+PIECES = [
+    NEW.encode(),
+    NEW.encode()[:90],
+    b"Traceback (most recent call last):\n",
+    b'  File "a.py", line 1, in f\n',
+    b"ValueError: x",
+    b"  exitcode  : -6 (pid: 264)",
+    b" 50%|x| 1/2 [00:01<00:01, 1it/s]",
+    b"srun: error: h1: tasks 1-99999999: Killed",
+    b"2026-11-21T10:00:00Z ",
+    "│ a.py:1 in f │".encode(),
+    b"x" * 9_000,
+]
 
 
 def read(text: str | bytes, **known: object) -> LogReading:
@@ -145,6 +160,12 @@ def test_a_line_of_any_length_is_bounded_and_named() -> None:
     assert "longer than 64 KiB" in reading.unread[0].reason
 
 
+def test_a_message_deep_in_a_long_line_is_found() -> None:
+    (event,) = read("[rank3]: " + "x" * 20_000 + NEW + "y" * 20_000).events
+    assert (event.kind, event.rank, event.values["limit_ms"]) == ("wd.timeout", 3, 600_000)
+    assert len(event.text) <= 2000
+
+
 def test_large_logs_keep_their_messages_and_line_numbers() -> None:
     filler = "INFO:module:loading the next file of the data set\n" * 60_000
     reading = read(filler + NEW + "\n" + filler * 3 + "[rank5]: last words\n")
@@ -188,3 +209,20 @@ def test_a_disk_that_fails_gives_what_was_read_and_the_reason() -> None:
 )
 def test_a_log_is_told_by_its_content(head: bytes, expected: bool) -> None:
     assert looks_like_log(head) is expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from([*PIECES, b"\n", b"\r", b"\0", b"\xff\xfe", b"\xc4\xe3", b" ", b"[", b"3: "]), max_size=12)
+)
+def test_no_bytes_break_the_reader(pieces: list[bytes]) -> None:
+    content = b"".join(pieces)
+    reading = read(content)
+    assert reading.lines >= 0
+    assert isinstance(looks_like_log(content), bool)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=200))
+def test_no_noise_breaks_the_reader(content: bytes) -> None:
+    assert read(content).events == ()

@@ -32,9 +32,10 @@ def _rarity(gram: bytes) -> int:
 
 def _hashes(data: bytes, shift: int) -> npt.NDArray[np.uint32]:
     """Hashes of the 32-bit words of ``data`` at ``shift`` and every four bytes on."""
-    words: npt.NDArray[np.uint32] = np.frombuffer(
-        data, dtype="<u4", offset=shift, count=max(0, (len(data) - shift) // 4)
-    )
+    count = (len(data) - shift) // 4
+    if count <= 0:
+        return np.zeros(0, dtype=np.uint32)
+    words: npt.NDArray[np.uint32] = np.frombuffer(data, dtype="<u4", offset=shift, count=count)
     hashes: npt.NDArray[np.uint32] = words * _MULTIPLIER
     hashes >>= _SHIFT
     return hashes

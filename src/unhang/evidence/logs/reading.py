@@ -35,6 +35,8 @@ FIRST_BLOCKS, LAST_BLOCKS = 1, 4
 """So many blocks at either end are read line by line."""
 _TAIL_BYTES = 1 << 14
 """So much at the end of every block in between is read line by line."""
+PATTERN_CHARS = 8192
+"""Patterns look at no more than this of a line, so that no line costs much."""
 _AFTER_HIT, _AFTER_TRACEBACK = 4, 160
 """So many lines behind a recognised line, or behind the head of a traceback, are read with it."""
 EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 200_000
@@ -280,6 +282,8 @@ class _LogReader:
     # ---- lines
 
     def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+        if len(whole) > PATTERN_CHARS:
+            whole = _shortened(whole, rows)
         spoken = self.prefixes.read(whole)
         text = spoken.text
         if not text.strip():
@@ -299,9 +303,9 @@ class _LogReader:
             and text.lstrip().startswith(TABLE_FIELDS)
             and self.exits.take_line(text, line, self.attempt)
         )
-        if rows:
-            self._events(text, line, rows, speaker, self.clock.time_of(dated))
-        elif not in_traceback and not in_table:
+        # A literal of a message may stand in an ordinary line too.
+        told = bool(rows) and self._events(text, line, rows, speaker, self.clock.time_of(dated))
+        if not told and not in_traceback and not in_table:
             self._ordinary(text, line, speaker, dated)
 
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
@@ -318,14 +322,16 @@ class _LogReader:
         count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
         return Step("trainer log", count, None, "log")
 
-    def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, time_s: float | None) -> None:
+    def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, time_s: float | None) -> bool:
+        """Keep what the line tells; False when it only looked like a message."""
         matches = match_rows(text, rows)
         if not matches:
-            return
+            return False
         told = origin_of(text)
         self.voices.learn(speaker, _rank_told(told))
         for match in matches:
             self._event(match, text, line, speaker, told, time_s)
+        return True
 
     def _event(
         self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], time_s: float | None
@@ -419,7 +425,7 @@ class _LogReader:
         values: dict[str, Any] = {**told, **heard.match.values}
         if heard.match.inside:
             values["inside"] = heard.match.inside
-        if row.fingerprint and heard.told.get("cpp_file") == "ProcessGroupNCCL.cpp":
+        if row.fingerprint and not heard.match.inside and heard.told.get("cpp_file") == "ProcessGroupNCCL.cpp":
             values["torch_versions"] = torch_version_from_line(row.fingerprint, heard.told["cpp_line"])
         if row.id == "det.mis":
             _add_fingerprints(values)
@@ -541,6 +547,15 @@ _SPOKEN_RANK = re.compile(
     r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
     r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):|\[(?:GPU|gpu|rank|Rank) ?(\d{1,5})\]"
 )
+
+
+def _shortened(whole: str, rows: list[MessageRow]) -> str:
+    """A very long line: its beginning, or its beginning and the surroundings of the first message in it."""
+    places = [whole.find(anchor) for row in rows for anchor in row.anchors]
+    at = min((place for place in places if place >= 0), default=0)
+    if at < PATTERN_CHARS // 2:
+        return whole[:PATTERN_CHARS]
+    return f"{whole[:256]} … {whole[at - 512 : at + PATTERN_CHARS // 2]}"
 
 
 def _spoken_rank(text: str) -> int | None:
