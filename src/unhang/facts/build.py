@@ -20,6 +20,7 @@ from unhang.facts.stalls import find_stalls
 from unhang.facts.symmetric import find_symmetric_stalls
 from unhang.facts.wait_for import build_wait_for
 from unhang.facts.world import world_size_of
+from unhang.findings import Unread
 
 
 def build_facts(evidence: EvidenceSet) -> Facts:
@@ -59,7 +60,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         exits=_exits(evidence),
         manifests=tuple(sorted(evidence.manifests, key=lambda m: m.source.path)),
         sources=sources,
-        unread=(*evidence.unread, *choice.unread),
+        unread=_in_place_order((*evidence.unread, *choice.unread)),
         not_checked=tuple(choice.not_checked),
         inputs=tuple(evidence.inputs),
     )
@@ -104,6 +105,10 @@ def _mark_states(ranks: Mapping[int, RankFacts], groups: Mapping[str, GroupFacts
             facts.state = RankState.WAITING
         elif facts.stack is not None or facts.recording is not None or facts.progress:
             facts.state = RankState.RUNNING
+
+
+def _in_place_order(unread: Iterable[Unread]) -> tuple[Unread, ...]:
+    return tuple(sorted(unread, key=lambda u: (u.source.path, u.source.line or 0, u.source.byte or 0, u.reason)))
 
 
 def _in_time_order(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceback, ...]:

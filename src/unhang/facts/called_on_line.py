@@ -37,6 +37,9 @@ def awaited_operation(source: SourceFile, line: int) -> str | None:
     place = _place(source, line)
     if place is None:
         return None
+    on_line = {call.rpartition(".")[2] for call in calls_on_line(source, line)} & _RETURNS_WORK
+    if len(on_line) == 1:
+        return on_line.pop()
     started: set[str] = set()
     for node in own_nodes(place.function):
         if isinstance(node, ast.Call) and call_name(node) in _RETURNS_WORK and _gives_handle(node):

@@ -34,6 +34,9 @@ _OOM_TEXT = re.compile(
 )
 _HOST_OOM = re.compile(r"Cannot allocate memory|DefaultCPUAllocator: can't allocate|MemoryError")
 
+# Exceptions that state another rule's cause in so many words: DDP's unused parameters.
+_NAMES_ITS_CAUSE = re.compile(r"Expected to have finished reduction in the prior iteration")
+
 # Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
 _VICTIM_SIGNALS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}
 
@@ -122,7 +125,7 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback]) -> list[Crash]:
     for traceback in tracebacks:
         if is_echo(traceback) or traceback.exception.endswith(("KeyboardInterrupt", "SystemExit")):
             continue
-        if traceback.chained:
+        if traceback.chained or _NAMES_ITS_CAUSE.search(traceback.message):
             continue
         text = f"{traceback.exception}: {traceback.message}".rstrip(": ")
         found.append(

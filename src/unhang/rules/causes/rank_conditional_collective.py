@@ -17,7 +17,7 @@ from unhang.facts.branch_camps import entered_alone, excludes
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of
+from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of, place_of
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -41,6 +41,43 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield _entered_alone(facts, smaller, bigger, calls, disagreement.group)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
+    yield from _unused_parameters(facts)
+
+
+def _unused_parameters(facts: Facts) -> Iterator[Answer]:
+    """DDP's own word: parameters that got no gradient on some ranks, whose reduction the others wait for."""
+    events = facts.events_of("ddp.unused")
+    if not events:
+        return
+    ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
+    yield finding(
+        CAUSE,
+        Certainty.CERTAIN,
+        say("DDP waits for gradients of parameters that {ranks:who} did not use in this step", ranks=ranks)
+        if ranks
+        else say("DDP waits for gradients of parameters that a rank did not use in this step"),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        where=place_of(facts, ranks[0]) if ranks else None,
+        because=(say("DDP raised it itself: the reduction of the step before has not finished"),),
+        evidence=tuple(Evidence(e.source, e.text, e.rank) for e in events[:2]),
+        remedies=(_all_parameters(),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=1.0,
+    )
+
+
+def _all_parameters() -> Remedy:
+    return Remedy(
+        title=say("Let every parameter take part in every step, or tell DDP that some do not"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "add 0.0 * sum(p.sum() for p in unused) to the loss, or DistributedDataParallel("
+            "find_unused_parameters=True)"
+        ),
+        cost=say("find_unused_parameters walks the graph in every step (a few percent)"),
+        verify=say("TORCH_DISTRIBUTED_DEBUG=INFO names no parameter without gradient"),
+    )
 
 
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:

@@ -88,7 +88,7 @@ def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
         return True
     if lag.context is CodeContext.EXCEPT_HANDLER or is_past(lag, wait):
         return True
-    return lag.phase is Phase.DATA and lag.what.startswith("dataloader")
+    return lag.phase is Phase.DATA and lag.what.startswith(("dataloader", "dataset-item", "collate", "pin-memory"))
 
 
 def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:

@@ -20,15 +20,17 @@ from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operatio
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_DATA_LOADING
+# Waiting in the loader's queue, or (without workers) inside the data set's own reading.
+_LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
 
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Laggards that wait for a batch; a straggler that waits for one in every look."""
-    if facts.straggler is not None and facts.straggler.activity.what.startswith("dataloader"):
+    if facts.straggler is not None and facts.straggler.activity.what.startswith(_LOADING):
         yield _slow(facts, facts.straggler)
     for stall in facts.stalls:
         lag, _ = camps_of_stall(facts, stall)
-        if lag.phase is not Phase.DATA or not lag.what.startswith("dataloader"):
+        if lag.phase is not Phase.DATA or not lag.what.startswith(_LOADING):
             continue
         if not all(facts.ranks[rank].alive for rank in stall.laggards):
             continue
