@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
+import random
 import shutil
 import socket
 import sys
@@ -270,6 +272,22 @@ def test_members_that_leave_the_archive_are_refused(tmp_path: Path, name: str) -
 
     assert len(evidence.logs) == 1
     assert any("outside" in reason for reason in reasons(evidence).values())
+
+
+@pytest.mark.parametrize("packer", ["tar", "gztar", "xztar", "zip"])
+def test_damaged_archives_never_raise_anything_else(tmp_path: Path, packer: str) -> None:
+    folder = leavings.write_bundle(tmp_path / "run", ranks=1, laggard=0)
+    whole = Path(shutil.make_archive(str(tmp_path / "packed"), packer, folder.parent, folder.name)).read_bytes()
+    damaged = tmp_path / "damaged"
+    for seed in range(25):
+        dice = random.Random(seed)
+        content = bytearray(whole[: dice.randrange(len(whole))] if dice.random() < 0.3 else whole)
+        for _ in range(dice.choice((1, 8, 40))):
+            content[dice.randrange(len(content) or 1)] = dice.randrange(256)
+        damaged.write_bytes(content)
+
+        with contextlib.suppress(EvidenceError):
+            read_evidence([str(damaged)])
 
 
 def test_links_in_archives_are_refused(tmp_path: Path) -> None:
