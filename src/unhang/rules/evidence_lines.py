@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from unhang.evidence.items import PythonTraceback
 from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Disagreement, Facts, PendingCall, RankFacts, Stall
+from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Call, Evidence, Source, Where
 
@@ -109,7 +110,9 @@ def hosts_of(facts: Facts, ranks: Iterable[int]) -> tuple[str, ...]:
 
 def group_label(facts: Facts, name: str | None) -> str | None:
     """A group as the user knows it: its description where it has one."""
-    if name is None or name not in facts.groups:
+    if name is None or name == STACK_GROUP:
+        return None
+    if name not in facts.groups:
         return name
     group = facts.groups[name]
     if group.description and group.description != "undefined":

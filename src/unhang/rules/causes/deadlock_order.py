@@ -96,7 +96,9 @@ def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
         summary = say("all ranks are in a blocking send; nobody has reached its receive")
     because = (
         say("{ranks:who} are in {operations} at the same time", ranks=alive, operations=", ".join(sorted(operations))),
-        say("a send of a large tensor returns only when its partner receives"),
+        say("a receive returns only when somebody sends to it")
+        if receiving
+        else say("a send of a large tensor returns only when its partner receives"),
     )
     complete = not facts.ranks_missing
     yield _found(
