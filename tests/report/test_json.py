@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import report_samples as samples
 
-from unhang.findings import Cause, Certainty, Phase, Status, Verdict
+from unhang.findings import Cause, Certainty, Evidence, Phase, Source, Status, Verdict
 from unhang.report.json import to_json
 from unhang.report.redact import Redactor
 from unhang.report.verdict_document import json_schema, schema_text
@@ -58,3 +59,10 @@ def test_redaction_reaches_every_text_of_the_document() -> None:
     assert "mlee" not in text
     assert "gpu-a17" not in text
     assert "train.py" in text
+
+
+def test_undecodable_names_and_control_codes_cannot_break_the_document() -> None:
+    item = Evidence(Source("log-\udcff.txt", 3), "a\x00\x1b[31mb\udc80", 0, "12:00\udc81")
+    finding = replace(samples.hang().findings[0], evidence=(item,))
+    evidence = json.loads(to_json(replace(samples.hang(), findings=(finding,))))["findings"][0]["evidence"][0]
+    assert (evidence["source"], evidence["text"], evidence["time"]) == ("log-\ufffd.txt", "ab\ufffd", "12:00\ufffd")

@@ -214,14 +214,13 @@ def _place(where: Where | None, voice: Voice) -> PlaceItem | None:
 
 
 def _call(call: Call, voice: Voice) -> CallItem:
-    return CallItem(list(call.ranks), voice.clean(call.operation), call.position, call.elements, call.dtype)
+    dtype = None if call.dtype is None else voice.clean(call.dtype)
+    return CallItem(list(call.ranks), voice.clean(call.operation), call.position, call.elements, dtype)
 
 
 def _evidence(item: Evidence, voice: Voice) -> EvidenceItem:
-    source = item.source
-    return EvidenceItem(
-        voice.clean(source.path), source.line, source.byte, voice.clean(item.text), item.rank, item.time
-    )
+    source, time = item.source, None if item.time is None else voice.clean(item.time)
+    return EvidenceItem(voice.clean(source.path), source.line, source.byte, voice.clean(item.text), item.rank, time)
 
 
 def _remedy(remedy: Remedy, voice: Voice) -> RemedyItem:
