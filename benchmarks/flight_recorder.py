@@ -137,11 +137,11 @@ def _measure(contestant: Contestant, folder: Path, limit: float) -> None:
         peak = _watch(process, begun + limit)
         took = time.monotonic() - begun
         said.seek(0)
-        last = said.read()[-300:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+        last = said.read()[-300:].decode("utf-8", "replace").strip()
     if peak is None:
         contestant.failed = f"given up after {limit:.0f} s"
     elif process.returncode not in contestant.good_codes:
-        contestant.failed = f"exit code {process.returncode}: {last[:80]}"
+        contestant.failed = f"exit code {process.returncode}: {' '.join(last.split())[-160:]}"
     else:
         contestant.seconds.append(took)
         contestant.mebibytes.append(peak)

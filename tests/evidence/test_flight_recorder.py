@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,22 @@ def test_what_is_no_dump_is_unread_with_one_sentence(tmp_path: Path) -> None:
     assert "JSON" in refused(b"[" * 100_000)
     assert "JSON" in refused(b'{"version": ' + b"9" * 100_000 + b"}")
     refused(pickle.dumps(5, 2))
+
+
+def test_a_long_text_used_often_is_not_copied_as_often() -> None:
+    entry = make_entry("2.13", operation="nccl:" + "n" * 300_000, dtype="F" * 300_000, sizes=[[1]] * 1000)
+    dump = make_dump("2.13", [entry | {"input_sizes": [[n]]} for n in range(20)], status={"0": (1, -1, 1)})
+    for data in (pickle_like_torch(dump), pickle.dumps(dump, 4)):
+        tracemalloc.start()
+        read(data)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 30 << 20
+
+
+def test_more_entries_than_any_ring_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unhang.evidence.flight_recorder.columns._MAX_ENTRIES", 1000)
+    assert "1,000 entries" in refused(b'{"entries": [' + b"{}," * 1_000 + b"{}]}")
 
 
 def test_the_first_bytes_decide_what_a_dump_is() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from unhang.errors import DumpError
 from unhang.evidence.items import (
     STATE_COMPLETED,
     STATE_SCHEDULED,
@@ -27,6 +28,8 @@ _PEER: Final = re.compile(r"^(send|recv)\s+(\d{1,9})(?:->|<-)(\d{1,9})$")
 _INT64: Final = 1 << 63
 _MAX_FRAMES: Final = 512
 _MAX_TENSORS: Final = 4096
+_MAX_WORD: Final = 256  # a long text referred to many times would be copied as often
+_MAX_ENTRIES: Final = 1 << 20
 
 
 class Row(NamedTuple):
@@ -86,7 +89,12 @@ class EntryColumns:
         return len(self.rows)
 
     def add(self, entry: Mapping[str, Any], byte: int = -1) -> None:
-        """Append one entry; ``byte`` is where it starts in its file, -1 when not known."""
+        """Append one entry; ``byte`` is where it starts in its file, -1 when not known.
+
+        Raises :class:`DumpError` for more entries than any ring has.
+        """
+        if len(self.rows) >= _MAX_ENTRIES:
+            raise DumpError(f"refused: more than {_MAX_ENTRIES:,} entries")
         self.rows.append(self.row(entry, byte))
 
     def row(self, entry: Mapping[str, Any], byte: int) -> Row:
@@ -96,7 +104,7 @@ class EntryColumns:
         operation = name if type(name) is str else ""
         is_p2p = get("is_p2p")
         if type(is_p2p) is not bool:
-            is_p2p = operation.partition(":")[2].startswith(("send", "recv"))
+            is_p2p = operation[:_MAX_WORD].partition(":")[2].startswith(("send", "recv"))
         position = whole(get("p2p_seq_id" if is_p2p else "collective_seq_id"), None)
         if position is None:
             position = whole(get("seq_id"), -1)
@@ -145,7 +153,8 @@ class EntryColumns:
         return self._groups.setdefault(self._shared.one(key), len(self._groups))
 
     def signature(self, name: str, input_sizes: Any, input_dtypes: Any, output_sizes: Any, output_dtypes: Any) -> int:
-        """Index of a call in the table of signatures."""
+        """Index of a call (``name`` as the dump spells it) in the table of signatures."""
+        name = name[:_MAX_WORD]
         call = (name, _sizes(input_sizes), _sizes(output_sizes), _words(input_dtypes), _words(output_dtypes))
         known = self._signature_by_call.get(call)
         if known is not None:
@@ -218,4 +227,4 @@ def _sizes(raw: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def _words(raw: Any) -> tuple[str, ...]:
-    return tuple([w for w in raw[:_MAX_TENSORS] if type(w) is str]) if isinstance(raw, list | tuple) else ()
+    return tuple([w[:_MAX_WORD] for w in raw[:_MAX_TENSORS] if type(w) is str]) if isinstance(raw, list | tuple) else ()

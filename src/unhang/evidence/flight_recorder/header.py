@@ -68,7 +68,7 @@ def _ranks_of_text(raw: str, shared: SharedTables) -> tuple[int, ...] | None:
     known = shared.ranks.get(raw)
     if known is not None:
         return known
-    if len(raw) > 12 * _MAX_RANKS or _RANKS.fullmatch(raw) is None:
+    if len(raw) > 12 * _MAX_RANKS or raw.count(",") >= _MAX_RANKS or _RANKS.fullmatch(raw) is None:
         return None
     ranks = tuple(int(word) for word in re.findall(r"\d+", raw))
     if not ranks or max(ranks) >= 1 << 31:

@@ -8,7 +8,8 @@ from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.safe_unpickle import CutShort, PlainMachine
+from unhang.evidence.plain_opcodes import CutShort
+from unhang.evidence.safe_unpickle import PlainMachine
 
 
 def read_whole(data: bytes, shared: SharedTables) -> ParsedDump:

@@ -17,7 +17,7 @@ from unhang.evidence.items import STATE_COMPLETED, Recording
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
 
-MAX_BYTES: Final = 512 << 20
+MAX_BYTES: Final = 128 << 20
 """Larger dumps are refused: torch's own default is some hundred KB, twenty thousand entries are some MB."""
 
 

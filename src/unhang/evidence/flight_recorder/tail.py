@@ -18,7 +18,8 @@ from unhang.evidence.flight_recorder.entry_pattern import EntryPattern
 from unhang.evidence.flight_recorder.header import Header, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
 from unhang.evidence.items import STATE_COMPLETED, GroupStatus
-from unhang.evidence.safe_unpickle import CutShort, Memo, PlainMachine
+from unhang.evidence.plain_opcodes import CutShort
+from unhang.evidence.safe_unpickle import Memo, PlainMachine
 
 KEPT_ENTRIES: Final = 64
 """The least number of entries that is read."""
