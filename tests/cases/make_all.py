@@ -1,4 +1,4 @@
-"""Write the made-up cases again: ``python -m tests.cases.make_all`` (the recorded ``*_lab_*`` ones stay as they are)."""
+"""Write the made-up cases again: ``python -m tests.cases.make_all``; the recorded ``*_lab_*`` ones stay as they are."""
 
 from __future__ import annotations
 

@@ -1,0 +1,32 @@
+"""Deleting any one rule turns at least one case red."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from tests.test_cases import broken_promises, case_folders, expected
+from unhang.diagnosis.diagnose import diagnose
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.facts.model import Facts
+from unhang.rules.all_rules import ALL_RULES
+from unhang.rules.rule import Rule
+
+
+@lru_cache(maxsize=None)
+def facts_of(folder: Path) -> Facts:
+    return build_facts(read_evidence([str(folder / "input")]))
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.name)
+def test_without_this_rule_a_case_of_its_cause_is_red(rule: Rule) -> None:
+    others = tuple(other for other in ALL_RULES if other is not rule)
+    hits = [f for f in case_folders() if f.parent.name == rule.cause.value and f.name.startswith("hit_")]
+
+    red = [f for f in hits if any(broken_promises(expected(f), diagnose(facts_of(f), others)))]
+
+    assert hits
+    assert red, f"no case notices that {rule.name} is gone"
