@@ -11,15 +11,16 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from unhang.evidence.items import LastLine, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import LastLine, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import LINE_BYTES, Block, Blocks, decoded
+from unhang.evidence.logs.events import EventKeeper, Heard
 from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, origin_of
 from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, trainer_line
@@ -27,8 +28,7 @@ from unhang.evidence.logs.times import Clock, year_in
 from unhang.evidence.logs.tracebacks import RawTraceback, TracebackReader
 from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source, Unread
-from unhang.knowledge.messages import MessageMatch, MessageRow, load_messages, match_rows, message_row
-from unhang.knowledge.torch_lines import torch_version_from_line
+from unhang.knowledge.messages import MessageMatch, MessageRow, load_messages, match_rows
 
 TEXT_CHARS = 2000
 FIRST_BLOCKS, LAST_BLOCKS = 1, 4
@@ -39,25 +39,6 @@ PATTERN_CHARS = 8192
 """Patterns look at no more than this of a line, so that no line costs much."""
 _AFTER_HIT, _AFTER_TRACEBACK = 4, 160
 """So many lines behind a recognised line, or behind the head of a traceback, are read with it."""
-EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 200_000
-EQUAL_TRACEBACKS, TRACEBACKS = 3, 4000
-_TRACEBACK = "Traceback"
-_ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
-"""Statements that torch repeats inside the texts of exceptions: an equal one of the same rank is an echo."""
-
-_NOT_SAID = frozenset(
-    (
-        "cpp_file",
-        "cpp_line",
-        "torch_versions",
-        "inside",
-        "group_id",
-        "group",
-        "group_description",
-        "group_rank",
-        "error",
-    )
-)
 _NO_WORDS = re.compile(r"^[\s=\-*#+|~^.]*$")
 _STACK_LINE = re.compile(
     r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)'
@@ -111,19 +92,6 @@ def _nothing(source: str, rank: int | None, attempt: int, reason: str) -> LogRea
 
 
 @dataclass(slots=True)
-class _Heard:
-    """An event before its rank is known."""
-
-    match: MessageMatch
-    line: int
-    text: str
-    speaker: Speaker
-    told: dict[str, Any]
-    time_s: float | None
-    attempt: int
-
-
-@dataclass(slots=True)
 class _Last:
     text: str
     line: int
@@ -164,13 +132,10 @@ class _LogReader:
         self.filter = _untuned().fresh()
         self.voices = Voices(rank)
         self.tracebacks = TracebackReader()
+        self.tracebacks.attempt = attempt
         self.exits = ExitReader(self.clock)
         self.progress = ProgressReader()
-        self.heard: list[_Heard] = []
-        self.folded: dict[str, int] = {}
-        self._equal: dict[Hashable, int] = {}
-        self._of_rank: dict[Hashable, int] = {}
-        self._of_kind: dict[str, int] = {}
+        self.events = EventKeeper()
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
         self._trainer: dict[Speaker, int] = {}
         self._kernel = self._launcher = 0
@@ -341,22 +306,7 @@ class _LogReader:
         self.exits.take_event(
             row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text[:300]
         )
-        voice = (told.get("rank", speaker.rank), speaker, told.get("group_rank"), told.get("nccl_pid"), self.attempt)
-        equal = (row.id, voice, tuple(sorted((name, str(value)) for name, value in values.items())))
-        seen = self._equal[equal] = self._equal.get(equal, 0) + 1
-        if len(self._equal) > EVENTS:
-            self._equal.clear()
-        of_rank = self._of_rank[row.id, voice] = self._of_rank.get((row.id, voice), 0) + 1
-        of_kind = self._of_kind[row.id] = self._of_kind.get(row.id, 0) + 1
-        if (
-            seen > (1 if row.says in _ONCE or match.inside else EQUAL_EVENTS)
-            or of_rank > EVENTS_OF_RANK
-            or of_kind > EVENTS_OF_KIND
-            or len(self.heard) >= EVENTS
-        ):
-            self.folded[row.id] = self.folded.get(row.id, 0) + 1
-            return
-        self.heard.append(_Heard(match, line, text[:TEXT_CHARS], speaker, told, time_s, self.attempt))
+        self.events.add(Heard(match, line, text[:TEXT_CHARS], speaker, told, time_s, self.attempt))
 
     def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
         if row.id in ("n.init_start", "n.init_complete") and "nccl_pid" in told:
@@ -365,6 +315,7 @@ class _LogReader:
             self.attempt += 1
         elif row.id == "te.restart_count":
             self.attempt = max(self.attempt, int(values["attempt"]))
+        self.tracebacks.attempt = self.attempt
         if row.id.startswith("k."):
             self._kernel += 1
         elif row.id.startswith(("te.", "srun.", "slurm.", "pals.", "mpi.", "ds.", "rdzv.")):
@@ -373,14 +324,16 @@ class _LogReader:
     # ---- the result
 
     def _reading(self, blocks: Blocks) -> LogReading:
-        events = tuple(self._without_echoes(self._log_event(heard) for heard in self.heard))
+        events = self.events.log_events(self.voices, self.source, self.host)
         tracebacks = self._tracebacks()
         runs = self.progress.runs()
         last_lines = self._last_lines()
         progress = tuple(self._progress(run) for run in runs)
-        for label, dropped in (("progress", self.progress.dropped), ("exit", self.exits.dropped)):
+        folded = self.events.folded
+        others = (("progress", self.progress), ("exit", self.exits), ("traceback", self.tracebacks))
+        for label, dropped in ((label, reader.dropped) for label, reader in others):
             if dropped:
-                self.folded[label] = dropped
+                folded[label] = dropped
         ranks = {
             item.rank for group in (events, tracebacks, progress, last_lines) for item in group if item.rank is not None
         } | self.voices.heard
@@ -398,74 +351,29 @@ class _LogReader:
             self._last_time_s(),
             self.first_attempt,
             self._role(blocks.lines),
-            self.folded,
+            folded,
             tuple(self._unread(blocks)),
         )
-
-    def _without_echoes(self, events: Iterable[LogEvent]) -> Iterable[LogEvent]:
-        """Events of one rank that torch repeats inside exception texts, only once each."""
-        seen: set[Hashable] = set()
-        for event in events:
-            if message_row(event.kind).says in _ONCE:
-                values = ((name, str(value)) for name, value in event.values.items() if name not in _NOT_SAID)
-                key = (event.kind, event.rank, event.attempt, tuple(sorted(values)))
-                if key in seen:
-                    self.folded[event.kind] = self.folded.get(event.kind, 0) + 1
-                    continue
-                seen.add(key)
-            yield event
 
     def _last_time_s(self) -> float | None:
         times = (self.clock.time_of(dated) for dated in reversed(self._latest))
         return next((time_s for time_s in times if time_s is not None), self._first_time_s)
 
-    def _log_event(self, heard: _Heard) -> LogEvent:
-        row = heard.match.row
-        told = {name: value for name, value in heard.told.items() if name not in ("rank", "nccl_host")}
-        values: dict[str, Any] = {**told, **heard.match.values}
-        if heard.match.inside:
-            values["inside"] = heard.match.inside
-        if row.fingerprint and not heard.match.inside and heard.told.get("cpp_file") == "ProcessGroupNCCL.cpp":
-            values["torch_versions"] = torch_version_from_line(row.fingerprint, heard.told["cpp_line"])
-        if row.id == "det.mis":
-            _add_fingerprints(values)
-        host = heard.told.get("nccl_host") or heard.speaker.host or self.host
-        return LogEvent(
-            row.id,
-            Source(self.source, heard.line),
-            heard.text,
-            self.voices.rank_of(heard.speaker, heard.told),
-            heard.time_s,
-            values,
-            heard.attempt,
-            str(host) if host else None,
-        )
-
     def _tracebacks(self) -> tuple[PythonTraceback, ...]:
-        equal: dict[Hashable, int] = {}
-        kept: list[PythonTraceback] = []
-        for raw in sorted(self.tracebacks.done, key=lambda item: item.line):
-            speaker = raw.speaker
-            assert isinstance(speaker, Speaker)
-            rank = self.voices.rank_of(speaker, {})
-            key = (speaker, raw.exception, raw.message[:200], tuple(raw.frames))
-            seen = equal[key] = equal.get(key, 0) + 1
-            if (seen > EQUAL_TRACEBACKS and rank is not None) or len(kept) >= TRACEBACKS:
-                self.folded["traceback"] = self.folded.get("traceback", 0) + 1
-                continue
-            kept.append(self._traceback(raw, speaker, rank))
-        return tuple(kept)
+        return tuple(self._traceback(raw) for raw in sorted(self.tracebacks.done, key=lambda item: item.line))
 
-    def _traceback(self, raw: RawTraceback, speaker: Speaker, rank: int | None) -> PythonTraceback:
+    def _traceback(self, raw: RawTraceback) -> PythonTraceback:
+        speaker = raw.speaker
+        assert isinstance(speaker, Speaker)
         return PythonTraceback(
             Source(self.source, raw.line),
-            rank,
+            self.voices.rank_of(speaker, {}),
             self.clock.time_of(raw.dated),
             raw.exception,
             raw.message,
             tuple(reversed(raw.frames)),
             raw.thread,
-            self.first_attempt,
+            raw.attempt,
             speaker.host or self.host,
             raw.chained,
         )
@@ -525,9 +433,9 @@ class _LogReader:
         )
 
     def _role(self, lines: int) -> str:
-        if self._kernel and self._kernel * 3 >= max(1, len(self.heard)) and not self.voices.heard:
+        if self._kernel and self._kernel * 3 >= max(1, len(self.events)) and not self.voices.heard:
             return "kernel"
-        if self.rank is None and self._launcher and not self.voices.heard and self._launcher * 2 >= len(self.heard):
+        if self.rank is None and self._launcher and not self.voices.heard and self._launcher * 2 >= len(self.events):
             return "launcher" if lines else ""
         return ""
 
@@ -571,26 +479,3 @@ def _rank_told(told: dict[str, Any]) -> int | None:
     in_default_group = "group" in told and str(told.get("group_description", "")).startswith("default")
     rank = told.get("rank", told.get("group_rank") if in_default_group else None)
     return int(rank) if rank is not None else None
-
-
-_FINGERPRINT_FIELD = re.compile(r"(SequenceNumber|OpType|TensorShape|TensorDtypes)=(\[[^\]]*\]|[^,()]*)")
-
-
-def _add_fingerprints(values: dict[str, Any]) -> None:
-    """``mine``/``theirs`` of a fingerprint mismatch as dicts: position, operation, shape, dtype."""
-    from unhang.knowledge.messages import bare_operation
-
-    for name in ("mine", "theirs"):
-        if name not in values:
-            continue
-        fields = dict(_FINGERPRINT_FIELD.findall(str(values[name])))
-        parsed: dict[str, Any] = {}
-        if fields.get("SequenceNumber", "").isdigit():
-            parsed["position"] = int(fields["SequenceNumber"])
-        if "OpType" in fields:
-            parsed["operation"] = bare_operation(fields["OpType"].strip())
-        if "TensorShape" in fields:
-            parsed["shape"] = tuple(int(number) for number in re.findall(r"\d{1,18}", fields["TensorShape"]))
-        if "TensorDtypes" in fields:
-            parsed["dtype"] = fields["TensorDtypes"].strip().lower()
-        values[name] = parsed

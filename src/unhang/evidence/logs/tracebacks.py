@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame
+from unhang.evidence.logs.prefixes import NOBODY
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
@@ -29,6 +30,8 @@ _ENDS_MESSAGE = re.compile(
 )
 MAX_FRAMES = 256
 MESSAGE_CHARS = 2000
+EQUAL, EQUAL_UNNAMED, TRACEBACKS = 3, 1024, 4000
+"""How many equal ones of a speaker are kept, of nobody in particular (they may be as many ranks), and of all."""
 
 
 @dataclass(slots=True)
@@ -50,6 +53,7 @@ class RawTraceback:
     strangers: int = 0
     message_lines: int = 0
     last_line: int = 0
+    attempt: int = 0
 
     def add(self, frame: Frame) -> None:
         """Append a frame; very deep stacks keep their two ends."""
@@ -63,6 +67,10 @@ class TracebackReader:
 
     def __init__(self) -> None:
         self.done: list[RawTraceback] = []
+        self.dropped = 0
+        """How many were left out because enough equal ones of the same speaker were kept."""
+        self.attempt = 0
+        self._equal: dict[Hashable, int] = {}
         self._open: dict[Hashable, RawTraceback] = {}
         self._closing: dict[Hashable, RawTraceback] = {}
         self._threads: dict[Hashable, str] = {}
@@ -102,6 +110,7 @@ class TracebackReader:
             rich="─" in text or "━" in text,
             grouped="Exception Group" in before or before.strip().startswith("|"),
             last_line=line,
+            attempt=self.attempt,
         )
 
     def _continue(self, current: RawTraceback, text: str, line: int) -> bool:
@@ -135,7 +144,7 @@ class TracebackReader:
         current.last_line = line
         del self._open[current.speaker]
         self._closing[current.speaker] = current
-        self.done.append(current)
+        self._keep(current)
         return True
 
     def _after(self, ended: RawTraceback, text: str, line: int) -> bool:
@@ -157,7 +166,17 @@ class TracebackReader:
 
     def _finish(self, torn: RawTraceback) -> None:
         if torn.frames:
-            self.done.append(torn)
+            self._keep(torn)
+
+    def _keep(self, ended: RawTraceback) -> None:
+        key = (ended.speaker, ended.attempt, ended.exception, ended.message[:200], tuple(ended.frames))
+        if len(self._equal) > TRACEBACKS:
+            self._equal.clear()
+        seen = self._equal[key] = self._equal.get(key, 0) + 1
+        if seen > (EQUAL_UNNAMED if ended.speaker == NOBODY else EQUAL) or len(self.done) >= TRACEBACKS:
+            self.dropped += 1
+            return
+        self.done.append(ended)
 
     def gap(self) -> None:
         """Lines are left out here, or the log ends: what is open stays torn."""

@@ -1,0 +1,145 @@
+"""Recognised lines of one log: equal ones and floods are folded, the rest become events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from unhang.evidence.items import LogEvent
+from unhang.evidence.logs.prefixes import NOBODY, Speaker
+from unhang.evidence.logs.voices import Voices
+from unhang.findings import Source
+from unhang.knowledge.messages import MessageMatch, bare_operation, message_row
+from unhang.knowledge.torch_lines import torch_version_from_line
+
+EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 60_000
+EQUAL_UNNAMED = 64
+"""Equal lines nobody is named in may come from as many ranks: more of them are kept."""
+_ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
+"""Statements that torch repeats inside the texts of exceptions: an equal one of the same rank is an echo."""
+
+_NOT_SAID = frozenset(
+    (
+        "cpp_file",
+        "cpp_line",
+        "torch_versions",
+        "inside",
+        "group_id",
+        "group",
+        "group_description",
+        "group_rank",
+        "error",
+    )
+)
+
+
+@dataclass(slots=True)
+class Heard:
+    """An event before its rank is known."""
+
+    match: MessageMatch
+    line: int
+    text: str
+    speaker: Speaker
+    told: dict[str, Any]
+    time_s: float | None
+    attempt: int
+
+
+class EventKeeper:
+    """Keeps what was recognised. ``folded`` counts, by kind, what was left out."""
+
+    def __init__(self) -> None:
+        self.folded: dict[str, int] = {}
+        self._heard: list[Heard] = []
+        self._equal: dict[Hashable, int] = {}
+        self._of_rank: dict[Hashable, int] = {}
+        self._of_kind: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._heard)
+
+    def add(self, heard: Heard) -> None:
+        """Keep a recognised line, unless there are enough like it."""
+        row, told = heard.match.row, heard.told
+        rank = told.get("rank", heard.speaker.rank)
+        voice = (rank, heard.speaker, told.get("group_rank"), told.get("nccl_pid"), heard.attempt)
+        equal = (row.id, voice, tuple(sorted((name, str(value)) for name, value in heard.match.values.items())))
+        if len(self._equal) > EVENTS:
+            self._equal.clear()
+        seen = self._equal[equal] = self._equal.get(equal, 0) + 1
+        of_rank = self._of_rank[row.id, voice] = self._of_rank.get((row.id, voice), 0) + 1
+        of_kind = self._of_kind[row.id] = self._of_kind.get(row.id, 0) + 1
+        enough = EQUAL_UNNAMED if voice[:4] == (None, NOBODY, None, None) else EQUAL_EVENTS
+        if (
+            seen > (1 if row.says in _ONCE or heard.match.inside else enough)
+            or of_rank > EVENTS_OF_RANK
+            or of_kind > EVENTS_OF_KIND
+            or len(self._heard) >= EVENTS
+        ):
+            self.folded[row.id] = self.folded.get(row.id, 0) + 1
+            return
+        self._heard.append(heard)
+
+    def log_events(self, voices: Voices, source: str, host: str | None) -> tuple[LogEvent, ...]:
+        """The events, now that ``voices`` knows who is which rank. ``host`` is the file's, if its name tells."""
+        return tuple(self._without_echoes(_log_event(heard, voices, source, host) for heard in self._heard))
+
+    def _without_echoes(self, events: Iterable[LogEvent]) -> Iterable[LogEvent]:
+        """Events of one rank that torch repeats inside exception texts, only once each."""
+        seen: set[Hashable] = set()
+        for event in events:
+            if message_row(event.kind).says in _ONCE:
+                values = ((name, str(value)) for name, value in event.values.items() if name not in _NOT_SAID)
+                key = (event.kind, event.rank, event.attempt, tuple(sorted(values)))
+                if key in seen:
+                    self.folded[event.kind] = self.folded.get(event.kind, 0) + 1
+                    continue
+                seen.add(key)
+            yield event
+
+
+def _log_event(heard: Heard, voices: Voices, source: str, file_host: str | None) -> LogEvent:
+    row = heard.match.row
+    told = {name: value for name, value in heard.told.items() if name not in ("rank", "nccl_host")}
+    values: dict[str, Any] = {**told, **heard.match.values}
+    if heard.match.inside:
+        values["inside"] = heard.match.inside
+    if row.fingerprint and not heard.match.inside and heard.told.get("cpp_file") == "ProcessGroupNCCL.cpp":
+        values["torch_versions"] = torch_version_from_line(row.fingerprint, heard.told["cpp_line"])
+    if row.id == "det.mis":
+        _add_fingerprints(values)
+    host = heard.told.get("nccl_host") or heard.speaker.host or file_host
+    return LogEvent(
+        row.id,
+        Source(source, heard.line),
+        heard.text,
+        voices.rank_of(heard.speaker, heard.told),
+        heard.time_s,
+        values,
+        heard.attempt,
+        str(host) if host else None,
+    )
+
+
+_FINGERPRINT_FIELD = re.compile(r"(SequenceNumber|OpType|TensorShape|TensorDtypes)=(\[[^\]]*\]|[^,()]*)")
+
+
+def _add_fingerprints(values: dict[str, Any]) -> None:
+    """``mine``/``theirs`` of a fingerprint mismatch as dicts: position, operation, shape, dtype."""
+    for name in ("mine", "theirs"):
+        if name not in values:
+            continue
+        fields = dict(_FINGERPRINT_FIELD.findall(str(values[name])))
+        parsed: dict[str, Any] = {}
+        if fields.get("SequenceNumber", "").isdigit():
+            parsed["position"] = int(fields["SequenceNumber"])
+        if "OpType" in fields:
+            parsed["operation"] = bare_operation(fields["OpType"].strip())
+        if "TensorShape" in fields:
+            parsed["shape"] = tuple(int(number) for number in re.findall(r"\d{1,18}", fields["TensorShape"]))
+        if "TensorDtypes" in fields:
+            parsed["dtype"] = fields["TensorDtypes"].strip().lower()
+        values[name] = parsed
