@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from unhang.rules.all_rules import ALL_RULES
 from unhang.rules.rule import Rule
 
 
-@lru_cache(maxsize=None)
+@cache
 def facts_of(folder: Path) -> Facts:
     return build_facts(read_evidence([str(folder / "input")]))
 
