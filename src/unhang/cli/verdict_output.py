@@ -62,7 +62,7 @@ class VerdictOutput:
 
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            page.write_html(verdict, facts, path, lang=self.lang, redactor=self._redactor())
+            page.write_html(verdict, facts, path, lang=self.lang, redactor=self._redactor(verdict, facts))
         except OSError as error:
             raise _not_written(path, error) from error
         print(f"HTML report written to {path}", file=sys.stderr)
@@ -73,27 +73,29 @@ class VerdictOutput:
         if self.color is False:
             os.environ["NO_COLOR"] = "1"
         file = _AsTerminal(sys.stdout) if self.color else sys.stdout
-        print_text(verdict, facts, lang=self.lang, file=file, redactor=self._redactor())
+        print_text(verdict, facts, lang=self.lang, file=file, redactor=self._redactor(verdict, facts))
 
     def _text(self, verdict: Verdict, facts: Facts) -> str:
         if self.form == "json":
             from unhang.report.json import to_json
 
-            return to_json(verdict, lang=self.lang, redactor=self._redactor())
+            return to_json(verdict, lang=self.lang, redactor=self._redactor(verdict, facts))
         if self.form == "markdown":
             from unhang.report.markdown import to_markdown
 
-            return to_markdown(verdict, lang=self.lang, redactor=self._redactor())
+            return to_markdown(verdict, lang=self.lang, redactor=self._redactor(verdict, facts))
         if self.form == "html":
             from unhang.report.html.page import to_html
 
-            return to_html(verdict, facts, lang=self.lang, redactor=self._redactor())
+            return to_html(verdict, facts, lang=self.lang, redactor=self._redactor(verdict, facts))
         from unhang.report.text import to_text
 
-        return to_text(verdict, facts, lang=self.lang, redactor=self._redactor())
+        return to_text(verdict, facts, lang=self.lang, redactor=self._redactor(verdict, facts))
 
-    def _redactor(self) -> Redactor:
-        return Redactor(share=self.redact)
+    def _redactor(self, verdict: Verdict, facts: Facts) -> Redactor:
+        redactor = Redactor(share=self.redact)
+        redactor.learn_from(verdict, facts)
+        return redactor
 
 
 class _AsTerminal(io.StringIO):

@@ -65,7 +65,7 @@ def _no_world(facts: Facts) -> Iterator[NotChecked]:
     if facts.world_size is None and seen and any(r.state is not RankState.MISSING for r in facts.ranks.values()):
         yield NotChecked(
             say("how many ranks there are"),
-            say("nothing that was read names the world size; {ranks:who} were seen", ranks=seen),
+            say("nothing that was read names the world size; {ranks:who} {ranks:was|were} seen", ranks=seen),
             how="unhang diagnose with the launcher's log or all ranks' files added",
             caps=Certainty.LIKELY if len(seen) == 1 else None,
         )

@@ -132,7 +132,7 @@ def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Fin
         Certainty.POSSIBLE,
         Severity.STOPS,
         summary,
-        because=(say("{count} ranks were seen", count=len(facts.ranks_seen)),),
+        because=(say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else (),
         evidence=evidence,
         remedies=(collect,),
         rule="unexplained",
