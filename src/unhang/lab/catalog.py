@@ -114,7 +114,7 @@ CASES: tuple[Case, ...] = (
         Expected(
             Cause.UNEVEN_DATA, no_rank, where=("dist.barrier()",), waiter=("loss.backward()",), fewest_batches=True
         ),
-        fault="random.shuffle(order)",
+        fault="random.shuffle(books)",
         ranks=4,
         after=30,
     ),

@@ -7,7 +7,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, TensorDataset
 
 
 def setup():
@@ -19,34 +19,28 @@ def setup():
     return torch.device("cpu")
 
 
-class Texts(Dataset):
-    def __init__(self, count=6000):
-        source = random.Random(1)
-        self.rows = [[source.randrange(1000) for _ in range(source.randrange(4, 64))] for _ in range(count)]
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, index):
-        return torch.tensor((self.rows[index] + [0] * 32)[:32])
+def read_books(count=60):
+    draw = random.Random(1)
+    texts = [[draw.randrange(1000) for _ in range(draw.randrange(4, 64))] for _ in range(3000)]
+    cuts = sorted(draw.sample(range(len(texts)), count - 1))
+    return [texts[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(texts)])]
 
 
-def train_part(texts, rank, world):
-    order = list(range(len(texts)))
-    random.shuffle(order)
-    kept = [index for index in order[: len(order) // 2] if len(texts.rows[index]) <= 32]
-    return torch.utils.data.Subset(texts, kept[rank::world])
+def train_part(books, rank, world):
+    random.shuffle(books)
+    short = [text for book in books[: len(books) // 2] for text in book if len(text) <= 32]
+    return TensorDataset(torch.tensor([text + [0] * (32 - len(text)) for text in short[rank::world]]))
 
 
 def main():
     device = setup()
     rank, world = dist.get_rank(), dist.get_world_size()
-    loader = DataLoader(train_part(Texts(), rank, world), batch_size=4, shuffle=True)
+    loader = DataLoader(train_part(read_books(), rank, world), batch_size=2, shuffle=True)
     network = torch.nn.Sequential(torch.nn.Embedding(1000, 16), torch.nn.Flatten(), torch.nn.Linear(512, 2))
     model = DistributedDataParallel(network.to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     print(f"{len(loader)} batches")
-    for step, batch in enumerate(loader):
+    for step, (batch,) in enumerate(loader):
         scores = model(batch.to(device))
         loss = torch.nn.functional.cross_entropy(scores, batch[:, 0].to(device) % 2)
         optimizer.zero_grad()
