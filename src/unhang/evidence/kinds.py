@@ -94,6 +94,8 @@ _PROGRAM_NAMES = frozenset(
 )
 _PYTHON = re.compile(rb"^(?:from [\w.]+ import |import [\w.]+|def \w+\(|class \w+|@\w+|if __name__ ==)", re.MULTILINE)
 _SCHEMA = re.compile(rb'"schema"\s*:\s*"(unhang\.[a-z]+/\d+)"')
+SHORTEST_GUESS = 4
+"""Bytes below which nothing tells an encoding other than ASCII."""
 _CONTROL = bytes(byte for byte in range(1, 32) if byte not in b"\t\n\v\f\r\b\x1b\x07") + b"\x7f"
 
 
@@ -174,6 +176,9 @@ def is_text(head: bytes) -> bool:
         return True
     filled = head.replace(b"\0", b"")
     if not filled:
+        return False
+    if len(head) < SHORTEST_GUESS and not head.isascii():
+        # a dump cut off after its first byte is no text in some other encoding
         return False
     controls = len(filled) - len(filled.translate(None, _CONTROL))
     holes = len(head) - len(filled)
