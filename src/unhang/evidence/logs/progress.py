@@ -19,6 +19,8 @@ _COUNTER = re.compile(
     r"(?P<label>[^|\r\n]{0,80}?):? *(?P<n>[\d.]+[kKMGT]?) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) "
     r"\[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
 )
+# The label before a counter is searched for lazily, which costs a millisecond on any long line: look for the unit first.
+_COUNTED = re.compile(r"\d ?(?:it|examples|steps?|batch(?:es)?|ba|ex) \[")
 _EPOCH_STEP = re.compile(
     rf"\b[Ee]poch:? ?[\[(]?(?P<epoch>\d{{1,6}})(?:/\d+)?[\])]?,? ?[\[(] *(?P<n>{_NUMBER}) ?/ ?(?P<total>{_NUMBER})"
 )
@@ -68,7 +70,7 @@ def step_in(text: str) -> Step | None:
             _bar_pace(bar["rate"], bar["unit"]),
             elapsed_s(bar["elapsed"]),
         )
-    if "[" in text and (bar := _COUNTER.search(text)) is not None:
+    if "[" in text and _COUNTED.search(text) and (bar := _COUNTER.search(text)) is not None:
         return Step(
             _label(bar["label"]) or "bar",
             _amount(bar["n"]),
