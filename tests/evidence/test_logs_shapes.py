@@ -226,3 +226,11 @@ def test_no_bytes_break_the_reader(pieces: list[bytes]) -> None:
 @given(st.binary(max_size=200))
 def test_no_noise_breaks_the_reader(content: bytes) -> None:
     assert read(content).events == ()
+
+
+def test_a_flood_of_harmless_lines_hides_nothing() -> None:
+    flood = "".join(f"h1:1:2 [0] NCCL INFO Using network {number}\n" for number in range(60_000))
+    reading = read(flood + NEW + "\n" + flood)
+    assert [event.source.line for event in reading.events if event.kind == "wd.timeout"] == [60_001]
+    kept = sum(event.kind == "n.net" for event in reading.events)
+    assert kept + reading.folded["n.net"] == 120_000

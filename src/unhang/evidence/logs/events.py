@@ -11,10 +11,12 @@ from unhang.evidence.items import LogEvent
 from unhang.evidence.logs.prefixes import NOBODY, Speaker
 from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source
-from unhang.knowledge.messages import MessageMatch, bare_operation, message_row
+from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
 from unhang.knowledge.torch_lines import torch_version_from_line
 
 EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 60_000
+FLOOD, FLOOD_BENIGN = 8192, 4096
+"""After so many lines of a kind only a few of every block are looked at."""
 EQUAL_UNNAMED = 64
 """Equal lines nobody is named in may come from as many ranks: more of them are kept."""
 _ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
@@ -82,6 +84,14 @@ class EventKeeper:
             self.folded[row.id] = self.folded.get(row.id, 0) + 1
             return
         self._heard.append(heard)
+
+    def is_flood(self, row: MessageRow) -> bool:
+        """Whether so many lines of this kind were seen that a few more of every block are enough."""
+        return self._of_kind.get(row.id, 0) >= (FLOOD_BENIGN if row.benign else FLOOD)
+
+    def leave_out(self, row: MessageRow) -> None:
+        """Count a line of this kind that was not looked at."""
+        self.folded[row.id] = self.folded.get(row.id, 0) + 1
 
     def log_events(self, voices: Voices, source: str, host: str | None) -> tuple[LogEvent, ...]:
         """The events, now that ``voices`` knows who is which rank. ``host`` is the file's, if its name tells."""

@@ -37,6 +37,7 @@ _TAIL_BYTES = 1 << 14
 """So much at the end of every block in between is read line by line."""
 PATTERN_CHARS = 8192
 """Patterns look at no more than this of a line, so that no line costs much."""
+_OF_FLOOD = 32
 _AFTER_HIT, _AFTER_TRACEBACK = 4, 160
 """So many lines behind a recognised line, or behind the head of a traceback, are read with it."""
 _NO_WORDS = re.compile(r"^[\s=\-*#+|~^.]*$")
@@ -175,10 +176,25 @@ class _LogReader:
     def _scan(self, block: Block) -> _Scanned:
         return _Scanned(block, self.filter.places(block.data))
 
+    def _without_floods(self, scanned: _Scanned) -> None:
+        """Of kinds of which thousands were seen, only the first few of a block stay."""
+        counts: dict[str, int] = {}
+        kept: list[tuple[int, MessageRow | None]] = []
+        for at, row in scanned.places:
+            if row is not None:
+                count = counts[row.id] = counts.get(row.id, 0) + 1
+                if count > _OF_FLOOD and self.events.is_flood(row):
+                    self.events.leave_out(row)
+                    continue
+            kept.append((at, row))
+        scanned.places = kept
+
     def _all_of(self, scanned: _Scanned) -> None:
+        self._without_floods(scanned)
         self._lines(scanned, [_Region(0, len(scanned.block.data))])
 
     def _parts_of(self, scanned: _Scanned) -> None:
+        self._without_floods(scanned)
         data = scanned.block.data
         regions: list[_Region] = []
         for at, row in scanned.places:
@@ -275,12 +291,11 @@ class _LogReader:
 
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
         step = self._trainer_step(speaker) if trainer_line(text) else step_in(text)
+        rank = _spoken_rank(text)
         if step is not None:
-            self.progress.take(
-                speaker, _spoken_rank(text), step, line, self.clock.time_of(dated), text[:300], self.attempt
-            )
+            self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
         if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
-            self._last[speaker, _spoken_rank(text)] = _Last(text[:TEXT_CHARS], line, dated)
+            self._last[speaker, rank] = _Last(text[:TEXT_CHARS], line, dated)
 
     def _trainer_step(self, speaker: Speaker) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""
