@@ -33,7 +33,7 @@ def graph_of(edges: Iterable[WaitEdge]) -> WaitForGraph:
         out[edge.waiter].add(edge.awaited)
         nodes |= {edge.waiter, edge.awaited}
     components = _components(nodes, out)
-    sinks = [c for c in components if not any(t not in c for n in c for t in out[n])]
+    sinks = [c for c in components if not any(t not in c for n in c for t in out.get(n, ()))]
     roots = sorted(next(iter(c)) for c in sinks if len(c) == 1)
     cycles = sorted(tuple(sorted(c)) for c in sinks if len(c) > 1)
     return WaitForGraph(ordered, tuple(roots), tuple(cycles), tuple(sorted(out)))
