@@ -19,7 +19,7 @@ _COUNTER = re.compile(
     r"(?P<label>[^|\r\n]{0,80}?):? *(?P<n>[\d.]+[kKMGT]?) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) "
     r"\[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
 )
-# The label before a counter is searched for lazily, which costs a millisecond on any long line: look for the unit first.
+# The label before a counter is searched for lazily, which costs a millisecond a long line: find the unit first.
 _COUNTED = re.compile(r"\d ?(?:it|examples|steps?|batch(?:es)?|ba|ex) \[")
 _EPOCH_STEP = re.compile(
     rf"\b[Ee]poch:? ?[\[(]?(?P<epoch>\d{{1,6}})(?:/\d+)?[\])]?,? ?[\[(] *(?P<n>{_NUMBER}) ?/ ?(?P<total>{_NUMBER})"
