@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from unhang.evidence.bundle_ranks import apply_manifests
 from unhang.evidence.items import EvidenceSet, Recording, SourceFile
@@ -24,7 +25,7 @@ class EvidenceReader:
     def __init__(self, limits: Limits, inputs: Sequence[str]) -> None:
         self._limits = limits
         self._evidence = EvidenceSet(inputs=list(inputs))
-        self._dumps: list[Piece] = []
+        self._dumps: list[tuple[Path, int, str]] = []
         self._passed_over: Counter[str] = Counter()
         self._passed_over_example: dict[str, str] = {}
 
@@ -68,7 +69,8 @@ class EvidenceReader:
         from unhang.evidence.rank_names import rank_from_name
 
         if piece.path is not None:
-            self._dumps.append(piece)
+            # Only what is needed later: a piece holds the head of its file, which adds up over 16,000 ranks.
+            self._dumps.append((piece.path, piece.size, piece.name))
             return
         content = self._whole(piece, self._limits.dump)
         if content is not None:
@@ -79,11 +81,11 @@ class EvidenceReader:
 
         if not self._dumps:
             return
-        items = read_recordings([piece.path for piece in self._dumps if piece.path is not None])
-        for piece, item in zip(self._dumps, items, strict=True):
+        items = read_recordings([path for path, _, _ in self._dumps])
+        for (_, size, name), item in zip(self._dumps, items, strict=True):
             self._add_recording(item)
             if tell is not None:
-                tell(piece.size, piece.name)
+                tell(size, name)
 
     def _add_recording(self, item: Recording | Unread) -> None:
         if isinstance(item, Unread):
