@@ -1,0 +1,142 @@
+"""Which process failed by itself, and which only fell with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from unhang.evidence.items import EvidenceSet, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.facts.build import build_facts
+from unhang.facts.crashes import Crash, is_echo, is_gpu_memory, own_crashes
+from unhang.findings import Source
+
+
+def traceback(
+    rank: int | None, exception: str, message: str = "", *, line: int = 10, **parts: object
+) -> PythonTraceback:
+    return PythonTraceback(Source("job.log", line), rank, None, exception, message, (), **parts)  # type: ignore[arg-type]
+
+
+def ended(rank: int, code: int, **parts: object) -> ProcessExit:
+    return ProcessExit(Source("launcher.log", 1), rank, rank, 100 + rank, code, None, **parts)  # type: ignore[arg-type]
+
+
+def crashes(
+    *tracebacks: PythonTraceback, exits: tuple[ProcessExit, ...] = (), progress: tuple[Progress, ...] = ()
+) -> tuple[Crash, ...]:
+    ranks = tuple({t.rank for t in tracebacks if t.rank is not None} | {e.rank for e in exits if e.rank is not None})
+    log = LogReading(Source("job.log"), None, (), tracebacks, exits, progress, (), 99, ranks)
+    return own_crashes(build_facts(EvidenceSet(logs=[log])))
+
+
+@pytest.mark.parametrize(
+    ("exception", "message"),
+    [
+        ("torch.distributed.DistBackendError", "NCCL error in: ProcessGroupNCCL.cpp:2395, remote process exited"),
+        ("torch.distributed.DistNetworkError", "Connection was likely closed. Did the remote server shutdown?"),
+        ("RuntimeError", "[gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:3971"),
+        ("RuntimeError", "[gloo/transport/tcp/pair.cc:534] Connection reset by peer"),
+        ("RuntimeError", "Timed out waiting 1800000ms for recv operation to complete"),
+        ("RuntimeError", "Application timeout caused pair closure"),
+        ("RuntimeError", "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41)"),
+        ("RuntimeError", "NCCL communicator was aborted on rank 1."),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", ""),
+        ("torch.distributed.elastic.multiprocessing.api.SignalException", "Process 4000 got signal: 15"),
+        ("BrokenPipeError", "[Errno 32] Broken pipe"),
+        ("RuntimeError", "Detected mismatch between collectives on ranks."),
+        ("torch.distributed.DistStoreError", "Socket Timeout"),
+    ],
+)
+def test_what_only_says_that_a_partner_is_gone_is_an_echo(exception: str, message: str) -> None:
+    assert is_echo(traceback(0, exception, message))
+
+
+@pytest.mark.parametrize(
+    ("exception", "message"),
+    [
+        ("FileNotFoundError", "[Errno 2] No such file or directory: '/data/x'"),
+        ("ValueError", "bad sample"),
+        ("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB"),
+        ("RuntimeError", "The size of tensor a (3) must match the size of tensor b (4)"),
+        ("IndexError", "index out of range in self"),
+    ],
+)
+def test_a_failure_of_ones_own_is_no_echo(exception: str, message: str) -> None:
+    assert not is_echo(traceback(0, exception, message))
+
+
+@pytest.mark.parametrize(
+    ("exception", "message", "gpu"),
+    [
+        ("torch.OutOfMemoryError", "CUDA out of memory.", True),
+        ("torch.cuda.OutOfMemoryError", "HIP out of memory.", True),
+        ("RuntimeError", "CUDA error: out of memory", True),
+        ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
+        ("RuntimeError", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 5 bytes", False),
+        ("OSError", "[Errno 12] Cannot allocate memory", False),
+        ("ValueError", "bad sample", False),
+    ],
+)
+def test_memory_of_the_accelerator_is_told_from_the_hosts(exception: str, message: str, gpu: bool) -> None:
+    assert is_gpu_memory(exception, message) is gpu
+
+
+def test_the_first_own_failure_leads_whatever_is_printed_first() -> None:
+    echo = traceback(0, "RuntimeError", "Connection closed by peer", line=1)
+
+    assert [(c.rank, c.exception) for c in crashes(echo, traceback(2, "ValueError", "x", line=50))] == [
+        (2, "ValueError")
+    ]
+
+
+def test_attempts_after_the_first_come_later() -> None:
+    found = crashes(traceback(1, "KeyError", "b", attempt=1), traceback(2, "ValueError", "a", line=90))
+
+    assert [c.rank for c in found] == [2, 1]
+
+
+@pytest.mark.parametrize("code", [-15, -6, -2, -1, 143, 134])
+def test_signals_that_peers_and_launchers_send_tell_nothing(code: int) -> None:
+    assert crashes(exits=(ended(1, code),)) == ()
+
+
+@pytest.mark.parametrize(("code", "name"), [(-9, "SIGKILL"), (137, "SIGKILL"), (-11, "SIGSEGV"), (139, "SIGSEGV")])
+def test_signals_that_kill_are_crashes_also_as_shells_say_them(code: int, name: str) -> None:
+    assert [(c.rank, c.exception) for c in crashes(exits=(ended(1, code),))] == [(1, name)]
+
+
+def test_whom_the_launcher_ended_is_a_victim() -> None:
+    assert crashes(exits=(ended(1, -9, terminated_by_launcher=True),)) == ()
+
+
+def test_the_exception_says_more_than_the_exit_code_that_followed() -> None:
+    (one,) = crashes(traceback(1, "ValueError", "x"), exits=(ended(1, 1),))
+
+    assert (one.exception, one.message) == ("ValueError", "x")
+
+
+def test_a_user_who_interrupts_is_no_crash() -> None:
+    assert crashes(traceback(0, "KeyboardInterrupt"), traceback(1, "SystemExit", "0")) == ()
+
+
+def steps(rank: int, last_line: int) -> Progress:
+    return Progress(Source("job.log", 1), rank, "step", 1, 40, None, None, None, last_line)
+
+
+def test_an_exception_after_which_the_steps_go_on_was_survived() -> None:
+    raised = traceback(0, "ValueError", "x", line=10)
+
+    assert crashes(raised, progress=(steps(0, 50),)) == ()
+    assert len(crashes(raised, progress=(steps(0, 9),))) == 1
+    assert len(crashes(raised, progress=(steps(1, 50),))) == 1
+
+
+def test_an_exception_in_another_thread_is_not_survived_by_the_steps_of_the_main_one() -> None:
+    raised = traceback(0, "ValueError", "x", line=10, thread="Thread-1 (train)")
+
+    assert len(crashes(raised, progress=(steps(0, 50),))) == 1
+
+
+def test_an_exception_with_a_failing_exit_was_not_survived() -> None:
+    raised = traceback(0, "ValueError", "x", line=10)
+
+    assert len(crashes(raised, exits=(ended(0, 1),), progress=(steps(0, 50),))) == 1

@@ -1,0 +1,86 @@
+"""Groups and how far each rank has come in them, from dumps alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.facts.jobs import call, recording
+from unhang.evidence.items import Recording
+from unhang.facts.group_table import groups_from_recordings
+from unhang.facts.model import GroupFacts
+
+
+def groups(*recordings: Recording, world: int = 2) -> dict[str, GroupFacts]:
+    by_rank: Mapping[int, Recording] = {r.rank: r for r in recordings if r.rank is not None}
+    return groups_from_recordings(by_rank, tuple(range(world)), set(by_rank))
+
+
+def test_the_oldest_unfinished_call_is_the_pending_one() -> None:
+    calls = [call(1), call(2, state="started", line=50), call(3, state="scheduled", line=60)]
+
+    progress = groups(recording(0, calls, groups={"0": (0, 1)}))["0"].progress[0]
+
+    assert (progress.enqueued, progress.completed) == (3, 1)
+    assert progress.pending is not None
+    assert (progress.pending.position, progress.pending.where and progress.pending.where.line) == (2, 50)
+
+
+def test_a_member_without_a_dump_is_silent_and_not_forgotten() -> None:
+    found = groups(recording(0, [call(1)], groups={"0": (0, 1, 2)}), world=3)["0"]
+
+    assert found.members == (0, 1, 2)
+    assert found.silent == (1, 2)
+
+
+def test_a_dump_of_other_groups_says_that_this_one_was_never_used() -> None:
+    first = recording(0, [call(1), call(1, group="1", state="scheduled")], groups={"0": (0, 1), "1": (0, 1)})
+    second = recording(1, [call(1)], groups={"0": (0, 1), "1": (0, 1)})
+
+    found = groups(first, second)["1"]
+
+    assert found.silent == ()
+    assert found.progress[1].enqueued == -1
+
+
+def test_one_name_for_two_groups_is_told_apart_by_members() -> None:
+    pairs = {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}
+    recordings = [
+        recording(r, [call(1), call(1, group="1")], groups={"0": range(4), "1": pair}) for r, pair in pairs.items()
+    ]
+
+    found = groups(*recordings, world=4)
+
+    assert {name: group.members for name, group in found.items()} == {
+        "0": (0, 1, 2, 3),
+        "1 [0, 1]": (0, 1),
+        "1 [2, 3]": (2, 3),
+    }
+
+
+def test_a_status_alone_gives_the_position_without_the_operation() -> None:
+    found = groups(recording(0, [], groups={"0": (0, 1)}, status={"0": (41, 40)}))["0"]
+
+    pending = found.progress[0].pending
+    assert pending is not None
+    assert (pending.position, pending.operation) == (41, "")
+
+
+def test_a_call_that_was_discovered_late_counts_when_a_later_one_is_still_listed() -> None:
+    """Nothing before the oldest listed open call is open, whatever the status says."""
+    calls = [call(5), call(6), call(7, state="scheduled")]
+
+    progress = groups(recording(0, calls, groups={"0": (0, 1)}, status={"0": (7, 3)}))["0"].progress[0]
+
+    assert progress.completed == 6
+
+
+def test_gloo_counts_behind_a_peer_are_lifted() -> None:
+    """What one member finished and all entered is finished for all."""
+    calls = [dict(call(p, state="scheduled", backend="gloo"), retired=True) for p in (1, 2, 3)]
+    behind = recording(0, calls, groups={"0": (0, 1)}, status={"0": (3, 1)})
+    done = recording(1, calls, groups={"0": (0, 1)}, status={"0": (3, 3)})
+
+    found = groups(behind, done)["0"]
+
+    assert found.progress[0].completed == 3
+    assert found.progress[0].pending is None
