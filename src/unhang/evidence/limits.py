@@ -24,7 +24,7 @@ class Limits:
     """How many times its own size an archive may unpack to. Logs of one repeated line reach about 250."""
     ratio_floor: int = 256 * MIB
     """Below this an archive may unpack to any multiple of its size."""
-    dump: int = 2 * GIB
+    dump: int = 128 * MIB
     """A flight-recorder dump read whole into memory (from an archive or a pipe)."""
     text: int = 64 * MIB
     """A stack dump or manifest read whole into memory."""
