@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.lab.launcher_exits import Ending, endings
-from unhang.lab.looks import same_place, without_our_thread
+from unhang.watch.looks import same_place, without_our_thread
 
 PY_SPY = """Process 41: /usr/bin/python3 -u train.py
 Python v3.11.7 (/usr/bin/python3.11)

@@ -18,9 +18,9 @@ import pytest
 from unhang.errors import UnhangError
 from unhang.evidence.bundle import rank_of_file, read_manifest, source_path_of_file
 from unhang.evidence.items import BundleManifest
-from unhang.lab import processes
 from unhang.lab.catalog import find
 from unhang.lab.run_case import run_case
+from unhang.watch import processes
 
 MARK_NAME = "UNHANG_TEST_MARK"
 pytestmark = [pytest.mark.job, pytest.mark.timeout(120)]

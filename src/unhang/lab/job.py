@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.errors import MissingExtra
-from unhang.lab import processes
+from unhang.watch import processes
 
 MARK_NAME = "UNHANG_LAB_MEETING"
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unhang.errors import UnhangError
-from unhang.lab import looks, private_files, processes
 from unhang.lab.job import Job, Member, counts, enqueued, running
 from unhang.lab.launcher_exits import endings
 from unhang.lab.worker import BEAT_EVERY_S
+from unhang.watch import looks, private_files, processes
 
 SCHEMA = "unhang.bundle/1"
 POLL_S = 0.1

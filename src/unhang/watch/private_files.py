@@ -29,3 +29,19 @@ def copy(source: Path, target: Path) -> None:
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with source.open("rb") as read, os.fdopen(descriptor, "wb") as written:
         shutil.copyfileobj(read, written)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path`` (mode 0600) so that a reader sees the old text or the new one, never a part."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    write(unfinished, content)
+    unfinished.replace(path)
+
+
+def append(path: Path, content: bytes) -> None:
+    """Add ``content`` to the end of ``path`` (mode 0600) in one write."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from unhang.lab.worker import THREAD_NAME
-
 LOOK_LIMIT_S = 6.0
 
 
@@ -20,11 +18,11 @@ def find_py_spy() -> str | None:
 
 
 def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LOOK_LIMIT_S) -> str | None:
-    """py-spy's text dump of ``pid`` without our own thread, or None when it may not or cannot look.
+    """py-spy's text dump of ``pid``, or None when it may not or cannot look. Our own thread is left out.
 
     Args:
         stopped: the process is in state ``T``; attaching to it would wait for it to go on.
-        native: also C frames, for a process that does not answer.
+        native: also C frames and our own thread, for a process that does not answer.
     """
     py_spy = find_py_spy()
     if py_spy is None:
@@ -37,16 +35,19 @@ def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s:
         return None
     if done.returncode != 0 or b"Thread" not in done.stdout:
         return None
-    return without_our_thread(done.stdout.decode(errors="replace"))
+    text = done.stdout.decode(errors="replace")
+    # In a silent process our thread is evidence: it waits for the interpreter lock that another one holds.
+    return text if native else without_our_thread(text)
 
 
 def without_our_thread(text: str) -> str:
-    """A dump of py-spy or faulthandler without the recorder's own thread: it is not part of the job."""
+    """A dump of py-spy or faulthandler without the threads that are ours: they are not part of the job."""
     blocks = re.split(r"(?m)^(?=Thread |Current thread )", text)
-    return "".join(block for block in blocks if f'"{THREAD_NAME}"' not in block and not _OUR_FRAME.search(block))
+    return "".join(block for block in blocks if not _OUR_THREAD.search(block) and not _OUR_FRAME.search(block))
 
 
-_OUR_FRAME = re.compile(r'lab/worker\.py", line \d+ in watch$', re.MULTILINE)
+_OUR_THREAD = re.compile(r'"unhang(?:-\w+)?"$', re.MULTILINE)
+_OUR_FRAME = re.compile(r'unhang/lab/worker\.py", line \d+ in watch$', re.MULTILINE)
 
 
 def same_place(first: str, second: str) -> bool:
