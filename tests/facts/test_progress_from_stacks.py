@@ -1,0 +1,82 @@
+"""Stacks confirm or find who is inside a collective."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.facts.jobs import call, recording
+from unhang.evidence.items import BundleManifest, EvidenceSet, RankProcess, Recording, SourceFile, StackDump
+from unhang.evidence.stacks import read_stacks
+from unhang.facts.build import build_facts
+from unhang.facts.model import Facts
+from unhang.facts.progress_from_stacks import STACK_GROUP
+from unhang.findings import Source
+
+TRAIN = "/job/train.py"
+COLLECTIVE = "{} (torch/distributed/distributed_c10d.py:3042)"
+
+
+def stack(rank: int, *frames: str) -> StackDump:
+    pid = 100 + rank
+    text = f"Process {pid}: python {TRAIN}\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+    text += f'Thread {pid} (idle): "MainThread"\n' + "".join(f"    {frame}\n" for frame in frames)
+    (dump,) = read_stacks(text.encode(), source=f"stacks/rank_{rank}.txt", rank=rank)
+    return dump
+
+
+def inside(rank: int, operation: str = "all_reduce", line: int = 40) -> StackDump:
+    return stack(rank, COLLECTIVE.format(operation), f"main ({TRAIN}:{line})")
+
+
+def facts(
+    stacks: list[StackDump], dumps: list[Recording] | None = None, moving: set[int] | None = None, world: int = 3
+) -> Facts:
+    processes = tuple(RankProcess(r, pid=100 + r, moving=r in (moving or set())) for r in range(world))
+    manifest = BundleManifest(Source("bundle.json"), world, processes)
+    sources = [SourceFile(Source("train.py"), TRAIN, "\n" * 60)]
+    return build_facts(EvidenceSet(recordings=dumps or [], stacks=stacks, manifests=[manifest], sources=sources))
+
+
+def gloo(rank: int, completed: int, upto: int = 5, **parts: Any) -> Recording:
+    calls = [
+        dict(call(p, state="scheduled", backend="gloo", **parts), retired=p <= completed) for p in range(1, upto + 1)
+    ]
+    return recording(rank, calls, groups={"0": ()}, status={"0": (upto, completed)})
+
+
+def test_without_dumps_ranks_in_a_collective_wait_for_the_rank_that_is_not() -> None:
+    known = facts([inside(0), inside(1), stack(2, f"work ({TRAIN}:9)", f"main ({TRAIN}:41)")])
+
+    assert known.graph.roots == (2,)
+    assert known.groups[STACK_GROUP].progress[0].told_by == "stack"
+    assert known.groups[STACK_GROUP].members_known is False
+
+
+def test_without_dumps_all_in_a_collective_is_nobody_waiting_for_somebody() -> None:
+    assert facts([inside(0), inside(1), inside(2)]).graph.edges == ()
+
+
+def test_a_rank_of_which_there_is_no_stack_is_silent() -> None:
+    assert facts([inside(0), inside(1)]).groups[STACK_GROUP].silent == (2,)
+
+
+def test_gloo_that_counts_a_call_as_finished_is_corrected_by_the_stack() -> None:
+    """Gloo may count a pending call as completed."""
+    known = facts([inside(0), inside(1), stack(2, f"work ({TRAIN}:9)")], [gloo(0, 5), gloo(1, 5), gloo(2, 4, upto=4)])
+
+    assert known.groups["0"].progress[0].pending is not None
+    assert known.graph.roots == (2,)
+
+
+def test_gloo_that_counts_a_failed_call_as_open_is_corrected_by_the_stack() -> None:
+    busy = stack(1, f"work ({TRAIN}:9)", f"main ({TRAIN}:41)")
+    known = facts([inside(0), busy, inside(2)], [gloo(0, 4), gloo(1, 3, upto=4), gloo(2, 4)])
+
+    assert known.groups["0"].progress[1].pending is None
+    assert known.graph.roots == (1,)
+
+
+def test_a_rank_that_moves_is_not_stuck_where_its_dump_was_taken() -> None:
+    known = facts([inside(0), inside(1), inside(2)], [gloo(r, 4) for r in range(3)], moving={0, 1, 2})
+
+    assert all(p.pending is None for p in known.groups["0"].progress.values())
