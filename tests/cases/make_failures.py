@@ -172,6 +172,10 @@ def _crashed_look_alikes() -> None:
     late["rank3.log"] = _steps() + raised(3, lost)
     write_logs("rank-crashed/miss_lost_its_partners", late, echo)
 
+    after = {f"rank{r}.log": _steps() + TIMED_OUT.format(rank=r, second=20) for r in range(3)}
+    after["rank1.log"] += ABORTED.format(rank=1, second=21) + raised(1, "ValueError: I/O operation on closed file.")
+    write_logs("rank-crashed/miss_failed_after_its_own_timeout", after, echo)
+
     recovered = _steps(30) + raised(2, "ValueError: bad sample 17", prefix=False).replace("[rank2]: ", "") + _steps(40)
     logs = {f"rank{r}.log": _steps() + TIMED_OUT.format(rank=r, second=20) for r in (0, 1)}
     job = Job(HANDLED, 3)

@@ -11,8 +11,8 @@ from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 
 TIMEOUT = (
-    "[rank{rank}]:[E1009 08:53:20.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation"
-    " timeout: WorkNCCL(SeqNum={position}, OpType={operation}, NumelIn={elements}, NumelOut={elements},"
+    "[rank{rank}]:[E1009 08:53:20.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective"
+    " operation timeout: WorkNCCL(SeqNum={position}, OpType={operation}, NumelIn={elements}, NumelOut={elements},"
     " Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
 )
 STATUS = (

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from unhang.evidence.items import ProcessExit, PythonTraceback
+from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Source, Where
@@ -63,7 +64,12 @@ class Crash:
 
 def own_crashes(facts: Facts) -> tuple[Crash, ...]:
     """Failures that are nobody's echo, first attempt first, then by time."""
-    raised = [t for t in facts.tracebacks if not survived(t, facts)]
+    timeouts = _own_timeouts(facts)
+    raised = [
+        t
+        for t in facts.tracebacks
+        if not survived(t, facts) and (t.rank is None or not _follows(t, timeouts.get((t.rank, t.attempt), ())))
+    ]
     crashes = [*_from_tracebacks(raised), *_from_exits(facts)]
     return tuple(sorted(_once_per_rank(crashes), key=_order))
 
@@ -84,6 +90,26 @@ def survived(traceback: PythonTraceback, facts: Facts) -> bool:
         and p.last_line > (traceback.source.line or 0)
         for p in rank.progress
     )
+
+
+def _own_timeouts(facts: Facts) -> dict[tuple[int, int], list[LogEvent]]:
+    """Watchdog timeouts by rank and attempt."""
+    found: dict[tuple[int, int], list[LogEvent]] = defaultdict(list)
+    for event in facts.events_of("wd.timeout"):
+        if event.rank is not None:
+            found[event.rank, event.attempt].append(event)
+    return found
+
+
+def _follows(traceback: PythonTraceback, timeouts: Iterable[LogEvent]) -> bool:
+    """The rank had already waited in vain for others when it failed: whatever broke then did not make them wait."""
+    for event in timeouts:
+        if event.source.path == traceback.source.path:
+            if (event.source.line or 0) < (traceback.source.line or 0):
+                return True
+        elif event.time_s is not None and traceback.time_s is not None and event.time_s < traceback.time_s:
+            return True
+    return False
 
 
 def is_echo(traceback: PythonTraceback) -> bool:
