@@ -52,9 +52,9 @@ _OUR_FRAME = re.compile(r'unhang/lab/worker\.py", line \d+ in watch$', re.MULTIL
 
 def same_place(first: str, second: str) -> bool:
     """Whether two dumps of one process show every thread in the same Python frames."""
-    return _python_frames(first) == _python_frames(second)
+    return _python_frames(without_our_thread(first)) == _python_frames(without_our_thread(second))
 
 
 def _python_frames(text: str) -> list[str]:
-    # Native frames are in only one of two looks at a silent rank, and "(idle)" comes and goes with the moment.
-    return re.findall(r"(?m)^Thread [^(\n]+|^    .+\.py:\d+\)$", text)
+    # Native frames and threads are in only one of two looks at a silent rank; "(idle)" comes and goes by itself.
+    return re.findall(r"(?m)^    .+\.py:\d+\)$", text)
