@@ -36,6 +36,7 @@ def read(text: str, **known: object) -> LogReading:
         ("2021-12-14 15:29:16,670 - mmdet - INFO - Epoch [1][50/7330]\tlr: 1.9e-03, time: 1.113", "step of epoch", 50, 7330, 1.113),
         ("[epoch 18], [iter 370 / 371], [train main loss 0.214112]", "iter", 370, 371, None),
         ("Epoch 3/10", "epoch", 3, 10, None),
+        ("evaluating: 50/70 batches", "evaluating", 50, 70, None),
     ],
 )  # fmt: skip
 def test_steps_are_read_in_every_usual_form(

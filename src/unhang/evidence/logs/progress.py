@@ -31,6 +31,10 @@ _STEP = re.compile(
     rf"(?:\s{{0,4}}(?:/|of)\s{{0,12}}(?P<total>{_NUMBER}))?",
     re.IGNORECASE,
 )
+_DONE_OF = re.compile(
+    rf"(?<![\w.])(?P<label>[A-Za-z][A-Za-z _-]{{0,40}}):? {{1,4}}(?P<n>{_NUMBER})/(?P<total>{_NUMBER}) "
+    r"(?P<unit>batch|step|iter(?:ation)?)(?:e?s)?\b"
+)
 _EPOCH = re.compile(rf"\b(?P<label>[Ee]poch)['\"]?[ :=#\[]{{1,3}}(?P<n>{_NUMBER})(?:\s?/\s?(?P<total>{_NUMBER}))?\b")
 _TRAINER = re.compile(r"^\{'(?:loss|eval_loss|train_loss)': ")
 _PER_STEP_MS = re.compile(
@@ -84,6 +88,8 @@ def step_in(text: str) -> Step | None:
     if (found := _STEP.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
         return Step(_label(found["label"]).lower(), _plain(found["n"]), total, "step", _pace(text))
+    if "/" in text and (found := _DONE_OF.search(text)) is not None:
+        return Step(_label(found["label"]), _plain(found["n"]), _plain(found["total"]), found["unit"], _pace(text))
     if (found := _EPOCH.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
         return Step("epoch", _plain(found["n"]), total, "epoch")
