@@ -1,0 +1,103 @@
+"""Environment variables as data (``environment/*.toml``): who reads a name, since when, what it does and costs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import rows_of
+
+OWNER_FILES = ("cluster", "cuda", "gloo", "launchers", "nccl", "nccl_contrib", "nobody", "torch")
+STATUSES = ("current", "deprecated", "renamed", "removed", "unread")
+"""``unread``: a name people set and nothing has ever read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The default from version ``since`` of the owner on, as the owner spells it."""
+
+    since: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Another setting that this one gets in the way of, and how."""
+
+    other: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One environment variable. Versions are the owner's own; empty texts are not known."""
+
+    name: str
+    owner: str
+    """The program that reads it; ``nobody`` for names nothing reads."""
+    status: str
+    effect: str
+    source: str
+    checked: str
+    documented: bool = True
+    since: str = ""
+    until: str = ""
+    """The version it was removed, renamed or deprecated in."""
+    replacement: str = ""
+    type: str = ""
+    values: str = ""
+    default: str = ""
+    defaults: tuple[Default, ...] = ()
+    cost: str = ""
+    conflicts: tuple[Conflict, ...] = ()
+    guess: bool = False
+    """Name, span and default stand in the source; ``effect`` is read from the name and its place only."""
+    verified: bool = True
+    """False: general knowledge of the owner, not read in its source."""
+
+
+def variable(name: str) -> Variable | None:
+    """The variable of this name, whatever its case; None when no row knows it."""
+    return _by_name().get(name.strip().upper())
+
+
+def variables() -> tuple[Variable, ...]:
+    """All rows, file by file."""
+    return tuple(_by_name().values())
+
+
+def similar_names(name: str, count: int = 3) -> tuple[str, ...]:
+    """Known names that look like ``name``, the most similar first."""
+    found = difflib.get_close_matches(name.strip().upper(), _by_name(), n=count, cutoff=0.75)
+    return tuple(_by_name()[key].name for key in found)
+
+
+@cache
+def _by_name() -> dict[str, Variable]:
+    found: dict[str, Variable] = {}
+    for file in OWNER_FILES:
+        for row in rows_of(
+            f"environment/{file}.toml", "variable", ("name", "owner", "status", "effect", "source", "checked")
+        ):
+            one = _variable(row)
+            if one.name.upper() in found or one.status not in STATUSES:
+                raise KnowledgeError(f"environment/{file}.toml: {one.name} stands twice or has no known status")
+            found[one.name.upper()] = one
+    return found
+
+
+def _variable(row: Mapping[str, Any]) -> Variable:
+    plain = {key: value for key, value in row.items() if key not in ("defaults", "conflicts", "checked")}
+    try:
+        return Variable(
+            **plain,
+            checked=str(row["checked"]),
+            defaults=tuple(Default(item["since"], item["value"]) for item in row.get("defaults", ())),
+            conflicts=tuple(Conflict(item["with"], item["why"]) for item in row.get("conflicts", ())),
+        )
+    except (TypeError, KeyError) as error:
+        raise KnowledgeError(f"environment: {row['name']} has a field that is not known: {error}") from error

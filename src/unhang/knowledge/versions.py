@@ -1,0 +1,96 @@
+"""What is known of single versions (``versions.toml``), and which versions a row affects.
+
+``affects`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``.
+Versions are compared as tuples of numbers; what follows the numbers (``+cu128``, ``rc1``) does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import rows_of
+
+KINDS = ("fact", "bad", "trap", "unverified")
+_CONDITION = re.compile(r"(>=|<=|==|<|>) ?(\d+(?:\.\d+)*)(\.\*)?")
+_NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """One thing known of some versions of a package."""
+
+    package: str
+    affects: str
+    """Conditions; empty = every version."""
+    kind: str
+    """``fact``: what a release ships; ``bad``: a defect; ``trap``: works as written, surprises; ``unverified``: a claim."""
+    symptom: str
+    source: str
+    checked: str
+    where: str = ""
+    """What else has to hold (``aarch64 only``); a row with it is at most likely to fit."""
+    fixed_in: str = ""
+    workaround: str = ""
+    torch_wheels: str = ""
+    """PyTorch releases whose wheel carries it."""
+    cuda: str = ""
+    nccl: str = ""
+    confirmed_by: str = ""
+
+
+def version_rows() -> tuple[VersionRow, ...]:
+    """All rows."""
+    return _rows()
+
+
+def known_of(package: str, version: str, kinds: tuple[str, ...] = KINDS) -> tuple[VersionRow, ...]:
+    """Rows of ``package`` that affect ``version``; none when ``version`` has no number."""
+    numbers = version_numbers(version)
+    if numbers is None:
+        return ()
+    name = package.lower()
+    return tuple(row for row in _rows() if row.package == name and row.kind in kinds and affects(row.affects, numbers))
+
+
+def version_numbers(version: str) -> tuple[int, ...] | None:
+    """``(2, 13, 0)`` of ``2.13.0+cu128``; None when it does not start with a number."""
+    found = _NUMBERS.match(version.strip())
+    return tuple(int(part[:9]) for part in found[1].split(".")) if found else None
+
+
+def affects(conditions: str, version: tuple[int, ...]) -> bool:
+    """Whether all ``conditions`` hold for ``version``. Raises :class:`KnowledgeError` for one that cannot be read."""
+    return all(_holds(condition.strip(), version) for condition in conditions.split(",") if condition.strip())
+
+
+def _holds(condition: str, version: tuple[int, ...]) -> bool:
+    found = _CONDITION.fullmatch(condition)
+    if found is None or (found[3] and found[1] != "=="):
+        raise KnowledgeError(f"versions.toml: {condition!r} is no condition")
+    limit = tuple(int(part) for part in found[2].split("."))
+    if found[3]:
+        return version[: len(limit)] == limit
+    length = max(len(limit), len(version))
+    mine, theirs = (numbers + (0,) * (length - len(numbers)) for numbers in (version, limit))
+    return {"<": mine < theirs, "<=": mine <= theirs, "==": mine == theirs, ">=": mine >= theirs, ">": mine > theirs}[
+        found[1]
+    ]
+
+
+@cache
+def _rows() -> tuple[VersionRow, ...]:
+    needed = ("package", "kind", "symptom", "confirmed_by", "source", "checked")
+    rows = []
+    for table in rows_of("versions.toml", "version", needed):
+        try:
+            row = VersionRow(**{**table, "checked": str(table["checked"])})
+        except TypeError as error:
+            raise KnowledgeError(f"versions.toml: {table['symptom']}: {error}") from error
+        if row.kind not in KINDS:
+            raise KnowledgeError(f"versions.toml: {row.symptom} has no known kind")
+        affects(row.affects, (0,))
+        rows.append(row)
+    return tuple(rows)

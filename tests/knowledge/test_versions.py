@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from unhang.errors import KnowledgeError
+from unhang.knowledge.timeouts import defaults_of, timeout_rows
+from unhang.knowledge.versions import affects, known_of, version_numbers, version_rows
+
+
+@pytest.mark.parametrize(
+    ("conditions", "version", "holds"),
+    [
+        (">=2.6.0, <2.11", "2.10.1", True),
+        (">=2.6.0, <2.11", "2.11.0", False),
+        ("==2.7.0", "2.7", True),
+        ("==2.7.0", "2.7.1+cu128", False),
+        ("==2.19.*", "2.19.4", True),
+        ("==2.1.*", "2.19.4", False),
+        ("<2.10", "2.9.1", True),
+        ("", "0.1", True),
+        (">=2.23, <=2.26.2", "2.26.2", True),
+    ],
+)
+def test_conditions_compare_numbers_not_letters(conditions: str, version: str, holds: bool) -> None:
+    numbers = version_numbers(version)
+    assert numbers is not None
+    assert affects(conditions, numbers) is holds
+
+
+@pytest.mark.parametrize("broken", ["~=2.1", "2.1", ">=2.*", "== latest"])
+def test_a_condition_that_cannot_be_read_is_our_mistake(broken: str) -> None:
+    with pytest.raises(KnowledgeError, match="no condition"):
+        affects(broken, (2,))
+
+
+def test_every_row_has_a_source_and_what_confirms_it() -> None:
+    for row in version_rows():
+        assert row.source.strip(), row.symptom
+        assert row.confirmed_by, row.symptom
+        assert (row.kind == "unverified") == (row.confirmed_by == "nothing"), row.symptom
+
+
+def test_a_release_finds_its_own_defects_only() -> None:
+    assert any("device_id" in row.symptom for row in known_of("torch", "2.7.0", ("bad",)))
+    assert not any("device_id" in row.symptom for row in known_of("torch", "2.7.1", ("bad",)))
+    assert any(row.nccl == "2.29.7" for row in known_of("torch", "2.13.0+cpu", ("fact",)))
+    assert known_of("torch", "nightly") == ()
+
+
+def test_every_limit_has_a_source_and_says_its_default() -> None:
+    for row in timeout_rows():
+        assert row.source.strip(), row.component
+        assert row.default, row.component
+        assert row.default_s is None or row.default_s > 0, row.component
+
+
+def test_a_limit_in_a_log_names_where_it_may_come_from() -> None:
+    assert "transformers Trainer" in {row.component for row in defaults_of(1800)}
+    assert defaults_of(601) == ()
