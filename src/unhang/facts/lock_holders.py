@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.user_frames import is_user_frame
@@ -16,6 +19,7 @@ WANTS_LOCK = (
     "gil_scoped_acquire",
     "_PyThreadState_Attach",
 )
+_INTERPRETER = re.compile(r"(libpython|/python)\d")
 
 
 def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
@@ -49,7 +53,11 @@ def lock_holder(stack: StackDump) -> ThreadStack | None:
 
 
 def _wants_lock(thread: ThreadStack) -> bool:
-    return any(any(name in frame.function for name in WANTS_LOCK) for frame in thread.frames[:12])
+    inner = thread.frames[:12]
+    if any(any(name in frame.function for name in WANTS_LOCK) for frame in inner):
+        return True
+    # Where the compiler has inlined take_gil only its timed wait is left; CPython's other locks wait on semaphores.
+    return any(f.function == "pthread_cond_timedwait" and _INTERPRETER.search(g.file) for f, g in pairwise(inner))
 
 
 def _user_place(thread: ThreadStack) -> Frame | None:
