@@ -82,7 +82,7 @@ def _laggard(facts: Facts, stall: Stall) -> Finding:
     silent = stall.reason == "silent"
     return finding(
         CAUSE,
-        Certainty.POSSIBLE if silent else Certainty.LIKELY,
+        Certainty.POSSIBLE if silent or _told_by_logs(facts, stall) else Certainty.LIKELY,
         _laggard_summary(facts, stall),
         ranks=() if _most_are_silent(stall) else stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
@@ -96,6 +96,12 @@ def _laggard(facts: Facts, stall: Stall) -> Finding:
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.waiters)),
     )
+
+
+def _told_by_logs(facts: Facts, stall: Stall) -> bool:
+    """Only watchdog lines tell positions: old ones name no group, so that numbers of two groups may be compared."""
+    group = facts.groups.get(stall.group)
+    return group is not None and all(progress.told_by == "log" for progress in group.progress.values())
 
 
 def _device_behind(facts: Facts, stall: Stall) -> bool:
@@ -146,8 +152,10 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
             waiters=stall.waiters,
             ranks=stall.laggards,
         )
+    if stall.reason == "silent" and all(facts.ranks[r].stack is not None for r in stall.laggards):
+        return say("the others wait for {ranks:who}; what its stack shows tells no cause", ranks=stall.laggards)
     if stall.reason == "silent" and any(facts.ranks[r].state is not RankState.MISSING for r in stall.laggards):
-        return say("the others wait for rank {ranks}; its log does not tell how far it came", ranks=stall.laggards)
+        return say("the others wait for {ranks:who}; its log does not tell how far it came", ranks=stall.laggards)
     if stall.reason == "silent":
         return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
     if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
