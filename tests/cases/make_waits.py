@@ -268,6 +268,6 @@ def _unknown_gaps() -> None:
     )
     write_logs(
         "unknown/unsure_timeouts_only",
-        {f"rank{rank}.log": f"step {rank} loss 1.0\n" + line.format(rank=rank) for rank in range(3)},
+        {f"rank{rank}.log": "step 40 loss 1.0\n" + line.format(rank=rank) for rank in range(3)},
         {"cause": "unknown", "certainty_at_most": "likely", "status": "hang", "exit_code": 1},
     )
