@@ -8,6 +8,7 @@ from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTrac
 from unhang.facts.activity import activity_of
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.disagreements import find_disagreements
+from unhang.facts.failed_calls import reopen_failed
 from unhang.facts.group_table import groups_from_recordings
 from unhang.facts.last_stand import stack_at_the_end
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
@@ -36,6 +37,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     groups = groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive})
     events = _events(evidence)
     add_progress_from_logs(groups, events, world, choice.by_rank)
+    reopen_failed(groups, ranks)
     settle_with_stacks(groups, ranks, world)
     forget_moving(groups, ranks)
     for rank in world:

@@ -1,0 +1,38 @@
+"""Calls that Gloo counts as finished because they failed: a rank that timed out in a call never finished it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from unhang.evidence.items import Entries, PythonTraceback
+from unhang.facts.entry_slices import rows
+from unhang.facts.group_table import pending_from_row
+from unhang.facts.model import GroupFacts, RankFacts
+from unhang.facts.user_frames import first_user_frame
+
+_GAVE_UP = re.compile(r"Timed out waiting \d+ ?ms")
+
+
+def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+    """The last recorded call of a rank is its pending one where the rank's timeout was raised at that very line."""
+    for group in groups.values():
+        for rank, progress in group.progress.items():
+            known, entries = ranks.get(rank), group.entries.get(rank)
+            if known is None or known.recording is None or known.recording.backend != "gloo" or entries is None:
+                continue
+            if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
+                continue
+            last = rows(entries, np.array([len(entries) - 1]))
+            progress.pending = pending_from_row(rank, group.name, last, known.recording.source)
+            progress.completed = min(progress.completed, int(entries.position[-1]) - 1)
+
+
+def _raised_in(traceback: PythonTraceback, entries: Entries) -> bool:
+    if not len(entries) or int(entries.stack[-1]) < 0 or not _GAVE_UP.search(traceback.message):
+        return False
+    raised = first_user_frame(traceback.frames)
+    called = first_user_frame(entries.stacks[int(entries.stack[-1])])
+    return raised is not None and called is not None and (raised.file, raised.line) == (called.file, called.line)
