@@ -13,7 +13,7 @@ from unhang.facts.group_table import groups_from_recordings
 from unhang.facts.last_stand import stack_at_the_end
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
 from unhang.facts.progress_from_logs import add_progress_from_logs
-from unhang.facts.progress_from_stacks import forget_moving, settle_with_stacks
+from unhang.facts.progress_from_stacks import forget_ended, forget_moving, settle_with_stacks
 from unhang.facts.rank_table import build_ranks
 from unhang.facts.recording_choice import Choice, choose_recordings
 from unhang.facts.slow_looks import find_straggler
@@ -40,6 +40,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     reopen_failed(groups, ranks)
     settle_with_stacks(groups, ranks, world)
     forget_moving(groups, ranks)
+    forget_ended(groups, ranks)
     for rank in world:
         ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
     _mark_ended(ranks)
@@ -55,7 +56,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         disagreements=disagreements,
         symmetric=find_symmetric_stalls(groups, disagreements, world_size),
         stalls=find_stalls(graph, groups, ranks),
-        straggler=find_straggler(ranks, sources),
+        straggler=find_straggler(groups, ranks, sources),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
         events=events,
         tracebacks=tracebacks,

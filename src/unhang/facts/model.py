@@ -253,13 +253,15 @@ class SymmetricStall:
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """``rank`` was busy with ``activity`` in every one of ``looks`` looks; ``waiters`` stood in communication."""
+    """``rank`` was busy with ``activity`` in every one of ``looks`` looks while ``waiters`` stood in communication; or
+    it came last to nearly all of ``positions`` collectives."""
 
     rank: int
-    activity: Activity
+    activity: Activity | None
     looks: int
     waiters: tuple[int, ...]
     waiter: Activity | None
+    positions: int = 0
 
 
 @dataclass(slots=True)

@@ -41,7 +41,8 @@ def planned_work(facts: Facts, stall: Stall) -> PlannedWork | None:
     if _others_count_it_too(facts, rank, latest):
         return None
     assert latest.total is not None
-    where = printed_at(latest.last_text, facts.sources)
+    activity = facts.ranks[rank].activity
+    where = activity.where if activity is not None else printed_at(latest.last_text, facts.sources)
     evidence = Evidence(Source(latest.source.path, latest.last_line), latest.last_text, rank)
     return PlannedWork(rank, latest.label, latest.last_step, latest.total, limit_s, evidence, timeout, where)
 

@@ -38,6 +38,16 @@ def forget_moving(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFact
                 _settled(progress)
 
 
+def forget_ended(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+    """A process that ended with exit code 0 waits for nothing, whatever its last dump said."""
+    for group in groups.values():
+        for rank, progress in group.progress.items():
+            exit_ = ranks[rank].exit if rank in ranks else None
+            ended = exit_ is not None and exit_.exit_code == 0 and not ranks[rank].ended_by_recorder
+            if progress.pending is not None and ended:
+                _settled(progress)
+
+
 def waiting_activity(facts: RankFacts) -> Activity | None:
     """What the rank waits in, whichever thread issues it: a collective call, or backward with its hooks; else None."""
     everything = [a for a in (facts.activity, *facts.threads) if a is not None]

@@ -9,14 +9,37 @@ from collections.abc import Mapping
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.activity import activity_of
-from unhang.facts.model import Activity, RankFacts, Straggler
+from unhang.facts.arrivals import latest_arriver
+from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.progress_from_stacks import in_collective
 
 LEAST_LOOKS = 2
 
 
-def find_straggler(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> Straggler | None:
-    """The only rank that is busy in every look, in a job whose ranks move; None when there is no such rank."""
+def find_straggler(
+    groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]
+) -> Straggler | None:
+    """The only rank that is busy in every look, or comes last to nearly every collective, in a job whose ranks move.
+
+    None when there is no such rank.
+    """
+    return _busy_in_every_look(ranks, sources) or _last_to_arrive(groups, ranks, sources)
+
+
+def _last_to_arrive(
+    groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]
+) -> Straggler | None:
+    moving = [r for r, facts in ranks.items() if facts.alive and facts.moving]
+    latest = latest_arriver(groups, ranks) if len(moving) == len(ranks) > 1 else None
+    if latest is None:
+        return None
+    rank, positions = latest
+    busy = next((a for a in reversed(_looks(ranks[rank], sources)) if a is not None and not _waits(a)), None)
+    waiters = tuple(sorted(set(ranks) - {rank}))
+    return Straggler(rank, busy, 0, waiters, ranks[waiters[0]].activity, positions)
+
+
+def _busy_in_every_look(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> Straggler | None:
     alive = {r: f for r, f in ranks.items() if f.alive and f.stack is not None}
     if len(alive) < 2:
         return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.camps import camps_of_stall
-from unhang.facts.model import Facts, Stall, Straggler
+from unhang.facts.model import Activity, Facts, Stall, Straggler
 from unhang.facts.worker_stacks import loader_workers
 from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Severity, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
@@ -26,8 +26,9 @@ _LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Laggards that wait for a batch; a straggler that waits for one in every look."""
-    if facts.straggler is not None and facts.straggler.activity.what.startswith(_LOADING):
-        yield _slow(facts, facts.straggler)
+    straggler = facts.straggler
+    if straggler is not None and straggler.activity is not None and straggler.activity.what.startswith(_LOADING):
+        yield _slow(facts, straggler, straggler.activity)
     for stall in facts.stalls:
         lag, _ = camps_of_stall(facts, stall)
         if lag.phase is not Phase.DATA or not lag.what.startswith(_LOADING):
@@ -54,7 +55,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         )
 
 
-def _slow(facts: Facts, straggler: Straggler) -> Answer:
+def _slow(facts: Facts, straggler: Straggler, activity: Activity) -> Answer:
     return finding(
         CAUSE,
         Certainty.LIKELY,
@@ -63,7 +64,7 @@ def _slow(facts: Facts, straggler: Straggler) -> Answer:
         ranks=(straggler.rank,),
         nodes=hosts_of(facts, (straggler.rank,)),
         phase=Phase.DATA,
-        where=straggler.activity.where,
+        where=activity.where,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
         because=(
             say(
@@ -73,7 +74,7 @@ def _slow(facts: Facts, straggler: Straggler) -> Answer:
                 waiters=straggler.waiters,
             ),
         ),
-        evidence=(straggler.activity.evidence, *loader_workers(facts, straggler.rank)[:2]),
+        evidence=(activity.evidence, *loader_workers(facts, straggler.rank)[:2]),
         remedies=(_more_workers(), _look_at_worker()),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(straggler.waiters)),

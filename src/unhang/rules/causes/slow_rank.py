@@ -4,7 +4,7 @@ What happens: every step goes at the pace of one rank; the others stand in the s
 Why it hangs: it does not; it slows, until a limit is passed.
 Example: rank 1 augments its samples with four times the work; a card of one node runs hot and lowers its clocks.
 Fix: look at the line this rank is busy at; compare clocks, heat and other processes of its card with the others'.
-Certain when: never from looks alone; *likely* from many looks.
+Certain when: never from looks alone; *likely* from many looks, or when it comes last to nearly all collectives.
 Possible when: in two looks the same rank computes while all others wait for it, and the job moves.
 """
 
@@ -24,28 +24,36 @@ MANY_LOOKS = 4
 def check(facts: Facts) -> Iterator[Answer]:
     """The straggler of a moving job, where it is its own code or compute that takes long."""
     straggler = facts.straggler
-    if straggler is None or straggler.activity.phase in (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL):
+    if straggler is None or facts.graph.edges:
         return
     activity = straggler.activity
+    if activity is not None and activity.phase in (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL):
+        return
     yield finding(
         CAUSE,
-        Certainty.LIKELY if straggler.looks >= MANY_LOOKS else Certainty.POSSIBLE,
+        Certainty.LIKELY if straggler.positions or straggler.looks >= MANY_LOOKS else Certainty.POSSIBLE,
         say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank),
         severity=Severity.SLOWS,
         ranks=(straggler.rank,),
         nodes=hosts_of(facts, (straggler.rank,)),
-        phase=activity.phase,
-        where=activity.where,
+        phase=activity.phase if activity is not None else None,
+        where=activity.where if activity is not None else None,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
         because=(
             say(
+                "rank {rank} came last to nearly all of {positions} collectives, late by a good part of a step",
+                rank=straggler.rank,
+                positions=straggler.positions,
+            )
+            if straggler.positions
+            else say(
                 "in {looks} looks rank {rank} was busy each time while {waiters:who} waited",
                 looks=straggler.looks,
                 rank=straggler.rank,
                 waiters=straggler.waiters,
             ),
         ),
-        evidence=(activity.evidence,),
+        evidence=(activity.evidence,) if activity is not None else (),
         remedies=(_look_closer(straggler.rank),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(straggler.waiters)),
