@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import BundleManifest, EvidenceSet, RankProcess, Recording, SourceFile, StackDump
+from unhang.evidence.items import (
+    BundleManifest,
+    EvidenceSet,
+    Frame,
+    LogReading,
+    PythonTraceback,
+    RankProcess,
+    Recording,
+    SourceFile,
+    StackDump,
+)
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
@@ -80,3 +90,20 @@ def test_a_rank_that_moves_is_not_stuck_where_its_dump_was_taken() -> None:
     known = facts([inside(0), inside(1), inside(2)], [gloo(r, 4) for r in range(3)], moving={0, 1, 2})
 
     assert all(p.pending is None for p in known.groups["0"].progress.values())
+
+
+def test_a_call_in_which_the_rank_timed_out_is_open_whatever_gloo_counts() -> None:
+    library = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    frames = (Frame("all_reduce", library, 3042), Frame("train", TRAIN, 40))
+    raised = PythonTraceback(
+        Source("rank0.log", 3), 0, None, "RuntimeError", "Timed out waiting 4000ms for recv operation", frames
+    )
+    log = LogReading(Source("rank0.log"), 0, (), (raised,), (), (), (), 9, (0,))
+    evidence = EvidenceSet(recordings=[gloo(0, 5), gloo(1, 4, upto=4)], logs=[log])
+
+    known = build_facts(evidence)
+
+    pending = known.groups["0"].progress[0].pending
+    assert pending is not None
+    assert pending.position == 5
+    assert known.graph.roots == (1,)
