@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.case_writer import COLLECTIVE, Job, write_logs
+from tests.cases.make_control_flow import LOOP
 
 TWO_GROUPS = """
 import torch.distributed as dist
@@ -145,6 +146,16 @@ def _single_rank_work() -> None:
     frozen = {"not_cause": "single-rank-work", "cause": "rank-frozen", "ranks": [0], "where": job.place(SAVING)}
     job.write("single-rank-work/miss_stopped_while_it_saved", frozen)
 
+    inside, saving_last = "dist.all_reduce(loss)", "save(loss)"
+    job = Job(LOOP, 3, backend="gloo")
+    job.history(range(3), 40, inside)
+    job.call((0, 1), 41, "all_reduce", inside, open=True)
+    job.dump(0, 1, 2)
+    job.waits((0, 1), "all_reduce", inside)
+    job.stack(2, saving_last, saving)
+    early = {"not_cause": "single-rank-work", "cause": "uneven-data", "ranks": [2], "where": job.place(saving_last)}
+    job.write("single-rank-work/miss_saves_after_its_loop", early)
+
 
 def _loader() -> None:
     job = stalled(laggard=2)
@@ -209,9 +220,21 @@ def _slow_rank() -> None:
             job.stack(2, SPINNING, state="active", name=name.format(2))
         for rank in range(3):
             job.process(rank, moving=True)
+        if looks == 5:
+            _nobody_moves(job)
         slow = {"cause": "slow-rank", "ranks": [2], "status": "slow", "exit_code": 1}
         level = {"certainty": "likely"} if looks == 5 else {"certainty_at_most": "possible"}
         job.write(f"slow-rank/{case}", {**slow, **level})
+
+
+def _nobody_moves(job: Job) -> None:
+    """The same looks in a job that stands: a stall, not a slow rank."""
+    moving = dict(job.processes)
+    for rank in range(3):
+        job.process(rank, moving=False)
+    stuck = {"not_cause": "slow-rank", "cause": "single-rank-work", "ranks": [2], "status": "hang"}
+    job.write("slow-rank/miss_nobody_moves", stuck)
+    job.processes = moving
 
 
 def _unknown() -> None:
