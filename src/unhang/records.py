@@ -3,8 +3,8 @@
 A records folder (``UNHANG_RUN``, local file system, 0700) holds::
 
     births/<attempt>.<pid>.json   every Python process that was started with RANK set; not every one is a rank
+    births/<attempt>.<pid>.log    what went wrong with us in that process, a line each; usually missing
     <attempt>.<pid>.rec           a rank's record, from the moment it enters init_process_group
-    <attempt>.<pid>.log           lines of what went wrong with us in that process; usually missing
     control                       what the watcher asks for
 
 A record is 16 KiB: a header that never changes after creation, then two slots of 8 KiB, written in turn. Each slot
@@ -40,7 +40,7 @@ DEFAULT_BEAT_MS = 200
 PHASES = ("init", "data", "compute", "communication", "eval", "save", "log", "shutdown", "other")
 """The order of ``findings.Phase``: a phase is one byte in a record."""
 STEP_SOURCES = ("none", "guards", "rhythm")
-"""Who counts steps: nobody yet, the user's call of guards, or the period found in the recorder's entries."""
+"""Who counts steps: nobody yet, the user's call of guards, or rounds of ``Control.collectives_per_step``."""
 DUMP_RESULTS = ("none", "written", "recorder off", "no recorder", "could not write", "failed")
 
 HEADER_AT = 0
@@ -56,6 +56,7 @@ _DUMP = struct.Struct("<QQqBq")
 _GROUP = struct.Struct("<48s24siqqqqB")
 _COUNT = struct.Struct("<I")
 _CONTROL = struct.Struct("<8sIIQQIIq")
+_FLAGS = ("in_init", "closed", "exiting", "recorder_on", "gave_up", "ended")
 _READ_RETRIES = 5
 
 
@@ -121,6 +122,10 @@ class RecordView:
     exiting: bool = False
     """The interpreter began to shut down in order."""
     recorder_on: bool = False
+    gave_up: bool = False
+    """Our thread stopped although the rank goes on: a heartbeat that stands still says nothing then."""
+    ended: bool = False
+    """Our thread stopped because the interpreter is about to end in order."""
     backend: str = ""
     beat_ns: int = -1
     beat_wall_ns: int = -1
@@ -176,7 +181,7 @@ def _word(words: tuple[str, ...], at: int) -> str:
 
 
 def _pack(view: RecordView) -> bytes:
-    flags = view.in_init | view.closed << 1 | view.exiting << 2 | view.recorder_on << 3
+    flags = sum(getattr(view, name) << bit for bit, name in enumerate(_FLAGS))
     stack = view.stack.encode("utf-8", "backslashreplace")[:_STACK_BYTES]
     steps = view.step_durations_ns[-MAX_STEPS:]
     groups = view.groups[:MAX_GROUPS]
@@ -263,8 +268,8 @@ def _unpack(data: bytes, identity: Identity) -> RecordView:
     """Raises struct.error or IndexError on bytes that are no payload."""
     view, cursor = RecordView(identity=identity), _Cursor(data)
     flags, backend, *beat = cursor.take(_BEAT)
-    view.in_init, view.closed = bool(flags & 1), bool(flags & 2)
-    view.exiting, view.recorder_on = bool(flags & 4), bool(flags & 8)
+    for bit, name in enumerate(_FLAGS):
+        setattr(view, name, bool(flags >> bit & 1))
     view.backend = _text(backend)
     view.beat_ns, view.beat_wall_ns, view.beats, view.beat_cost_ns, view.longest_beat_ns, view.longest_pause_ns = beat
     view.thread_id, phase, view.threads, view.stack_hash, view.since_ns, view.looked_ns, *places = cursor.take(_THREAD)
@@ -324,7 +329,15 @@ class Record:
             memory = mmap.mmap(number, SIZE)
         finally:
             os.close(number)
-        memory[HEADER_AT : HEADER_AT + _HEADER.size] = _HEADER.pack(
+        record = cls(memory, RecordView(identity=identity))
+        record.write_identity()
+        record.publish()
+        return record
+
+    def write_identity(self) -> None:
+        """Write the header again, for a rank that learns its number only when its group stands."""
+        identity = self.now.identity
+        self._memory[HEADER_AT : HEADER_AT + _HEADER.size] = _HEADER.pack(
             MAGIC,
             LAYOUT,
             SIZE,
@@ -337,9 +350,6 @@ class Record:
             _short(identity.python, 32),
             _short(identity.torch, 32),
         )
-        record = cls(memory, RecordView(identity=identity))
-        record.publish()
-        return record
 
     def publish(self) -> None:
         """Write ``now`` into the slot the last beat is not in. Never blocks; memory only."""
@@ -429,7 +439,9 @@ class Control:
 
     ``dump_request`` and ``stacks_request`` are counters: a rank writes a dump (without stacks; with stacks) when one
     rose since it last served it. ``stacks_rank``: the only rank to answer ``stacks_request``, -1 for every rank.
-    ``watcher_pid``: who may look at the ranks' memory; 0 while unknown. ``beat_ms``: wanted time between two beats.
+    ``watcher_pid``: who may look at the ranks' memory; 0 while unknown. ``beat_ms``: wanted time between two beats
+    (10 to 10,000). ``collectives_per_step``: collectives of the busiest group in one step of the loop, found in a
+    dump; ranks count whole steps from then on. 0 while unknown.
     """
 
     dump_request: int = 0
@@ -437,6 +449,7 @@ class Control:
     stacks_rank: int = -1
     beat_ms: int = DEFAULT_BEAT_MS
     watcher_pid: int = 0
+    collectives_per_step: int = 0
 
     @staticmethod
     def create(folder: Path) -> ControlWriter:
@@ -484,7 +497,7 @@ class ControlWriter:
             now.dump_request,
             now.stacks_request,
             now.watcher_pid,
-            0,
+            now.collectives_per_step,
             now.stacks_rank,
         )
         self._memory[4 : 4 + len(data)] = data
@@ -521,9 +534,9 @@ class ControlReader:
         data = self._memory[4 : 4 + _CONTROL.size]
         if zlib.crc32(data) != checksum:
             return self._last
-        magic, layout, beat_ms, dump, stacks, watcher_pid, _, stacks_rank = _CONTROL.unpack(data)
+        magic, layout, beat_ms, dump, stacks, watcher_pid, per_step, stacks_rank = _CONTROL.unpack(data)
         if magic == CONTROL_MAGIC and layout == LAYOUT:
-            self._last = Control(dump, stacks, stacks_rank, beat_ms, watcher_pid)
+            self._last = Control(dump, stacks, stacks_rank, beat_ms, watcher_pid, per_step)
         return self._last
 
 
@@ -531,7 +544,8 @@ class ControlReader:
 class Birth:
     """A Python process that was started with RANK set. ``started_s`` is wall clock; -1 where a number is not set.
 
-    ``entered_by`` says how we came in: ``path`` (start-up hook) or ``torch`` (entry point).
+    ``entered_by`` says how we came in:
+    ``path`` (start-up hook), ``torch`` (entry point), or ``init`` (it was told its rank only when it armed).
     """
 
     pid: int
@@ -571,3 +585,15 @@ def read_births(folder: Path) -> list[Birth]:
     except OSError:
         return []
     return sorted((birth for path in paths if (birth := read_birth(path))), key=lambda birth: birth.started_s)
+
+
+def read_troubles(folder: Path) -> dict[int, list[str]]:
+    """What went wrong with us in the processes of a records folder: lines by pid."""
+    troubles: dict[int, list[str]] = {}
+    with suppress(OSError):
+        for path in sorted((folder / "births").glob("*.log")):
+            pid = path.stem.rpartition(".")[2]
+            with suppress(OSError), path.open("rb") as file:
+                lines = file.read(_BIRTH_LIMIT).decode("utf-8", "replace").splitlines()
+                troubles.setdefault(int(pid) if pid.isdecimal() else -1, []).extend(lines)
+    return troubles

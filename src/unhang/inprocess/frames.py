@@ -1,0 +1,110 @@
+"""What the thread that issues collectives is doing, from its frames: no source is read, no frame is kept."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import FrameType
+
+from unhang.inprocess import phases
+from unhang.records import Place, RecordView
+
+_DEPTH = 64
+_OTHERS = 32
+
+
+class Looking:
+    """Looks at one thread at every beat: the one that entered init_process_group, unless it only waits for others."""
+
+    def __init__(self, issuer: int, native_id: int) -> None:
+        self.issuer, self.native_id = issuer, native_id
+        self.own = threading.get_ident()
+        self._hash = 0
+
+    def look(self, view: RecordView, now_ns: int) -> None:
+        """Write thread, phase, places and stack into ``view``; times in monotonic nanoseconds."""
+        frames = sys._current_frames()  # noqa: SLF001  the only way to see another thread
+        view.threads = len(frames) - 1
+        view.looked_ns = now_ns
+        ident = self.issuer
+        frame = frames.get(ident)
+        digest = _digest(ident, frame)
+        if digest == self._hash:
+            return
+        lines = _lines(frame)
+        if frame is None or _only_waits(lines):
+            ident, lines, digest = _who_works(frames, {self.issuer, self.own}) or (ident, lines, digest)
+            if digest == view.stack_hash:
+                return
+        else:
+            self._hash = digest
+        self._write(view, ident, lines, digest, now_ns)
+
+    def _write(self, view: RecordView, ident: int, lines: list[tuple[str, int, str]], digest: int, now_ns: int) -> None:
+        view.thread_id = self.native_id if ident == self.issuer else _native_id(ident)
+        view.stack_hash, view.since_ns = digest, now_ns
+        view.phase = "init" if view.in_init else phases.of_stack([(path, function) for path, _, function in lines])
+        view.top = Place(*lines[0]) if lines else Place()
+        view.user = next((Place(*line) for line in lines if phases.of_file(line[0])[0]), Place())
+        view.stack = _text(lines)
+
+
+def _digest(ident: int, frame: FrameType | None) -> int:
+    """One number for a stack: the same code at the same instructions. Never zero."""
+    parts: list[int] = [ident]
+    depth = 0
+    while frame is not None and depth < _DEPTH:
+        parts.append(id(frame.f_code))
+        parts.append(frame.f_lasti)
+        frame = frame.f_back
+        depth += 1
+    return (hash(tuple(parts)) & (2**64 - 1)) or 1
+
+
+def _lines(frame: FrameType | None) -> list[tuple[str, int, str]]:
+    """(file, line, function), innermost first."""
+    lines: list[tuple[str, int, str]] = []
+    while frame is not None and len(lines) < _DEPTH:
+        code = frame.f_code
+        lines.append((code.co_filename, frame.f_lineno or 0, code.co_name))
+        frame = frame.f_back
+    return lines
+
+
+def _only_waits(lines: list[tuple[str, int, str]]) -> bool:
+    """The stack waits for another thread and no library frame says what for."""
+    return (
+        bool(lines)
+        and phases.of_file(lines[0][0])[2]
+        and phases.of_stack([(path, function) for path, _, function in lines]) == "other"
+    )
+
+
+def _who_works(frames: dict[int, FrameType], but: set[int]) -> tuple[int, list[tuple[str, int, str]], int] | None:
+    """The thread that communicates, else the one that computes, of those that are not ``but``."""
+    best, best_rank = None, 0
+    for ident, frame in list(frames.items())[:_OTHERS]:
+        if ident in but:
+            continue
+        lines = _lines(frame)
+        phase = phases.of_stack([(path, function) for path, _, function in lines])
+        rank = {"communication": 3, "compute": 2, "other": 0}.get(phase, 1)
+        if rank > best_rank:
+            best, best_rank = (ident, lines, _digest(ident, frame)), rank
+    return best
+
+
+def _native_id(ident: int) -> int:
+    thread = threading._active.get(ident)  # type: ignore[attr-defined]  # noqa: SLF001
+    return getattr(thread, "native_id", None) or 0
+
+
+def _text(lines: list[tuple[str, int, str]]) -> str:
+    """One ``file:line:function`` a line, as many as fit into a record."""
+    text = ""
+    for path, line, function in lines:
+        more = f"{path}:{line}:{function}\n"
+        if len(text) + len(more) > 2300:
+            break
+        text += more
+    return text

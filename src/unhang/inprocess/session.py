@@ -1,0 +1,198 @@
+"""One armed rank: what our thread keeps, and what it does at every beat."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from unhang.inprocess import birth, dumps, steps
+from unhang.inprocess.crash import CrashEvidence, allow_watcher
+from unhang.inprocess.frames import Looking
+from unhang.inprocess.recorder import Groups, Recorder
+from unhang.inprocess.targets import DISTRIBUTED
+from unhang.inprocess.trouble import attempt, number, tell
+from unhang.records import DEFAULT_BEAT_MS, Control, ControlReader, Identity, Record, record_path
+
+_FAILURES = 5
+_STOP_LIMIT_S = 0.5
+_SYNCHRONOUS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+
+
+class Session:
+    """State of an armed rank. Made by the thread that enters init_process_group; then only our thread works on it,
+    but for plain flags."""
+
+    def __init__(self, rank: int, world_size: int, backend: str) -> None:
+        self.pid = os.getpid()
+        self.rank, self.world_size, self.backend = rank, world_size, backend
+        self.armed_ns = time.monotonic_ns()
+        self.init_depth = 0
+        self.was_up = False
+        self.exiting = self.stopping = False
+        self.groups = Groups()
+        self.issuer, self.native_id = threading.get_ident(), threading.get_native_id()
+        self.folder = os.environ["UNHANG_RUN"]
+        self.run_folder = os.environ.get("UNHANG_RUN_DIR", "")
+        self.crash: CrashEvidence | None = None
+        self.record: Record | None = None
+        self._control: ControlReader | None = None
+        self._watcher = 0
+        self._backend_known = False
+        self._wake, self._done = _thread.allocate_lock(), _thread.allocate_lock()
+
+    def start(self) -> None:
+        """Start our thread: not one of ``threading``'s, so the program neither lists it nor waits for it."""
+        self._wake.acquire()
+        self._done.acquire()
+        _thread.start_new_thread(self._run, ())
+
+    def stop(self) -> None:
+        """Tell our thread to end and give it half a second."""
+        self.stopping = True
+        with suppress(RuntimeError):
+            self._wake.release()
+        self._done.acquire(True, _STOP_LIMIT_S)
+
+    def _run(self) -> None:
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.valid_signals()) - _SYNCHRONOUS)
+            self._set_up()
+            self._beat_until_stopped()
+        except Exception as error:  # noqa: BLE001  the edge of our thread
+            tell("the record stopped", error)
+        finally:
+            self._done.release()
+
+    def _set_up(self) -> None:
+        path = record_path(Path(self.folder), attempt(), self.pid)
+        with suppress(FileNotFoundError):
+            path.unlink()  # of the program this process ran before it called exec
+        identity = Identity(
+            self.pid,
+            self.rank,
+            number("LOCAL_RANK"),
+            self.world_size,
+            attempt(),
+            self.armed_ns,
+            platform.python_version(),
+            str(getattr(sys.modules.get("torch"), "__version__", "")),
+        )
+        self.record = Record.create(path, identity)
+        self.record.now.backend = self.backend
+        self.record.now.in_init = self.init_depth > 0
+        birth.write("init", rank=self.rank, world_size=self.world_size)
+        self._control = Control.open_read(Path(self.folder))
+        if self.run_folder:
+            self.crash = CrashEvidence(self.run_folder, self.rank)
+            try:
+                self.crash.set_up()
+            except OSError as error:
+                tell("no evidence of a crash will be kept", error)
+
+    def _beat_until_stopped(self) -> None:
+        looking, recorder, rhythm = Looking(self.issuer, self.native_id), Recorder(self.groups), steps.Rhythm()
+        failures = 0
+        while not self.stopping:
+            control = self._control.read() if self._control is not None else Control()
+            try:
+                self._beat(looking, recorder, rhythm, control)
+                failures = 0
+            except Exception as error:  # noqa: BLE001  one bad beat is no reason to stop
+                tell("a beat failed", error)
+                failures += 1
+                if failures >= _FAILURES:
+                    self._give_up()
+                    return
+            self._serve(recorder, control)
+            self._wake.acquire(True, min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
+        self._last_words()
+
+    def _beat(self, looking: Looking, recorder: Recorder, rhythm: steps.Rhythm, control: Control) -> None:
+        record = self.record
+        assert record is not None
+        cost_ns, now_ns = time.thread_time_ns(), time.monotonic_ns()
+        view = record.now
+        view.beat_ns, view.beat_wall_ns, view.beats = now_ns, time.time_ns(), view.beats + 1
+        view.in_init, view.exiting = self.init_depth > 0, self.exiting
+        looking.look(view, now_ns)
+        names = self._world(view)
+        recorder.read(now_ns)
+        recorder.learn()
+        view.recorder_on, view.groups = recorder.on, recorder.living(names)
+        rhythm.follow(view, control.collectives_per_step, now_ns)
+        if self.crash is not None:
+            self.crash.beat(now_ns)
+        if control.watcher_pid != self._watcher:
+            self._watcher = control.watcher_pid
+            allow_watcher(self._watcher)
+        record.publish()
+        spent_ns = time.thread_time_ns()
+        view.beat_cost_ns = spent_ns
+        if view.beats > 1:  # the first one imports, looks up and opens
+            view.longest_beat_ns = max(view.longest_beat_ns, spent_ns - cost_ns)
+            view.longest_pause_ns = max(view.longest_pause_ns, time.monotonic_ns() - now_ns)
+
+    def _world(self, view: Any) -> list[str]:
+        """Names of the groups that exist now; also notes groups made by other ways than new_group."""
+        module = sys.modules.get(DISTRIBUTED)
+        world = getattr(module, "_world", None)
+        if world is None:
+            return []
+        names = list(world.pg_names.values())  # names only: a group must never live on because we looked
+        up = world.default_pg is not None
+        view.closed, self.was_up = self.was_up and not up, self.was_up or up
+        if up and not self._backend_known:
+            self._backend_known = True
+            self._settle(view, world)
+        return names
+
+    def _settle(self, view: Any, world: Any) -> None:
+        """What only the finished default group tells: its backends, and the rank where nobody said it before."""
+        config = world.pg_backend_config.get(world.default_pg, "")
+        view.backend = config or view.backend
+        if self.rank < 0 and self.record is not None:
+            self.rank, self.world_size = world.default_pg.rank(), world.default_pg.size()
+            view.identity.rank, view.identity.world_size = self.rank, self.world_size
+            self.record.write_identity()
+            birth.write("init", rank=self.rank, world_size=self.world_size)
+
+    def _serve(self, recorder: Recorder, control: Control) -> None:
+        """Write the dump that was asked for. It may take a second with stacks; the next beat says how long."""
+        record = self.record
+        assert record is not None
+        view = record.now
+        try:
+            if control.dump_request > view.dump_served:
+                dumps.serve(view, recorder, self.run_folder, self.rank, stacks=False)
+                view.dump_served = control.dump_request
+                record.publish()
+            if control.stacks_request > view.stacks_served and control.stacks_rank in (-1, self.rank):
+                dumps.serve(view, recorder, self.run_folder, self.rank, stacks=True)
+                view.stacks_served = control.stacks_request
+                record.publish()
+        except Exception as error:  # noqa: BLE001  never asked twice, never in the way of the next beat
+            tell("no dump", error)
+            view.dump_result = "failed"
+            view.dump_served, view.stacks_served = control.dump_request, control.stacks_request
+            record.publish()
+
+    def _give_up(self) -> None:
+        if self.record is not None:
+            self.record.now.gave_up = True
+            self.record.publish()
+
+    def _last_words(self) -> None:
+        if self.record is not None:
+            self.record.now.exiting = self.exiting
+            self.record.now.ended = True
+            self.record.publish()
+        if self.crash is not None:
+            self.crash.end()
