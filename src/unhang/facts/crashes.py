@@ -177,13 +177,21 @@ def _from_exits(facts: Facts) -> list[Crash]:
     for rank in facts.ranks.values():
         if rank.exit is None or rank.ended_by_recorder or rank.exit.terminated_by_launcher:
             continue
-        crash = _crash_of_exit(rank, rank.exit, has_traceback=rank.rank in explained)
+        crash = _crash_of_exit(rank.rank, rank.exit, has_traceback=rank.rank in explained)
+        if crash is not None:
+            found.append(crash)
+    placed = {(e.source.path, e.source.line) for r in facts.ranks.values() if (e := r.exit) is not None}
+    for exit_ in facts.exits:
+        # A launcher that names only the local rank: that somebody was killed is known, who is not.
+        if exit_.rank is not None or exit_.terminated_by_launcher or (exit_.source.path, exit_.source.line) in placed:
+            continue
+        crash = _crash_of_exit(None, exit_, has_traceback=True)
         if crash is not None:
             found.append(crash)
     return found
 
 
-def _crash_of_exit(rank: RankFacts, exit_: ProcessExit, *, has_traceback: bool) -> Crash | None:
+def _crash_of_exit(rank: int | None, exit_: ProcessExit, *, has_traceback: bool) -> Crash | None:
     code = exit_.exit_code
     if code is None or code == 0:
         return None
@@ -191,13 +199,13 @@ def _crash_of_exit(rank: RankFacts, exit_: ProcessExit, *, has_traceback: bool) 
     if number in _VICTIM_SIGNALS or (number is None and has_traceback):
         return None
     name = signal_name(number) if number is not None else ""
-    text = exit_.text or f"rank {rank.rank} ended with exit code {code}"
+    text = exit_.text or f"a process ended with exit code {code}"
     return Crash(
-        rank=rank.rank,
+        rank=rank,
         exception=name,
         message="",
         where=None,
-        evidence=Evidence(exit_.source, text, rank.rank),
+        evidence=Evidence(exit_.source, text, rank),
         time_s=exit_.time_s,
         attempt=exit_.attempt,
         is_gpu_memory=False,

@@ -78,7 +78,7 @@ def _by_pending(group: GroupFacts) -> Disagreement | None:
         calls: dict[Signature, list[int]] = defaultdict(list)
         for rank, call in sorted(pending.items()):
             calls[call.signature or Signature(call.operation, None, (), (), (), ())].append(rank)
-        kinds = differences(list(calls)) if len(calls) > 1 else ()
+        kinds = _printed_differences(list(calls)) if len(calls) > 1 else ()
         from_stacks = any(p.told_by == "stack" for p in group.progress.values())
         if not kinds and from_stacks and len({call.where for call in pending.values()}) > 1:
             kinds = ("call-site",)
@@ -87,6 +87,15 @@ def _by_pending(group: GroupFacts) -> Disagreement | None:
             odd = _minority(by_call) or _odd_site(pending)
             return Disagreement(group.name, position, by_call, pending, kinds, odd, records_align=not from_stacks)
     return None
+
+
+def _printed_differences(calls: list[Signature]) -> tuple[str, ...]:
+    """As :func:`differences`; a line without sizes (old releases, torn lines) does not disagree in size."""
+    kinds = differences(calls)
+    if kinds != ("size",):
+        return kinds
+    sized = [call for call in calls if call.input_sizes or call.output_sizes]
+    return differences(sized) if len(sized) > 1 else ()
 
 
 def _odd_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from unhang.evidence.items import EvidenceSet, Recording
 from unhang.facts.model import RankFacts
 
 # Fields of log events that carry the number of ranks of the job.
-WORLD_FIELDS = ("world_size", "nranks")
+WORLD_FIELDS = ("world_size", "nranks", "comm_size")
 
 
 def _size_by_gather(evidence: EvidenceSet) -> int | None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.crashes import Crash, own_crashes, signal_name
+from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
+from unhang.facts.failure_kinds import cause_of_text
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import (
     Cause,
@@ -34,7 +35,7 @@ SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7
 
 def check(facts: Facts) -> Iterator[Answer]:
     """The first failure that is nobody's echo; ranks that live on after an exception."""
-    crashes = [c for c in own_crashes(facts) if not c.is_gpu_memory]
+    crashes = [c for c in own_crashes(facts) if not c.is_gpu_memory and not _names_its_cause(c, facts)]
     told: set[int | None] = set()
     if crashes:
         first = crashes[0]
@@ -46,6 +47,15 @@ def check(facts: Facts) -> Iterator[Answer]:
             swallowed = _swallowed(facts, stall)
             if swallowed is not None:
                 yield swallowed
+
+
+def _names_its_cause(crash: Crash, facts: Facts) -> bool:
+    """The error says itself what it died of (a device, a port, a driver): that rule leads. A torn traceback says
+    nothing, and an exit code nothing more than the exceptions whose rank the log does not name."""
+    if not crash.exception:
+        told = any(t.rank is None and t.exception and not is_echo(t) for t in facts.tracebacks)
+        return crash.signal is None and (crash.exit_code is None or told)
+    return cause_of_text(f"{crash.exception}: {crash.message}") is not None
 
 
 def _same_failure(crash: Crash, first: Crash) -> bool:
@@ -86,12 +96,16 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
 
 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
+    if crash.signal is not None and not ranks:
+        return say("a process was killed by {name}; which rank it was is not told", name=signal_name(crash.signal))
     if crash.signal is not None:
         return say(
             "{ranks:who} {ranks:was|were} killed by {name}; the others wait for it",
             ranks=ranks,
             name=signal_name(crash.signal),
         )
+    if not crash.exception and not ranks:
+        return say("a process ended with exit code {code}", code=crash.exit_code)
     if not crash.exception:
         return say("{ranks:who} ended with exit code {code}", ranks=ranks, code=crash.exit_code)
     message = crash.message.splitlines()[0][:120] if crash.message else ""

@@ -75,6 +75,9 @@ def _can_work(facts: Facts, stall: Stall) -> bool:
         known = facts.ranks[rank]
         if known.activity is None or not known.alive or known.state is RankState.STOPPED:
             return False
+        if known.stack is None:
+            # All there is of it is an exception that says that a partner is gone: it waited as well.
+            return False
         if holds_lock(facts, known) is not None:
             return False
     return True

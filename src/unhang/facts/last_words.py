@@ -1,0 +1,74 @@
+"""What a rank's last ordinary line speaks of: saving, evaluating, fetching data, being done."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from unhang.evidence.items import LastLine
+from unhang.facts.model import Facts
+from unhang.findings import Evidence, Phase
+
+_WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (
+    (
+        Phase.SAVE,
+        re.compile(
+            r"\b[Ss]aving|\b[Ss]ave[ds]?\b.*(?:checkpoint|model|state)"
+            r"|[Cc]heckpoint(?:ing)? to|state.?dict|Writing checkpoint"
+        ),
+    ),
+    (
+        Phase.EVAL,
+        re.compile(
+            r"\b[Ee]valuat|\b[Vv]alidat(?:ing|ion (?:start|sanity|loop))|Running (?:eval|validation)|\bval(?:id)? loss"
+        ),
+    ),
+    (
+        Phase.SHUTDOWN,
+        re.compile(
+            r"[Tt]raining (?:is )?(?:completed?|finished|done|ended)"
+            r"|`?Trainer\.fit`? stopped|train_runtime|Finished training"
+            r"|max_epochs=\d+` reached|Done training",
+        ),
+    ),
+    (
+        Phase.DATA,
+        re.compile(
+            r"HTTP Request: (?:GET|HEAD)|\.(?:tar|parquet|jsonl?(?:\.gz|\.zst)?|arrow|tfrecord|bin|webdataset|mds)\b.*"
+            r"|[Dd]ownload(?:ing)?\b|[Ff]etch(?:ing)?\b.*(?:shard|batch|data"
+            r"|sample)|[Ll]oading (?:shard|data|sample|batch)"
+            r"|[Oo]pening shard|[Rr]e-?open|[Rr]etry(?:ing)?\b.*(?:read|request"
+            r"|download|shard|data)|[Pp]refetch|reading shard",
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """``rank``'s last line and what it speaks of."""
+
+    rank: int | None
+    phase: Phase
+    time_s: float | None
+    evidence: Evidence
+
+
+def phase_of_line(text: str) -> Phase | None:
+    """What a line speaks of; None for lines of any other kind."""
+    return next((phase for phase, pattern in _WORDS if pattern.search(text)), None)
+
+
+def last_words(facts: Facts) -> tuple[LastWords, ...]:
+    """Last lines that speak of one of these, by rank."""
+    found = []
+    for log in facts.logs:
+        for line in log.last_lines:
+            phase = phase_of_line(line.text)
+            if phase is not None:
+                found.append(LastWords(line.rank, phase, line.time_s, _evidence(line)))
+    return tuple(sorted(found, key=lambda w: (w.rank is None, w.rank or 0, w.evidence.source.path)))
+
+
+def _evidence(line: LastLine) -> Evidence:
+    return Evidence(line.source, line.text[:500], line.rank)

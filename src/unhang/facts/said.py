@@ -1,0 +1,61 @@
+"""What log lines say, as questions about the kind of statement instead of the words of one program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.model import Facts
+from unhang.findings import Evidence, Source
+from unhang.knowledge.messages import message_row
+
+MOST_QUOTES = 4
+_NUMBERS = re.compile(r"\d+")
+
+
+def saying(facts: Facts, *statements: str) -> tuple[LogEvent, ...]:
+    """Events whose message makes one of these statements (``network``, ``shm``, …); never benign ones.
+
+    Only of the first attempt that makes one: what a restarted job prints echoes it.
+    """
+    wanted = set(statements)
+    found = [e for e in facts.events if (row := message_row(e.kind)).says in wanted and not row.benign]
+    return first_attempt(found)
+
+
+def first_attempt(events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
+    """Those of the earliest attempt among ``events``."""
+    kept = list(events)
+    first = min((e.attempt for e in kept), default=0)
+    return tuple(e for e in kept if e.attempt == first)
+
+
+def quote(event: LogEvent) -> Evidence:
+    """The line as evidence."""
+    return Evidence(Source(event.source.path, event.source.line), event.text[:500], event.rank)
+
+
+def quotes(events: Iterable[LogEvent], most: int = MOST_QUOTES) -> tuple[Evidence, ...]:
+    """A few lines as evidence, none twice: lines that differ in numbers alone are one."""
+    kept: dict[tuple[int | None, str], Evidence] = {}
+    for event in events:
+        kept.setdefault((event.rank, _NUMBERS.sub("#", event.text[:200])), quote(event))
+        if len(kept) >= most:
+            break
+    return tuple(kept.values())
+
+
+def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:
+    """The ranks that spoke these lines, each once."""
+    return tuple(sorted({e.rank for e in events if e.rank is not None}))
+
+
+def hosts_in(events: Iterable[LogEvent]) -> tuple[str, ...]:
+    """The nodes these lines came from, each once."""
+    return tuple(sorted({e.host for e in events if e.host}))
+
+
+def value_of(event: LogEvent, name: str) -> str:
+    """A field of the message as text; empty when the line does not tell it."""
+    return str(event.values.get(name, ""))

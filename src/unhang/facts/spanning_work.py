@@ -1,0 +1,97 @@
+"""Work of one rank that went on for as long as the others were allowed to wait: a bar that spans the limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unhang.evidence.items import Progress
+from unhang.facts.log_waits import Incident, incident_of
+from unhang.facts.model import Facts
+from unhang.facts.stages import is_preparing, is_training
+from unhang.findings import Evidence, Source
+
+# torch's own limits: NCCL since 2.2, and every other backend or older NCCL.
+DEFAULT_LIMITS_S = (600.0, 1800.0)
+_EARLY_S, _LATE = 90.0, 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class SpanningWork:
+    """``label`` had run for ``elapsed_s``, about ``limit_s``, and was not done."""
+
+    rank: int | None
+    host: str | None
+    label: str
+    done: int
+    total: int
+    elapsed_s: float
+    limit_s: float
+    limit_seen: bool
+    """The limit was printed; else it is torch's default."""
+    evidence: Evidence
+    waiters: tuple[int, ...]
+
+
+def spanning_work(facts: Facts) -> SpanningWork | None:
+    """The unfinished bar whose own clock stands at the limit of the others; None when there is none."""
+    incident = incident_of(facts)
+    if incident is None and not facts.tracebacks:
+        return None
+    seen = incident.limits if incident is not None else ()
+    found = []
+    for log in facts.logs:
+        for progress in log.progress:
+            limit = _spanned(progress, seen or DEFAULT_LIMITS_S)
+            if limit is not None and not _everybody_counts(facts, progress, incident):
+                found.append((progress, limit))
+    if not found:
+        return None
+    progress, limit = max(found, key=lambda item: item[0].last_line)
+    rank = progress.rank if progress.rank is not None else absent_rank(facts, incident)
+    assert progress.total is not None
+    assert progress.elapsed_s is not None
+    return SpanningWork(
+        rank=rank,
+        host=None,
+        label=progress.label,
+        done=progress.last_step,
+        total=progress.total,
+        elapsed_s=progress.elapsed_s,
+        limit_s=limit,
+        limit_seen=bool(seen),
+        evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
+        waiters=incident.ranks if incident is not None else (),
+    )
+
+
+def _spanned(progress: Progress, limits: tuple[float, ...]) -> float | None:
+    if progress.total is None or progress.elapsed_s is None or progress.last_step >= progress.total:
+        return None
+    if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
+        return None
+    return next((s for s in limits if s - _EARLY_S <= progress.elapsed_s <= s * _LATE and s > 2 * _EARLY_S), None)
+
+
+def _everybody_counts(facts: Facts, progress: Progress, incident: Incident | None) -> bool:
+    """A rank that gave up waiting shows the same bar: it is work of all, and not what the others waited for."""
+    waiters = set(incident.ranks) if incident is not None else set()
+    return any(
+        other.label == progress.label and other.rank in waiters and other.last_step > 0
+        for log in facts.logs
+        for other in log.progress
+        if other.rank is not None
+    )
+
+
+def absent_rank(facts: Facts, incident: Incident | None) -> int | None:
+    """The one rank that did not give up, or the one the others name; None when it cannot be told."""
+    if incident is None:
+        return None
+    named = {w.awaited for w in incident.waits if w.awaited is not None}
+    if len(named) == 1:
+        return named.pop()
+    if facts.world_size is not None:
+        left = set(range(facts.world_size)) - set(incident.ranks)
+        return left.pop() if len(left) == 1 else None
+    reported = set(incident.ranks)
+    return 0 if reported and 0 not in reported else None

@@ -1,0 +1,123 @@
+"""gpu-hardware: a GPU, its memory or its links failed: Xid, ECC, NVLink, fell off the bus.
+
+What happens: the driver reports an event of one card, or CUDA calls on it fail with an error no program can cause.
+Why it hangs: that card's rank dies or its kernels never end; the others wait in the next collective.
+Example: `Xid 79, GPU has fallen off the bus` on one node; ten minutes later every other rank times out.
+Fix: take the node out, reset or replace the card; the program is not at fault.
+Certain when: the driver names a hardware event, or CUDA an uncorrectable ECC error.
+Possible when: CUDA reports an unknown error and nothing else tells why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.knowledge.xid import xid_row
+from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.GPU_HARDWARE
+# Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
+_ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
+_VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified launch failure")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains."""
+    faults = [e for e in saying(facts, "gpu-fault", "pcie") if e.kind not in _ELSEWHERE and _is_fault(e)]
+    if faults:
+        yield _found(facts, faults, Certainty.CERTAIN, _summary(faults))
+        return
+    vague = [e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch")) if _is_vague(e)]
+    program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
+    if vague and not program and not _other_exception(facts):
+        yield _found(
+            facts,
+            vague,
+            Certainty.LIKELY if not any(e.kind == "cuda.launch" for e in vague) else Certainty.POSSIBLE,
+            say("a GPU failed with an error that programs do not cause ({error})", error=_words(vague[0])),
+        )
+
+
+def _is_fault(event: LogEvent) -> bool:
+    if event.kind == "k.xid":
+        row = xid_row(int(event.values["xid"])) if isinstance(event.values.get("xid"), int) else None
+        return row is not None and row.kind in ("gpu", "link")
+    if event.kind == "k.aer":
+        return "Corrected" not in value_of(event, "severity")
+    if event.kind == "k.sxid":
+        return "Non-fatal" not in event.text
+    return True
+
+
+def _is_vague(event: LogEvent) -> bool:
+    return event.kind == "cuda.launch" or any(word in value_of(event, "error").lower() for word in _VAGUE)
+
+
+def _words(event: LogEvent) -> str:
+    return value_of(event, "error").strip()[:80] or event.text.strip()[:80]
+
+
+def _other_exception(facts: Facts) -> bool:
+    """The program raised something of its own: the device's error may follow from it."""
+    return any(t.exception and "CUDA" not in t.message and "cuda" not in t.message for t in facts.tracebacks)
+
+
+def _summary(faults: list[LogEvent]) -> Text:
+    first = min(faults, key=_severity)
+    if first.kind == "k.xid":
+        row = xid_row(int(first.values["xid"]))
+        assert row is not None
+        return say(
+            "the driver reports Xid {code} on the GPU at {bus}: {meaning}",
+            code=row.code,
+            bus=value_of(first, "bus"),
+            meaning=row.meaning,
+        )
+    if first.kind in ("cuda.ecc", "cuda.nvlink", "cuda.lost", "cuda.noninit"):
+        return say("CUDA reports a hardware fault of the GPU: {error}", error=first.text.strip()[-120:])
+    return say("the machine reports a hardware fault: {error}", error=first.text.strip()[-120:])
+
+
+def _severity(event: LogEvent) -> int:
+    order = ("k.busoff", "k.xid", "k.sxid", "cuda.ecc", "cuda.lost", "cuda.nvlink", "cuda.noninit")
+    return order.index(event.kind) if event.kind in order else len(order)
+
+
+def _found(facts: Facts, faults: list[LogEvent], certainty: Certainty, summary: Text) -> Answer:
+    ranks = ranks_in(faults) or _ranks_of_processes(facts, faults)
+    nodes = tuple(dict.fromkeys((*hosts_in(faults), *hosts_of(facts, ranks))))
+    return finding(
+        CAUSE,
+        certainty,
+        summary,
+        ranks=ranks,
+        nodes=nodes,
+        because=(say("no line of a program explains such an event; what other ranks report follows from it"),),
+        evidence=quotes(faults),
+        remedies=(_drain(),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(facts.ranks)),
+    )
+
+
+def _ranks_of_processes(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
+    pids = {e.values["pid"] for e in facts.events_of("k.xid") if isinstance(e.values.get("pid"), int)}
+    pids |= {e.values["pid"] for e in faults if isinstance(e.values.get("pid"), int)}
+    return tuple(sorted(r for r, known in facts.ranks.items() if known.pid in pids and known.pid is not None))
+
+
+def _drain() -> Remedy:
+    return Remedy(
+        title=say("Take the node out and test the card"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "start again without this node; there: nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT; dcgmi diag -r 3"
+        ),
+        cost=say("one node less until the card is reset or replaced"),
+        verify=say("dcgmi diag passes and dmesg shows no new Xid under load"),
+    )

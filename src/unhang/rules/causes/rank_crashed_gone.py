@@ -1,0 +1,95 @@
+"""rank-crashed: in logs alone: a rank that the others' errors say is gone.
+
+What happens: a waiter asked rank 0's store for its part, and the connection was closed instead of timing out.
+Why it hangs: the process that hosts the store has ended; whoever needs it fails one after the other.
+Example: `[1] is setting up NCCL communicator … store->get('0') got error: Connection reset by peer`.
+Fix: read the log of the rank that is gone: its own exception is the cause.
+Certain when: never; how it ended is not in these lines.
+Possible when: the connection broke although its process may live (a proxy, a firewall).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.crashes import own_crashes
+from unhang.facts.log_waits import incident_of
+from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt, quotes, ranks_in
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.RANK_CRASHED
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """A named partner that is gone; a device error that only a kernel of the program causes."""
+    if own_crashes(facts):
+        return
+    kernel = first_attempt(facts.events_of("cuda.assert", "cuda.illegal", "cuda.fork"))
+    if kernel:
+        ranks = ranks_in(kernel)
+        yield finding(
+            CAUSE,
+            Certainty.LIKELY,
+            say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=kernel[0].text[-100:])
+            if ranks
+            else say("a kernel of the program failed: {error}", error=kernel[0].text[-100:]),
+            ranks=ranks,
+            nodes=hosts_of(facts, ranks),
+            because=(say("such an error comes from an index or address of the program; the others' timeouts follow"),),
+            evidence=quotes(kernel),
+            remedies=(_find_kernel(),),
+            rule=__name__.rsplit(".", 1)[-1],
+            weight=1.0,
+        )
+        return
+    incident = incident_of(facts)
+    gone = [w for w in incident.waits if w.partner_gone and w.awaited is not None] if incident is not None else []
+    if gone:
+        awaited = tuple(sorted({w.awaited for w in gone if w.awaited is not None}))
+        yield finding(
+            CAUSE,
+            Certainty.LIKELY,
+            say("{awaited:who} had ended when the others asked it for the first collective", awaited=awaited),
+            ranks=awaited,
+            nodes=hosts_of(facts, awaited),
+            severity=Severity.STOPS,
+            because=(
+                say("the connection was closed; a rank that is only slow lets the wait time out"),
+                say("its own log holds the exception; it was not given")
+                if not _was_read(facts, awaited)
+                else say("its own log does not show why"),
+            ),
+            evidence=tuple(w.evidence for w in gone[:3]),
+            remedies=(_its_log(awaited),),
+            rule=__name__.rsplit(".", 1)[-1],
+            weight=float(len(gone)),
+        )
+
+
+def _was_read(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    return any(log.rank in ranks for log in facts.logs)
+
+
+def _its_log(ranks: tuple[int, ...]) -> Remedy:
+    return Remedy(
+        title=say("Read the log of {ranks:who}", ranks=ranks),
+        kind=RemedyKind.COLLECT,
+        change=say("torchrun --log-dir DIR --redirects 3 keeps one log a rank; give that folder to unhang diagnose"),
+        cost=say("none"),
+        verify=say("the verdict names the exception"),
+    )
+
+
+def _find_kernel() -> Remedy:
+    return Remedy(
+        title=say("Find the line that launches this kernel"),
+        kind=RemedyKind.COLLECT,
+        change=say(
+            "run this rank's batch on one GPU with CUDA_LAUNCH_BLOCKING=1; look for labels or token ids out of range"
+        ),
+        cost=say("slow: only to find it"),
+        verify=say("the traceback then names the line"),
+    )
