@@ -18,6 +18,7 @@ import typer
 
 from unhang import __version__
 from unhang.cli.diagnose import diagnose
+from unhang.cli.run import run
 from unhang.errors import UnhangError
 
 MORE = "More"
@@ -54,6 +55,7 @@ def _start(
         explore()
 
 
+app.command(name="run", context_settings={"allow_interspersed_args": False})(run)
 app.command(name="diagnose")(diagnose)
 if find_spec("unhang.cli.demo") is not None:
     from unhang.cli.demo import demo

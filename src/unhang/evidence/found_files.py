@@ -14,7 +14,7 @@ from unhang.evidence.limits import Limits
 from unhang.findings import Source, Unread
 
 _SKIPPED_FOLDERS = frozenset(
-    (".git", ".hg", ".svn", "__pycache__", "node_modules", "site-packages", ".venv", ".mypy_cache")
+    (".git", ".hg", ".unhang", ".svn", "__pycache__", "node_modules", "site-packages", ".venv", ".mypy_cache")
 )
 _PIPE_PATH = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
 

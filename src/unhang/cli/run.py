@@ -1,0 +1,74 @@
+"""``unhang run -- CMD…``: run a training command and say within seconds why it stalls."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unhang.errors import UsageError
+
+
+class OnHang(str, enum.Enum):
+    """What to do with a job that stalls."""
+
+    REPORT = "report"
+    ABORT = "abort"
+
+
+def run(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="CMD…", help="The command as you would type it: torchrun, accelerate …"),
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Where verdict and evidence go; [default: unhang-runs/TIME]"),
+    ] = None,
+    on_hang: Annotated[
+        OnHang, typer.Option(help="report leaves the job alone; abort ends it once the evidence is safe.")
+    ] = OnHang.REPORT,
+    on_hang_exec: Annotated[
+        str, typer.Option(metavar="CMD", help="Run this shell command at a stall, with verdict.json as its input.")
+    ] = "",
+    capture: Annotated[
+        bool,
+        typer.Option("--capture", help="Keep the output as evidence: it goes to files first, so it is no terminal."),
+    ] = False,
+    slow_after: Annotated[
+        float, typer.Option(min=1.0, metavar="S", help="Say so when ranks wait this long for one that works.")
+    ] = 30.0,
+    abort_slow_after: Annotated[
+        float | None,
+        typer.Option(min=1.0, metavar="S", help="With --on-hang abort: also end a job whose laggard works, after S."),
+    ] = None,
+) -> None:
+    """Run a training command unchanged; when it stalls, say which rank, which line, and why.
+
+    The exit code and the signals are the command's own.
+    """
+    if not sys.platform.startswith("linux"):
+        raise UsageError(
+            "unhang run works on Linux only; here, run the command itself",
+            next_step="unhang diagnose PATH reads what a job left behind on any system",
+        )
+    import shutil
+
+    from unhang.watch.front import Front
+    from unhang.watch.run_folder import RunFolder, RunPlan, default_folder, make_records_folder
+
+    place = RunFolder.create(folder if folder is not None else default_folder())
+    plan = RunPlan(
+        command=command,
+        records=str(make_records_folder()),
+        on_hang=on_hang.value,
+        on_hang_exec=on_hang_exec,
+        slow_after_s=slow_after,
+        abort_slow_after_s=abort_slow_after,
+        capture=capture,
+        width=min(120, shutil.get_terminal_size((100, 24)).columns),
+    )
+    raise typer.Exit(Front(place, plan).run())

@@ -1,0 +1,96 @@
+"""The lines the user sees while a job runs, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from unhang.findings import Text, say
+from unhang.watch.detection import Doing, Standing
+from unhang.watch.members import Members
+from unhang.watch.totals import Totals
+from unhang.watch.verdicts import Level, Summary
+
+QUIET_S = 6.0
+_DOING = {
+    Doing.IDLE: say("it stands still"),
+    Doing.BUSY: say("it is busy"),
+    Doing.SILENT: say("it gives no sign of life"),
+    Doing.STOPPED: say("it is stopped"),
+    Doing.DEAD: say("its process has ended"),
+    Doing.OVER: say("it has closed its group"),
+}
+RULE = "─" * 64
+
+
+def waiting(standing: Standing, members: Members) -> str:
+    """The quiet line: ranks wait, nothing is wrong yet as far as can be told."""
+    seconds = standing.waited_s
+    if not standing.laggards:
+        return _line(say("all ranks have been waiting for {seconds:.0f} s", seconds=seconds))
+    first = standing.laggards[0]
+    view = members.by_rank[first].view
+    place = f"{Path(view.user.file).name}:{view.user.line}" if view.user.file else "?"
+    return _line(
+        say(
+            "{waiters:who} {waiters:has|have} been waiting for {laggards:who} for {seconds:.0f} s: {doing}, {place}",
+            waiters=sorted(standing.waiters),
+            laggards=standing.laggards,
+            seconds=seconds,
+            doing=str(_DOING[standing.doing[first]]),
+            place=place,
+        )
+    )
+
+
+def verdict(summary: Summary, text: str, folder: Path) -> str:
+    """The verdict, set apart from the job's own output."""
+    folder_line = say("evidence: {folder}   again: unhang diagnose {folder}", folder=str(folder))
+    return f"\n{RULE}\n{text.strip()}\n\n{folder_line}\n{RULE}\n" + (
+        _line(say("the job goes on; nothing was done to it")) if summary.level == Level.SLOW.value else ""
+    )
+
+
+def over(said: Summary, now_ns: int) -> str:
+    """A stall that was announced has ended by itself."""
+    del now_ns
+    return _line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))
+
+
+def aborting(summary: Summary) -> str:
+    """``--on-hang abort`` begins."""
+    return _line(say("ending the job because of {cause} (--on-hang abort)", cause=summary.cause))
+
+
+def last_words(totals: Totals, members: Members, folder: Path) -> str:
+    """Two lines: what the job did, what was found."""
+    if not members.by_rank:
+        return _lines(_nobody(members))
+    parts = [say("{steps} steps", steps=totals.steps)] if totals.steps else [say("no steps counted")]
+    if totals.median_step_s is not None:
+        parts.append(say("median step {ms:.0f} ms", ms=totals.median_step_s * 1000))
+    slowest = totals.slowest(members.by_rank)
+    if slowest is not None:
+        parts.append(say("slowest rank {rank}", rank=slowest))
+    if members.missing:
+        parts.append(say("could not look at {ranks:who}", ranks=list(members.missing)))
+    if not totals.findings:
+        return _lines((Text(", ".join(map(str, parts))), say("nothing found")))
+    found = ", ".join(dict.fromkeys(totals.findings))
+    return _lines((Text(", ".join(map(str, parts))), say("found: {found}; see {folder}", found=found, folder=folder)))
+
+
+def _nobody(members: Members) -> Iterable[Text]:
+    if not members.births:
+        yield say("could not look: no rank of the job let unhang in (python -I, a container, or no distributed job)")
+    else:
+        ranks = sorted({birth.rank for birth in members.births.values() if birth.rank >= 0})
+        yield say("{ranks:who} never called init_process_group: nothing to watch", ranks=ranks)
+
+
+def _line(text: Text) -> str:
+    return f"unhang: {text}\n"
+
+
+def _lines(texts: Iterable[Text]) -> str:
+    return "".join(map(_line, texts))

@@ -1,0 +1,308 @@
+"""Take the evidence of one moment into the run folder: dumps, stacks twice, process states, logs, crash reports.
+
+Runs in a short-lived child of the watcher, so that nothing in here can hold the watcher up.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unhang.records import RecordView, read_record, record_path
+from unhang.watch import looks, private_files
+from unhang.watch.control_file import open_control
+from unhang.watch.members import Member, children_of
+
+SCHEMA = "unhang.bundle/1"
+POLL_S = 0.05
+DUMP_LIMIT_S = 2.0
+STACKS_LIMIT_S = 6.0
+"""The first dump with stacks of a process takes 0.8 s, on a busy machine much longer."""
+BETWEEN_LOOKS_S = 0.4
+LOOK_LIMIT_S = 2.0
+LOG_BYTES = 4 << 20
+WORKERS = 8
+"""At most so many children of a rank are looked at."""
+
+
+@dataclass(slots=True)
+class Order:
+    """What to take. ``number``: of this run, from 1. ``with_stacks``: dumps name the lines of their collectives.
+    ``live``: the ranks can be looked at; otherwise the job has ended. ``looks``: how many, at least two."""
+
+    number: int
+    records: Path
+    members: Mapping[int, Member]
+    world_size: int | None
+    job_outputs: Mapping[str, str]
+    stalled_since_s: float | None
+    with_stacks: bool = True
+    live: bool = True
+    looks: int = 2
+    earlier_dumps: bool = False
+
+
+@dataclass(slots=True)
+class Taken:
+    """What came of it: per rank, whether it answered, its ``/proc`` state, and whether it moved between the looks."""
+
+    answered: set[int] = field(default_factory=set)
+    states: dict[int, str] = field(default_factory=dict)
+    moving: dict[int, bool] = field(default_factory=dict)
+    taken_s: float = 0.0
+
+
+def take(order: Order, folder: Path) -> Taken:
+    """Take the evidence of ``order`` into ``folder`` and write its manifest."""
+    taken = Taken()
+    _forget(folder, order)
+    if order.live:
+        _look(order, folder, taken)
+    _keep_logs(order, folder)
+    taken.taken_s = time.time()
+    write_manifest(folder, manifest_of(order, taken))
+    return taken
+
+
+def _forget(folder: Path, order: Order) -> None:
+    """What an earlier look left would pass for part of this one; at the end of the job it is all there is."""
+    for name in ("source", "stacks", "dumps") if order.live else ("source",):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    if order.live:
+        private_files.make_folder(folder / "dumps")
+
+
+def _look(order: Order, folder: Path, taken: Taken) -> None:
+    living = {rank: member for rank, member in order.members.items() if member.ended_ns is None}
+    for rank, member in living.items():
+        taken.states[rank] = member.state
+    before = _records(order, living)
+    asked = _Request(order, living, taken)
+    earlier = _stacks(living, taken)
+    for number in range(1, order.looks):
+        _write_stacks(folder, earlier, living, look=number)
+        asked.wait(STACKS_LIMIT_S if order.with_stacks else DUMP_LIMIT_S)
+        if order.earlier_dumps and number == 1:
+            _set_dumps_aside(folder)
+            asked = _Request(order, living, taken)
+        time.sleep(BETWEEN_LOOKS_S)
+        latest = _stacks(living, taken, native=frozenset(living) - taken.answered if number == order.looks - 1 else ())
+        for rank, member in living.items():
+            own = (rank, member.pid)
+            if own in earlier and own in latest and not looks.same_place(earlier[own], latest[own]):
+                taken.moving[rank] = True
+            elif own in earlier and own in latest:
+                taken.moving.setdefault(rank, False)
+        earlier = latest
+    _write_stacks(folder, earlier, living, look=None)
+    asked.wait(DUMP_LIMIT_S)
+    after = _records(order, living)
+    for rank in before.keys() & after.keys():
+        if _counts(before[rank]) != _counts(after[rank]):
+            taken.moving[rank] = True
+    _write_recorded_stacks(folder, living, {own for own, _ in earlier}, after)
+
+
+def _records(order: Order, living: Mapping[int, Member]) -> dict[int, RecordView]:
+    found = {}
+    for rank, member in living.items():
+        view = read_record(record_path(order.records, member.view.identity.attempt, member.pid))
+        if view is not None:
+            found[rank] = view
+    return found
+
+
+def _counts(view: RecordView) -> list[tuple[str, int]]:
+    """Enqueued collectives; Gloo's completed counts may change while nothing moves."""
+    return [(group.name, group.enqueued) for group in view.groups]
+
+
+class _Request:
+    """Asks all ranks for their dumps, and waits for those that can answer."""
+
+    def __init__(self, order: Order, living: Mapping[int, Member], taken: Taken) -> None:
+        self._order, self._taken = order, taken
+        self._expected = {
+            rank: member for rank, member in living.items() if member.state != "T" and not member.view.closed
+        }
+        control = open_control(order.records)
+        self._number = 0
+        if control is not None:
+            self._number = control.ask_stacks() if order.with_stacks else control.ask_dump()
+            control.close()
+
+    def wait(self, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while self._number and time.monotonic() < deadline:
+            views = _records(self._order, self._expected)
+            served = {rank for rank, view in views.items() if self._served(view) >= self._number}
+            self._taken.answered = served
+            silent = {rank for rank, view in views.items() if view.age_s() > 1.5}
+            if served | silent >= set(self._expected):
+                return
+            time.sleep(POLL_S)
+
+    def _served(self, view: RecordView) -> int:
+        return view.stacks_served if self._order.with_stacks else view.dump_served
+
+
+def _set_dumps_aside(folder: Path) -> None:
+    for path in sorted((folder / "dumps").glob("rank_*")):
+        private_files.make_folder(folder / "dumps" / "earlier")
+        with suppress(OSError):
+            path.replace(folder / "dumps" / "earlier" / path.name)
+
+
+Process = tuple[int, int]
+"""(rank, pid): a rank's own process or one of its children."""
+
+
+def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] | tuple[()] = ()) -> dict[Process, str]:
+    """One look at every rank and its children (loader workers), the ones of silent ranks with C frames."""
+    targets: list[Process] = []
+    for rank, member in sorted(living.items()):
+        targets.append((rank, member.pid))
+        targets += [(rank, child) for child in children_of(member.pid)[:WORKERS]]
+
+    def look(target: Process) -> str | None:
+        rank, pid = target
+        own = pid == living[rank].pid
+        stopped = taken.states.get(rank) == "T"
+        if own and rank in native and not stopped:
+            text = looks.stacks_of(pid, native=True, limit_s=LOOK_LIMIT_S)
+            if text is not None:
+                return text
+        return looks.stacks_of(pid, stopped=True, limit_s=LOOK_LIMIT_S)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        texts = list(pool.map(look, targets))
+    return {target: text for target, text in zip(targets, texts, strict=True) if text is not None}
+
+
+def _write_stacks(
+    folder: Path, found: Mapping[Process, str], living: Mapping[int, Member], *, look: int | None
+) -> None:
+    """``look`` None is the last one; only of that one the children are kept."""
+    for (rank, pid), text in found.items():
+        own = pid == living[rank].pid
+        if not own and look is not None:
+            continue
+        name = f"rank_{rank}" + (f".{look}" if look is not None else "" if own else f".worker_{pid}")
+        private_files.write(folder / "stacks" / f"{name}.txt", text.encode())
+
+
+def _write_recorded_stacks(
+    folder: Path, living: Mapping[int, Member], seen: set[int], views: Mapping[int, RecordView]
+) -> None:
+    """Where nobody may look from outside, the rank's own record says where its training thread stands."""
+    for rank, view in views.items():
+        if rank in seen or not view.stack:
+            continue
+        frames = "\n".join(_py_spy_frame(line) for line in view.stack.splitlines())
+        text = f"Process {living[rank].pid}: python\nPython v{view.identity.python or '3'} (python)\n\n"
+        text += f'Thread {view.thread_id or living[rank].pid} (idle): "MainThread"\n{frames}\n'
+        private_files.write(folder / "stacks" / f"rank_{rank}.txt", text.encode())
+
+
+def _py_spy_frame(line: str) -> str:
+    rest, _, function = line.rpartition(":")
+    file, _, number = rest.rpartition(":")
+    return f"    {function} ({file}:{number})"
+
+
+def _keep_logs(order: Order, folder: Path) -> None:
+    """Copies of the regular files behind the standard outputs of the command and of its ranks."""
+    kept: set[str] = set()
+    for stream, path in order.job_outputs.items():
+        name = "launcher.log" if stream == "stderr" else "launcher.stdout.log"
+        if path not in kept:
+            _copy_tail(Path(path), folder / "logs" / name)
+        kept.add(path)
+    for _, member in sorted(order.members.items()):
+        me = member.view.identity
+        local = me.local_rank if me.local_rank >= 0 else me.rank
+        for stream, path in member.outputs.items():
+            if path not in kept:
+                _copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
+            kept.add(path)
+
+
+def _copy_tail(source: Path, target: Path) -> None:
+    with suppress(OSError):
+        if source.resolve() == target.resolve():
+            return
+        with source.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LOG_BYTES))
+            data = file.read(LOG_BYTES)
+        if size > LOG_BYTES:
+            data = data.partition(b"\n")[2]
+        private_files.write(target, data)
+        times = source.stat()
+        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
+    """``bundle.json`` as a dict; ``docs/bundle.md`` tells the keys."""
+    backends = [member.view.backend for member in order.members.values() if member.view.backend]
+    versions = [member.view.identity.torch for member in order.members.values() if member.view.identity.torch]
+    return {
+        "schema": SCHEMA,
+        "world_size": order.world_size,
+        "backend": backends[0] if backends else "",
+        "torch_version": versions[0] if versions else _torch_version(),
+        "stalled_since_s": order.stalled_since_s,
+        "taken_s": taken.taken_s,
+        "limit_s": None,
+        "source_root": "source",
+        "source_prefix": "/",
+        "processes": [_process(order, taken, member) for _, member in sorted(order.members.items())],
+    }
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write ``bundle.json`` anew."""
+    private_files.replace(folder / "bundle.json", json.dumps(manifest, indent=1).encode() + b"\n")
+
+
+def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:
+    me = member.view.identity
+    gone = member.ended_ns is not None
+    return {
+        "rank": member.rank,
+        "local_rank": me.local_rank if me.local_rank >= 0 else None,
+        "pid": member.pid,
+        "host": member.birth.host if member.birth is not None else os.uname().nodename,
+        "exit_code": member.exit_code if gone else None,
+        "terminated_by_launcher": gone and _is_victim(order, member),
+        "killed_by_us": False,
+        "state": "" if gone else taken.states.get(member.rank, member.state),
+        "ended_s": member.ended_s,
+        "moving": taken.moving.get(member.rank),
+    }
+
+
+def _is_victim(order: Order, member: Member) -> bool:
+    """Ended by SIGTERM after a sibling had failed: that is what launchers do."""
+    assert member.ended_ns is not None
+    failed = [
+        other.ended_ns
+        for other in order.members.values()
+        if other.ended_ns is not None and other.exit_code not in (0, -15, None)
+    ]
+    return member.exit_code == -15 and bool(failed) and min(failed) <= member.ended_ns
+
+
+def _torch_version() -> str:
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("torch")
+    return ""

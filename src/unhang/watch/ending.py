@@ -1,0 +1,61 @@
+"""End a stalled job, or run the user's command about it: only ever because the user asked for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.watch import processes
+from unhang.watch.environment import RECORDS
+from unhang.watch.run_folder import RunFolder
+
+GRACE_S = 5.0
+COMMAND_LIMIT_S = 60.0
+
+
+class Abort:
+    """Ends every process of the job: stopped ones at once, the others as their launcher would, then for good."""
+
+    def __init__(self, job_pid: int, records: Path, known: set[int]) -> None:
+        self._job, self._mark = job_pid, f"{RECORDS}={records}"
+        self._known = known
+        self._deadline = time.monotonic() + GRACE_S
+        for pid in self._mine():
+            look = processes.look_at(pid)
+            if look is not None and look.state == "T":
+                _send(pid, signal.SIGKILL)
+        _send(job_pid, signal.SIGTERM)
+
+    def go_on(self) -> None:
+        """Called at every tick: what is left after the grace is ended for good."""
+        if time.monotonic() > self._deadline:
+            self.finish()
+
+    def finish(self) -> None:
+        """No process of the job is left after this."""
+        for pid in self._mine():
+            _send(pid, signal.SIGKILL)
+
+    def _mine(self) -> tuple[int, ...]:
+        # By pid, and only where the environment says that the process is of this run.
+        return tuple(pid for pid in processes.marked(self._mark) if pid != os.getpid())
+
+
+def _send(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def run_command(command: str, folder: RunFolder) -> None:
+    """Start the user's command (a shell line) with the verdict on its standard input; nobody waits for it."""
+    with suppress(OSError):
+        verdict = folder.verdict.open("rb")
+        log = (folder.path / ".unhang" / "on-hang-exec.log").open("ab")
+        limited = ["timeout", str(COMMAND_LIMIT_S), "sh", "-c", command]
+        subprocess.Popen(limited, stdin=verdict, stdout=log, stderr=log, start_new_session=True, cwd=folder.path)
+        verdict.close()
+        log.close()

@@ -1,0 +1,80 @@
+"""One wait of the job, from its first second to its end: when to look again, what was said about it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+
+from unhang.watch.detection import Standing
+from unhang.watch.verdicts import Level, Summary
+
+LOOK_AGAIN = 2.0
+"""After a look that settled nothing the next one comes when the wait has become so many times longer."""
+LEAST_BETWEEN_S = 2.0
+MOST_BETWEEN_S = 60.0
+AGAIN_AFTER_STALL_S = 60.0
+COUNTDOWN_S = (600.0, 300.0, 60.0, 30.0, 10.0)
+_numbers = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Episode:
+    """``said``: the last verdict that was printed."""
+
+    standing: Standing
+    number: int = field(default_factory=lambda: next(_numbers))
+    said: Summary | None = None
+    last: Summary | None = None
+    quiet_said: bool = False
+    wants_stacks: bool = False
+    _looked_at_s: float = 0.0
+    _looked: int = 0
+    _counted_s: float = float("inf")
+
+    def goes_on(self, standing: Standing | None) -> bool:
+        """Whether ``standing`` is still this wait."""
+        if standing is None:
+            return False
+        return standing.since_ns <= self.standing.since_ns or standing.waiters[0] == self.standing.waiters[0]
+
+    def look_due(self, standing: Standing) -> bool:
+        """Whether it is time to look (again)."""
+        if self._looked == 0:
+            return True
+        since_look_s = standing.waited_s - self._looked_at_s
+        if self.said is not None and self.said.level == Level.STALL.value:
+            return since_look_s >= AGAIN_AFTER_STALL_S
+        if self.last is not None and self.wants_stacks and since_look_s > 0 and self._looked == 1:
+            return True
+        if self.last is not None and self.last.level == Level.WAITING.value and self._looked < 4:
+            return since_look_s >= LEAST_BETWEEN_S / 2
+        wait_s = max(LEAST_BETWEEN_S, (LOOK_AGAIN - 1) * self._looked_at_s)
+        return since_look_s >= min(wait_s, MOST_BETWEEN_S)
+
+    def looked(self, standing: Standing) -> None:
+        """A look begins."""
+        self._looked += 1
+        self._looked_at_s = standing.waited_s
+
+    def heard(self, summary: Summary) -> None:
+        """A look came to ``summary``."""
+        self.last = summary
+        self.wants_stacks = summary.level == Level.STALL.value
+
+    def say(self, summary: Summary) -> None:
+        """It was printed."""
+        self.said = summary
+        if summary.limit_at_s is not None:
+            self._counted_s = summary.limit_at_s - time.time()
+
+    def countdown(self, now_s: float) -> str:
+        """A line when the end of the job's own limit comes near; else nothing."""
+        if self.said is None or self.said.limit_at_s is None:
+            return ""
+        left_s = self.said.limit_at_s - now_s
+        passed = [mark for mark in COUNTDOWN_S if left_s <= mark < self._counted_s]
+        self._counted_s = min(self._counted_s, left_s)
+        if not passed or left_s <= 0:
+            return ""
+        return f"unhang: still stalled; the job's own limit ends it in {left_s:.0f} s\n"

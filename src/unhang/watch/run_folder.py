@@ -1,0 +1,126 @@
+"""The run folder: what one run of ``unhang run`` leaves behind, and where in it. Private to the user."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unhang.errors import UsageError
+from unhang.watch import private_files
+
+RUN_SCHEMA = "unhang.run/1"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file system; the folder made in it is private
+
+
+@dataclass(slots=True)
+class RunPlan:
+    """What the user asked for and what was started; ``run.json`` in the run folder.
+
+    ``slow_after_s``: how long one rank may work alone while others wait before that is said; ``abort_slow_after_s``:
+    when ``on_hang`` is ``abort``, after so long even a laggard that works is ended (None: never).
+    """
+
+    command: list[str] = field(default_factory=list)
+    records: str = ""
+    on_hang: str = "report"
+    on_hang_exec: str = ""
+    slow_after_s: float = 30.0
+    abort_slow_after_s: float | None = None
+    capture: bool = False
+    started_s: float = 0.0
+    front_pid: int = 0
+    job_pid: int = 0
+    width: int = 80
+    schema: str = RUN_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Paths inside a run folder. What is ours alone lies in ``.unhang``, where nobody looks for evidence."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """A new private run folder at ``path``.
+
+        Raises:
+            UsageError: it holds something already, or cannot be made.
+        """
+        path = path.absolute()
+        try:
+            if path.is_dir() and any(path.iterdir()):
+                raise UsageError(f"{path} already holds something; name another folder with --dir.")
+            private_files.make_folder(path)
+            path.chmod(0o700)
+            for name in ("dumps", "crash", ".unhang"):
+                private_files.make_folder(path / name)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be used as the run folder ({error.strerror}).") from error
+        return cls(path)
+
+    @property
+    def plan_file(self) -> Path:
+        """``run.json``."""
+        return self.path / "run.json"
+
+    @property
+    def said(self) -> Path:
+        """Lines for the terminal: the watcher adds them, the front process prints them."""
+        return self.path / ".unhang" / "said.txt"
+
+    @property
+    def ended(self) -> Path:
+        """Written by the front process when the command has ended: ``{"status": wait status, "at_s": …}``."""
+        return self.path / ".unhang" / "ended.json"
+
+    @property
+    def verdict(self) -> Path:
+        """``verdict.json``."""
+        return self.path / "verdict.json"
+
+    def write_plan(self, plan: RunPlan) -> None:
+        """Write ``run.json``."""
+        private_files.replace(self.plan_file, json.dumps(asdict(plan), indent=1).encode() + b"\n")
+
+    def read_plan(self) -> RunPlan:
+        """Read ``run.json``. Raises OSError or ValueError when it is missing or torn."""
+        found = json.loads(self.plan_file.read_bytes())
+        known = {name: found[name] for name in RunPlan.__slots__ if name in found}
+        return RunPlan(**known)
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """A small JSON file of the folder; None when it is not there (yet) or is none."""
+        with suppress(OSError, ValueError):
+            found = json.loads((self.path / name).read_bytes())
+            return found if isinstance(found, dict) else None
+        return None
+
+    def say(self, text: str) -> None:
+        """Add lines for the terminal; a folder that takes none is not worth an error."""
+        with suppress(OSError):
+            private_files.append(self.said, text.encode("utf-8", "backslashreplace"))
+
+
+def default_folder() -> Path:
+    """``unhang-runs/<time>``, numbered when several runs start in one second."""
+    stem = Path("unhang-runs") / time.strftime("%Y%m%d-%H%M%S")
+    path, number = stem, 1
+    while path.exists():
+        number += 1
+        path = stem.with_name(f"{stem.name}-{number}")
+    return path
+
+
+def make_records_folder() -> Path:
+    """A private folder on a local file system for the ranks' records. Raises OSError when there is no place for it."""
+    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix=f"unhang-{os.getuid()}-", dir=place))
+    private_files.make_folder(folder / "births")
+    return folder

@@ -1,0 +1,241 @@
+"""From the evidence in a run folder to a verdict, its level, and the files that carry it."""
+
+from __future__ import annotations
+
+import enum
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from unhang.diagnosis.diagnose import diagnose
+from unhang.evidence.inputs import read_evidence
+from unhang.evidence.items import EvidenceSet, Frame, SourceFile
+from unhang.facts.build import build_facts
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Certainty, Finding, Severity, Source, Status, Verdict
+from unhang.knowledge.libraries import is_library_file, is_unknown_package
+from unhang.report.html.page import write_html
+from unhang.report.json import to_json
+from unhang.report.text import to_text
+from unhang.watch import private_files
+from unhang.watch.collecting import Order, Taken, manifest_of, write_manifest
+
+SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
+WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
+"""The laggard gets on by itself: slow, until the limit is near."""
+NEAR_SHARE, NEAR_S = 0.2, 10.0
+DOUBT_S = 5.0
+"""So long the ranks must have waited before a finding that is only possible is said, or an honest unknown."""
+
+
+class Level(str, enum.Enum):
+    """How loud to be about it."""
+
+    NOTHING = "nothing"
+    WAITING = "waiting"
+    SLOW = "slow"
+    STALL = "stall"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the watcher needs to know of a verdict. Times are seconds since the epoch."""
+
+    number: int
+    level: str
+    status: str
+    cause: str
+    certainty: str
+    ranks: tuple[int, ...]
+    where: str
+    sentence: str
+    stalled_since_s: float | None
+    limit_at_s: float | None
+    """When the job's own watchdog will end it."""
+    moving: bool
+
+    @property
+    def same_as(self) -> tuple[object, ...]:
+        """Equal for verdicts that say the same."""
+        return (self.level, self.cause, self.ranks, self.where)
+
+
+def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width: int) -> tuple[Summary, str]:
+    """Diagnose what lies in ``folder``; write manifest, source, verdict and report. Returns (summary, text for people).
+
+    ``waited_s``: how long the ranks had waited when the evidence was ordered.
+    """
+    manifest = manifest_of(order, taken)
+    evidence = read_evidence([str(folder)])
+    manifest |= _keep_source(evidence, folder)
+    facts = build_facts(evidence)
+    verdict = diagnose(facts)
+    limit_at_s = _limit_at_s(facts, order.stalled_since_s)
+    level = level_of(verdict, facts, waited_s=waited_s, limit_at_s=limit_at_s, live=order.live)
+    if level is Level.SLOW:
+        manifest["level"] = level.value
+        verdict = as_slow(verdict)
+    write_manifest(folder, manifest)
+    verdict = _with_times(verdict, order, limit_at_s)
+    text = _write(verdict, facts, folder, width)
+    return _summary(order, verdict, facts, level, limit_at_s), text
+
+
+def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, limit_at_s: float | None, live: bool) -> Level:
+    """Stall: the laggard will not come by itself. Slow: it works. Waiting: not sure enough yet to say anything."""
+    if not verdict.findings or verdict.status is Status.HEALTHY:
+        return Level.NOTHING
+    first = verdict.findings[0]
+    if first.severity is Severity.NOTE:
+        return Level.NOTHING
+    if not live:
+        return Level.CRASH
+    if first.severity is Severity.SLOWS:
+        return Level.SLOW
+    if first.cause in WORK:
+        return Level.STALL if _near(limit_at_s, waited_s) else Level.SLOW
+    if first.cause is Cause.UNKNOWN:
+        return Level.STALL if waited_s >= (DOUBT_S / 2 if facts.symmetric else 2 * DOUBT_S) else Level.WAITING
+    if first.certainty is Certainty.POSSIBLE and waited_s < DOUBT_S:
+        return Level.WAITING
+    return Level.STALL
+
+
+def _near(limit_at_s: float | None, waited_s: float) -> bool:
+    if limit_at_s is None:
+        return False
+    left_s = limit_at_s - time.time()
+    return left_s <= max(NEAR_S, NEAR_SHARE * (left_s + waited_s))
+
+
+def as_slow(verdict: Verdict) -> Verdict:
+    """The laggard works: the same findings, but they slow the job down."""
+    findings = tuple(
+        replace(f, severity=Severity.SLOWS) if f.severity is Severity.STOPS and f.cause in WORK else f
+        for f in verdict.findings
+    )
+    return replace(verdict, status=Status.SLOW, findings=findings)
+
+
+def _limit_at_s(facts: Facts, stalled_since_s: float | None) -> float | None:
+    """The first moment at which a pending collective runs out of time."""
+    moments = []
+    for group in facts.groups.values():
+        for progress in group.progress.values():
+            call = progress.pending
+            if call is None or call.timeout_ms is None or call.timeout_ms <= 0:
+                continue
+            since_s = call.since_s or stalled_since_s
+            if since_s is not None:
+                moments.append(since_s + call.timeout_ms / 1000)
+    return min(moments, default=None)
+
+
+def _with_times(verdict: Verdict, order: Order, limit_at_s: float | None) -> Verdict:
+    now_s = time.time()
+    since_s = order.stalled_since_s
+    known = verdict.stalled_since
+    if since_s is not None and known is None:
+        known = datetime.fromtimestamp(since_s, tz=timezone.utc).isoformat(timespec="seconds")
+    return replace(
+        verdict,
+        stalled_since=known if order.live else verdict.stalled_since,
+        noticed_after_s=round(now_s - since_s, 1) if since_s is not None and order.live else None,
+        killed_in_s=round(max(0.0, limit_at_s - now_s), 1) if limit_at_s is not None and order.live else None,
+    )
+
+
+def _write(verdict: Verdict, facts: Facts, folder: Path, width: int) -> str:
+    private_files.replace(folder / "verdict.json", to_json(verdict).encode())
+    with suppress(OSError):
+        report = folder / "report.html"
+        private_files.write(report, b"")
+        write_html(verdict, facts, report)
+        report.chmod(0o600)
+    return to_text(verdict, facts, width=width)
+
+
+def _summary(order: Order, verdict: Verdict, facts: Facts, level: Level, limit_at_s: float | None) -> Summary:
+    first: Finding | None = verdict.findings[0] if verdict.findings else None
+    where = first.where if first is not None else None
+    return Summary(
+        number=order.number,
+        level=level.value,
+        status=verdict.status.value,
+        cause=first.cause.value if first is not None else "",
+        certainty=first.certainty.value if first is not None else "",
+        ranks=first.ranks if first is not None else (),
+        where=f"{where.file}:{where.line}" if where is not None else "",
+        sentence=str(first.summary) if first is not None else "",
+        stalled_since_s=order.stalled_since_s,
+        limit_at_s=limit_at_s,
+        moving=any(facts.ranks[r].moving for r in (first.ranks if first is not None else ()) if r in facts.ranks),
+    )
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """For the watcher, which waits for it."""
+    private_files.replace(path, json.dumps(asdict(summary)).encode())
+
+
+def read_summary(path: Path) -> Summary | None:
+    """What :func:`write_summary` wrote; None when it is not there or torn."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        return Summary(**{**found, "ranks": tuple(found["ranks"])})
+    return None
+
+
+def _keep_source(evidence: EvidenceSet, folder: Path) -> dict[str, str]:
+    """Copy the user's files that frames name, as they are now; where they stood goes into the manifest."""
+    kept = {source.path for source in evidence.sources}
+    paths = [path for path in dict.fromkeys(_user_files(evidence)) if path not in kept][:SOURCE_FILES]
+    texts: dict[str, bytes] = {}
+    for path in paths:
+        with suppress(OSError):
+            file = Path(path)
+            if file.is_file() and file.stat().st_size <= SOURCE_BYTES:
+                texts[path] = file.read_bytes()
+    prefix = _shared_folder([*texts, *kept])
+    for path, text in texts.items():
+        target = folder / "source" / PurePosixPath(path).relative_to(prefix)
+        private_files.write(target, text)
+        evidence.sources.append(SourceFile(Source(str(target)), path, text.decode("utf-8", "replace")))
+    return {"source_root": "source", "source_prefix": prefix}
+
+
+def _shared_folder(paths: list[str]) -> str:
+    """The deepest folder that holds all ``paths``."""
+    parents = [PurePosixPath(path).parent.parts for path in paths]
+    shared: list[str] = []
+    for parts in zip(*parents, strict=False):
+        if len(set(parts)) != 1:
+            break
+        shared.append(parts[0])
+    return str(PurePosixPath(*shared)) if shared else "/"
+
+
+def _user_files(evidence: EvidenceSet) -> Iterator[str]:
+    for frame in _frames(evidence):
+        if frame.native or frame.line is None or not frame.file.startswith("/") or not frame.file.endswith(".py"):
+            continue
+        if not is_library_file(frame.file) or is_unknown_package(frame.file):
+            yield frame.file
+
+
+def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
+    for dump in evidence.stacks:
+        for thread in dump.threads:
+            yield from thread.frames
+    for recording in evidence.recordings:
+        for stack in recording.entries.stacks:
+            yield from stack
+    for log in evidence.logs:
+        for traceback in log.tracebacks:
+            yield from traceback.frames

@@ -1,0 +1,262 @@
+"""The watcher: reads the ranks' records a few times a second and sees to it that a stall is looked into.
+
+``python -m unhang.watch.watcher RUN_FOLDER``. Started by the front process, in a session of its own, with a low
+priority. It touches the job only through the control file; looking and judging happen in short-lived children.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.watch import announcing, ending
+from unhang.watch.child import Child
+from unhang.watch.collecting import Order
+from unhang.watch.control_file import open_control
+from unhang.watch.detection import Detector, Standing
+from unhang.watch.episode import Episode
+from unhang.watch.members import Members, outputs_of
+from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.totals import Totals
+from unhang.watch.verdicts import Level, Summary
+
+TICK_S = 0.25
+NICE = 5
+CRASH_GRACE_S = 1.2
+"""A launcher ends the other ranks within moments after one died; before that there is no stall."""
+SETTLE_S = 20.0
+
+
+class Watcher:
+    """One run, from its first rank to its last."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.plan: RunPlan = folder.read_plan()
+        self.records = Path(self.plan.records)
+        self.members = Members(self.records)
+        self.detector = Detector()
+        self.totals = Totals()
+        self.episode: Episode | None = None
+        self.child: Child | None = None
+        self.looks = 0
+        self.deaths = 0
+        self.abort: ending.Abort | None = None
+        self.job_outputs = outputs_of(self.plan.job_pid)
+        self._waited_on = _open_pidfd(self.plan.job_pid)
+        control = open_control(self.records)
+        if control is not None:
+            control.now.watcher_pid = os.getpid()
+            control.publish()
+            control.close()
+
+    def run(self) -> None:
+        """Watch until the command has ended, then say the last words."""
+        while not self._job_over():
+            self.members.wait(TICK_S)
+            self.tick()
+        self.close()
+
+    def tick(self) -> None:
+        """One look at every record, and whatever follows from it."""
+        self.members.refresh()
+        now_ns = time.monotonic_ns()
+        looks = self.members.looks()
+        self.totals.add(looks)
+        standing = self.detector.observe(now_ns, looks)
+        self._note_deaths()
+        self._take_answer()
+        self._follow(standing, now_ns)
+        if self.abort is not None:
+            self.abort.go_on()
+
+    def _note_deaths(self) -> None:
+        """A rank died: the others' dumps are wanted before the launcher ends them too."""
+        if self.members.deaths == self.deaths:
+            return
+        self.deaths = self.members.deaths
+        control = open_control(self.records)
+        if control is not None:
+            control.ask_dump()
+            control.close()
+
+    def _follow(self, standing: Standing | None, now_ns: int) -> None:
+        episode = self.episode
+        if episode is not None and not episode.goes_on(standing):
+            self.episode = None
+            if self.child is not None:
+                self.child.end()
+                self.child = None
+            if episode.said is not None:
+                self.folder.say(announcing.over(episode.said, now_ns))
+                self._put_away(episode)
+        if standing is None:
+            return
+        if self.episode is None and standing.waited_s >= 0.5:
+            self.episode = Episode(standing)
+        if self.episode is None:
+            return
+        self.episode.standing = standing
+        self._quiet_line(self.episode, standing)
+        self._countdown(self.episode)
+        if self.child is None and standing.due and self.episode.look_due(standing):
+            if self._dying():
+                return
+            self._order(self.episode, standing)
+
+    def _dying(self) -> bool:
+        ends = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
+        return bool(ends) and time.monotonic_ns() - max(ends) < 1e9 * CRASH_GRACE_S
+
+    def _order(self, episode: Episode, standing: Standing) -> None:
+        self.looks += 1
+        since_s = time.time() - standing.waited_s
+        order = Order(
+            number=self.looks,
+            records=self.records,
+            members=dict(self.members.by_rank),
+            world_size=self.members.world_size,
+            job_outputs=self.job_outputs,
+            stalled_since_s=since_s,
+            with_stacks=standing.urgent or episode.wants_stacks,
+        )
+        episode.looked(standing)
+        self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
+
+    def _take_answer(self) -> None:
+        if self.child is None or not self.child.over():
+            return
+        child, self.child = self.child, None
+        answer = child.answer()
+        if answer is None or self.episode is None:
+            return
+        summary, text = answer
+        self.episode.heard(summary)
+        if self._worth_saying(summary, self.episode):
+            self.folder.say(announcing.verdict(summary, text, self.folder.path))
+            self.episode.say(summary)
+            self.totals.findings.append(summary.cause)
+            self._act(summary)
+        elif self.episode.said is not None and self.plan.on_hang == "abort":
+            self._act(summary)
+
+    def _worth_saying(self, summary: Summary, episode: Episode) -> bool:
+        if episode.said is not None and summary.same_as == episode.said.same_as:
+            return False
+        if summary.level == Level.STALL.value:
+            return True
+        waited_s = episode.standing.waited_s
+        patience_s = self.plan.slow_after_s * (1 if episode.standing.rhythm else 4)
+        return summary.level == Level.SLOW.value and waited_s >= patience_s and episode.said is None
+
+    def _act(self, summary: Summary) -> None:
+        if self.plan.on_hang_exec and summary.level == Level.STALL.value:
+            ending.run_command(self.plan.on_hang_exec, self.folder)
+        if self.plan.on_hang != "abort" or self.abort is not None or self.episode is None:
+            return
+        bound_s = self.plan.abort_slow_after_s
+        frozen = summary.level == Level.STALL.value and not summary.moving
+        if frozen or (bound_s is not None and self.episode.standing.waited_s >= bound_s):
+            self.folder.say(announcing.aborting(summary))
+            self.abort = ending.Abort(self.plan.job_pid, self.records, set(self.members.births))
+
+    def _quiet_line(self, episode: Episode, standing: Standing) -> None:
+        if not episode.quiet_said and standing.waited_s >= announcing.QUIET_S and standing.due and episode.said is None:
+            episode.quiet_said = True
+            self.folder.say(announcing.waiting(standing, self.members))
+
+    def _countdown(self, episode: Episode) -> None:
+        if episode.said is not None:
+            line = episode.countdown(time.time())
+            if line:
+                self.folder.say(line)
+
+    def _put_away(self, episode: Episode) -> None:
+        """The verdict on a stall that is over is history: it must not pass for the state of the job."""
+        past = self.folder.path / ".unhang" / "past"
+        with suppress(OSError):
+            past.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in ("verdict.json", "report.html"):
+                path = self.folder.path / name
+                if path.exists():
+                    path.replace(past / f"{episode.number}-{name}")
+
+    def _job_over(self) -> bool:
+        if self.folder.ended.exists():
+            return True
+        if self._waited_on is not None:
+            return bool(select.select([self._waited_on], [], [], 0)[0])
+        return not Path(f"/proc/{self.plan.job_pid}").exists()
+
+    def close(self) -> None:
+        """The command has ended: look into a bad end, say the last two lines, leave."""
+        self.members.refresh()
+        self.members.wait(0)
+        if self.child is not None:
+            self.child.wait()
+            self._take_answer()
+        if self.abort is not None:
+            self.abort.finish()
+        ended = self.folder.read_json(".unhang/ended.json") or {}
+        status = ended.get("status")
+        failed = status not in (0, None) and not _asked_for(status)
+        if failed and self.members.by_rank and (self.episode is None or self.episode.said is None):
+            self._last_look()
+        self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
+        if not Path(f"/proc/{self.plan.front_pid}").exists():
+            shutil.rmtree(self.records, ignore_errors=True)
+
+    def _last_look(self) -> None:
+        self.looks += 1
+        since_s = None
+        order = Order(
+            number=self.looks,
+            records=self.records,
+            members=dict(self.members.by_rank),
+            world_size=self.members.world_size,
+            job_outputs=self.job_outputs,
+            stalled_since_s=since_s,
+            live=False,
+        )
+        child = Child.start(order, self.folder, waited_s=0.0, width=self.plan.width)
+        child.wait()
+        answer = child.answer()
+        if answer is not None and answer[0].level == Level.CRASH.value:
+            self.folder.say(announcing.verdict(answer[0], answer[1], self.folder.path))
+            self.totals.findings.append(answer[0].cause)
+
+
+def _asked_for(status: int) -> bool:
+    """The user ended the command (Ctrl-C, SIGTERM, SIGHUP)."""
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _open_pidfd(pid: int) -> int | None:
+    with suppress(OSError, AttributeError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def main() -> int:
+    """Watch the run whose folder is named; an exit code other than 0 asks for another try."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    with suppress(OSError):
+        os.nice(NICE)
+    folder = RunFolder(Path(sys.argv[1]))
+    try:
+        Watcher(folder).run()
+    except Exception:  # noqa: BLE001 - the process edge: the front process may try again
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
