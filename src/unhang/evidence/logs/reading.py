@@ -22,6 +22,7 @@ from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import LINE_BYTES, Block, Blocks, decoded
 from unhang.evidence.logs.events import EventKeeper, Heard
 from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
+from unhang.evidence.logs.pastes import mend_paste
 from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, origin_of
 from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, trainer_line
 from unhang.evidence.logs.times import Clock, year_in
@@ -130,6 +131,7 @@ class _LogReader:
         self.modified_s = modified_s
         self.clock = Clock(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
         self.prefixes = PrefixReader("")
+        self._first_lines: tuple[int, ...] = ()
         self.filter = _untuned().fresh()
         self.voices = Voices(rank)
         self.tracebacks = TracebackReader()
@@ -148,7 +150,8 @@ class _LogReader:
     def read(self, stream: BinaryIO) -> LogReading:
         blocks = Blocks(stream)
         waiting: deque[_Scanned] = deque()
-        for count, block in enumerate(blocks):
+        for count, raw in enumerate(blocks):
+            block = self._mended(raw) if count == 0 else raw
             if count == 0:
                 self._look_ahead(block.data)
             if count < FIRST_BLOCKS:
@@ -161,6 +164,14 @@ class _LogReader:
             self._all_of(scanned)
         self.tracebacks.gap()
         return self._reading(blocks)
+
+    def _mended(self, block: Block) -> Block:
+        """The first block with the lines of a paste made whole again."""
+        mended = mend_paste(block.data)
+        if mended is None:
+            return block
+        self._first_lines = mended.first_lines
+        return Block(mended.data, block.first_line)
 
     def _look_ahead(self, data: bytes) -> None:
         sample = decoded(data[: 1 << 18].rsplit(b"\n", 1)[0] if len(data) > 1 << 18 else data)
@@ -246,6 +257,8 @@ class _LogReader:
             counted = region.stop
 
     def _physical_line(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
+        if 0 < line <= len(self._first_lines):
+            line = self._first_lines[line - 1]
         if raw.endswith(b"\r"):
             raw = raw[:-1]
         if b"\r" not in raw:
