@@ -11,21 +11,27 @@ from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Finding
 
 FROM_CODE_ONLY = ("nccl", "nccl2", "ncclx", "rccl", "rcclx", "xccl", "hccl", "mccl")
+# Kinds of log lines of NCCL itself and of torch's NCCL process group (knowledge/messages).
+_NCCL_LINES = ("n.", "wd.", "hb.", "dump.", "tc.", "ncclerr", "uid.")
 
 # What these rest on (an exception, an exit, a process state) does not depend on the communication library.
 _PROCESS_FACTS = {Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.RANK_FROZEN, Cause.RENDEZVOUS}
 
 
 def cap_unproven(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """``findings``, where they rest on such a library's records, at most *likely*."""
-    if not _rests_on_unproven(facts):
-        return findings
+    """``findings``, where they rest on such a library's records or lines, at most *likely*."""
+    everything = _rests_on_records(facts)
+    lines = {(e.source.path, e.source.line) for e in facts.events if e.kind.startswith(_NCCL_LINES)}
     return tuple(
-        f if f.cause in _PROCESS_FACTS else replace(f, certainty=f.certainty.capped(Certainty.LIKELY)) for f in findings
+        replace(f, certainty=f.certainty.capped(Certainty.LIKELY))
+        if f.cause not in _PROCESS_FACTS
+        and (everything or any((e.source.path, e.source.line) in lines for e in f.evidence))
+        else f
+        for f in findings
     )
 
 
-def _rests_on_unproven(facts: Facts) -> bool:
+def _rests_on_records(facts: Facts) -> bool:
     backends = {r.recording.backend for r in facts.ranks.values() if r.recording is not None}
     if backends & set(FROM_CODE_ONLY):
         return True
