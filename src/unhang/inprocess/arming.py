@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 from unhang.inprocess.session import Session
@@ -16,6 +17,7 @@ _never = False
 _registered = False
 _POSITIONS = {"backend": 0, "world_size": 3, "rank": 4}
 _ANCESTORS = 8
+_BUFFER = ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE")
 
 
 def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -65,6 +67,7 @@ def _arm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Session | None:
         _registered = True
         os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_leave_child)
         atexit.register(_exiting)
+    _switch_recorder_on()
     rank, world_size = _given("rank", args, kwargs), _given("world_size", args, kwargs)
     backend = kwargs.get("backend", args[0] if args else "") or ""
     session = Session(
@@ -75,6 +78,21 @@ def _arm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Session | None:
     session.start()
     _session = session
     return session
+
+
+def _switch_recorder_on() -> None:
+    """Torch reads these variables when the first group is made, so here is early enough and the version is known.
+
+    From 2.11 on the recorder is on by itself; from 2.8 on the old name works but is complained about. Whoever set
+    either name has decided.
+    """
+    if any(name in os.environ for name in _BUFFER):
+        return
+    version = str(getattr(sys.modules.get("torch"), "__version__", ""))
+    with suppress(ValueError):
+        major_minor = tuple(int(part) for part in version.split(".")[:2])
+        if major_minor < (2, 11):
+            os.environ[_BUFFER[major_minor >= (2, 8)]] = "2000"
 
 
 def _given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:

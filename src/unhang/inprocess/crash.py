@@ -26,7 +26,7 @@ from unhang.inprocess.trouble import tell
 
 HELD_AFTER_S = 2.5
 """A thread that has not let another one run for so long holds the interpreter lock."""
-ARM_EVERY_NS = 500_000_000
+ARM_EVERY_NS = 1_000_000_000
 _HIGH = 900
 _MESSAGE = 500
 
@@ -84,7 +84,7 @@ class CrashEvidence:
             return False
 
     def beat(self, now_ns: int) -> None:
-        """Push the timer ahead, twice a second; let go of files the program closed under us."""
+        """Push the timer ahead, once a second; let go of files the program closed under us."""
         if now_ns - self._timer_ns < ARM_EVERY_NS:
             return
         if deciding.ours_reports_crashes and not self._still_ours(self.faults):

@@ -1,0 +1,95 @@
+"""Run a program with and without us, and look at what differs."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unhang import records
+from unhang.records import Birth, RecordView
+
+STARTUP = Path(records.__file__).parent / "inprocess" / "startup"
+LIMIT_S = 60
+RANK_0 = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The records folder and the run folder of one test."""
+
+    records: Path
+    run: Path
+
+    def environment(self, base: dict[str, str]) -> dict[str, str]:
+        """``base`` as the front process hands it to a command."""
+        before = base.get("PYTHONPATH")
+        path = f"{STARTUP}:{before}" if before else str(STARTUP)
+        return {**base, "PYTHONPATH": path, "UNHANG_RUN": str(self.records), "UNHANG_RUN_DIR": str(self.run)}
+
+    def views(self) -> list[RecordView]:
+        return list(records.read_records(self.records).values())
+
+    def view(self) -> RecordView:
+        views = self.views()
+        assert len(views) == 1, (views, self.troubles())
+        return views[0]
+
+    def births(self) -> list[Birth]:
+        return records.read_births(self.records)
+
+    def troubles(self) -> dict[int, list[str]]:
+        return records.read_troubles(self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a program ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def same(self) -> tuple[int, str, str]:
+        """What must not depend on us: everything but numbers that change from run to run."""
+        return self.code, _steady(self.out), _steady(self.err)
+
+
+def _steady(text: str) -> str:
+    kept = [line for line in text.splitlines() if "GLOO_SOCKET" not in line]
+    return re.sub(r"0x[0-9a-f]+|\d+", "N", "\n".join(kept))
+
+
+def base_environment(**more: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCH_CPP_LOG_LEVEL": "ERROR", **more}
+
+
+def run_python(words: Sequence[str], environment: dict[str, str], *, python: str = sys.executable) -> Ran:
+    ran = subprocess.run(
+        [python, *words], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def with_and_without(words: Sequence[str], folders: Folders, *, python: str = sys.executable, **more: str) -> list[Ran]:
+    """The program without us and with us."""
+    base = base_environment(**more)
+    return [run_python(words, environment, python=python) for environment in (base, folders.environment(base))]
+
+
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+def one_rank() -> dict[str, str]:
+    """The environment of a job of one rank."""
+    return {**RANK_0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}

@@ -1,0 +1,229 @@
+"""The start-up hook gives way to the user's own, and does next to nothing until a rank begins."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from inprocess.programs import RANK_0, STARTUP, Folders, base_environment, run_python, with_and_without
+from test_rooms import SOURCE, imports
+
+WHAT_PYTHON_IS_LIKE = """
+import sys, os, threading, signal
+own = sys.modules.get("sitecustomize")
+print(own and own.__file__, own and own.__name__, own and own.__spec__.name, own and own.__dict__.get("X"))
+print(sys.path, sys.argv, sys.flags, sys.excepthook is sys.__excepthook__, threading.active_count())
+print([signal.getsignal(number) for number in signal.valid_signals()])
+print(sorted(name for name in sys.modules if name.split(".")[0] != "unhang"
+             and name not in ("_json", "atexit", "faulthandler", "__future__")))
+try:
+    import sitecustomize
+except ImportError as error:
+    print(error, error.name)
+import usercustomize
+"""
+SITECUSTOMIZE = {
+    "none": None,
+    "sets a name": "X = 3\nprint(__name__, __file__, __spec__.name, __package__)",
+    "raises": "raise RuntimeError('mine')",
+    "misses a module": "import not_there",
+    "is no Python": "def (",
+    "exits": "import sys\nprint('bye', flush=True)\nsys.exit(7)",
+    "installs a finder": "import sys\nclass Finder:\n    find_spec = staticmethod(lambda *a: None)\n"
+    "sys.meta_path.insert(0, Finder)",
+    "looks for the next one, as some tracers do": "import importlib.machinery, os, sys\n"
+    "here = os.path.dirname(__file__)\n"
+    "found = importlib.machinery.PathFinder.find_spec('sitecustomize', [p for p in sys.path if p != here])\n"
+    "print('next', found)",
+}
+
+
+@pytest.fixture
+def users_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "usercustomize.py").write_text("print('usercustomize')")
+    return folder
+
+
+@pytest.mark.parametrize("text", SITECUSTOMIZE.values(), ids=SITECUSTOMIZE)
+@pytest.mark.parametrize("later", [False, True], ids=["first on the path", "later on the path"])
+def test_the_users_sitecustomize_runs_as_without_us(
+    text: str | None, later: bool, users_folder: Path, folders: Folders, tmp_path: Path
+) -> None:
+    if text is not None:
+        (users_folder / "sitecustomize.py").write_text(text)
+    path = f"{tmp_path}/empty:{users_folder}" if later else str(users_folder)
+
+    without, with_us = with_and_without(["-c", WHAT_PYTHON_IS_LIKE], folders, PYTHONPATH=path, **RANK_0)
+
+    if text and "exit" in text:  # the traceback through site shows two lines of ours
+        assert (without.code, without.out) == (with_us.code, with_us.out)
+    else:
+        assert without.same == with_us.same
+    assert len(folders.births()) == 1
+
+
+def test_the_users_sitecustomize_in_a_virtual_environment_runs(folders: Folders, tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / "v" / "lib").glob("python*/site-packages")
+    (site / "sitecustomize.py").write_text("X = 5")
+
+    without, with_us = with_and_without(
+        ["-c", "import sitecustomize, sys; print(sitecustomize.X, sys.prefix)"],
+        folders,
+        python=str(tmp_path / "v" / "bin" / "python"),
+        **RANK_0,
+    )
+
+    assert without.same == with_us.same
+    assert without.out.startswith("5 ")
+    assert len(folders.births()) == 1
+
+
+def test_ours_twice_on_the_path_still_ends(folders: Folders) -> None:
+    environment = folders.environment(folders.environment(base_environment(**RANK_0)))
+
+    ran = run_python(["-c", "print('hello')"], environment)
+
+    assert ran.out == "hello\n"
+    assert len(folders.births()) == 1
+
+
+def test_our_dependencies_are_not_put_on_the_users_path(folders: Folders) -> None:
+    environment = folders.environment(base_environment(**RANK_0))
+
+    ran = run_python(["-S", "-c", "import sys; print(sys.path)"], environment)
+    with_site = run_python(["-c", "import sys; print(sys.path)"], environment)
+
+    assert str(STARTUP) in ran.out  # without site nobody runs us, and nobody takes us off
+    assert str(STARTUP) not in with_site.out
+
+
+def test_an_isolated_python_never_appears(folders: Folders) -> None:
+    environment = folders.environment(base_environment(**RANK_0))
+
+    for words in (["-I"], ["-E"], ["-S"]):
+        assert run_python([*words, "-c", "pass"], environment).code == 0
+
+    assert folders.births() == []
+
+
+def test_a_birth_says_who_was_born(folders: Folders, tmp_path: Path) -> None:
+    script = tmp_path / 'train "ü".py'
+    script.write_text("import os; print(os.getpid())")
+    environment = folders.environment(
+        base_environment(RANK="5", LOCAL_RANK="1", WORLD_SIZE="8", TORCHELASTIC_RESTART_COUNT="2")
+    )
+
+    ran = run_python([str(script), "--lr", "3"], environment)
+
+    (birth,) = folders.births()
+    assert (birth.rank, birth.local_rank, birth.world_size, birth.attempt) == (5, 1, 8, 2)
+    assert (birth.pid, birth.argv0, birth.entered_by) == (int(ran.out), str(script), "path")
+    (path,) = (folders.records / "births").iterdir()
+    assert path.name == f"2.{birth.pid}.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_process_without_a_rank_leaves_no_birth(folders: Folders) -> None:
+    run_python(["-c", "pass"], folders.environment(base_environment()))
+
+    assert list((folders.records / "births").iterdir()) == []
+
+
+@pytest.mark.parametrize("records", ["/nowhere/at/all", "/proc/1", ""])
+@pytest.mark.parametrize("code", ["print('hello')", "raise SystemExit(3)"])
+def test_no_records_folder_is_no_reason_to_stop(folders: Folders, records: str, code: str) -> None:
+    environment = {**folders.environment(base_environment(**RANK_0)), "UNHANG_RUN": records}
+
+    assert run_python(["-c", code], environment) == run_python(["-c", code], base_environment(**RANK_0))
+
+
+def test_numbers_that_are_none_are_no_reason_to_stop(folders: Folders) -> None:
+    ran = run_python(
+        ["-c", "print(1)"], folders.environment(base_environment(RANK="first", WORLD_SIZE="", LOCAL_RANK="-"))
+    )
+
+    assert (ran.out, ran.err) == ("1\n", "")
+    assert folders.births()[0].rank == -1
+
+
+def test_at_start_there_is_no_thread_no_torch_and_little_else(folders: Folders) -> None:
+    code = "import sys, os; print(len(os.listdir('/proc/self/task')), *sorted(sys.modules))"
+
+    ran = run_python(["-c", code], folders.environment(base_environment(**RANK_0)))
+
+    threads, *modules = ran.out.split()
+    assert threads == "1"
+    assert not {"torch", "threading", "typing", "json", "pathlib", "dataclasses", "ctypes"} & set(modules)
+    assert "unhang.inprocess.arming" not in modules
+
+
+def test_the_entry_point_is_declared_and_begins_only_when_asked(folders: Folders) -> None:
+    project = (SOURCE.parents[1] / "pyproject.toml").read_text()
+    assert '[project.entry-points."torch.backends"]\nunhang = "unhang.inprocess.entry:from_torch"' in project
+    code = "from unhang.inprocess import entry; entry.from_torch(); entry.from_torch()"
+    environment = base_environment(**RANK_0, PYTHONPATH=str(SOURCE.parent))
+
+    run_python(["-c", code], environment)
+    assert folders.births() == []
+
+    run_python(["-c", code], {**environment, "UNHANG_RUN": str(folders.records)})
+    assert [birth.entered_by for birth in folders.births()] == ["torch"]
+
+
+def test_a_broken_install_of_ours_is_no_reason_to_stop(folders: Folders, tmp_path: Path) -> None:
+    broken = tmp_path / "unhang" / "inprocess" / "startup"
+    broken.mkdir(parents=True)
+    (broken / "sitecustomize.py").write_text((STARTUP / "sitecustomize.py").read_text())
+    environment = {**folders.environment(base_environment(**RANK_0)), "PYTHONPATH": str(broken)}
+
+    for text in (None, "raise RuntimeError"):
+        if text:
+            (tmp_path / "unhang" / "__init__.py").write_text(text)
+        ran = run_python(["-c", "import sys; print(1, 'unhang' in sys.modules)"], environment)
+        assert (ran.out, ran.err) == ("1 False\n", "")
+
+
+def test_this_room_imports_only_the_standard_library_and_records() -> None:
+    strangers = {
+        f"{path.relative_to(SOURCE)} imports {name}"
+        for path in [*sorted((SOURCE / "inprocess").rglob("*.py")), SOURCE / "records.py"]
+        for name in imports(path)
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not name.startswith(("unhang.inprocess", "unhang.records"))
+        and name != "unhang"
+        and name.split(".")[0] not in ("_frozen_importlib", "_frozen_importlib_external")
+    }
+
+    assert strangers == set()
+
+
+def test_nothing_of_this_room_is_imported_under_another_name() -> None:
+    """``import_module`` and ``__import__`` would escape the test above."""
+    for path in sorted((SOURCE / "inprocess").rglob("*.py")):
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        assert not names & {"__import__", "import_module"}, path
+
+
+def test_starting_costs_little(folders: Folders) -> None:
+    """A generous bound, to notice an import that does not belong there; measured: 1.6 ms."""
+    environment = folders.environment(base_environment(**RANK_0))
+
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "pass"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+
+    (line,) = (line for line in ran.stderr.splitlines() if line.endswith(" sitecustomize"))
+    assert int(line.split("|")[1]) < 15_000
