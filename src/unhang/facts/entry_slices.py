@@ -20,7 +20,7 @@ def rows(entries: Entries, keep: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -
 def split_by_group(entries: Entries) -> dict[str, tuple[Entries, Entries]]:
     """Group name → (collectives, P2P), oldest first."""
     parts: dict[str, tuple[Entries, Entries]] = {}
-    for index in np.unique(entries.group).tolist():
+    for index in sorted(set(entries.group.tolist())):
         in_group = entries.group == index
         name = entries.group_names[index][0]
         parts[name] = (rows(entries, in_group & ~entries.is_p2p), rows(entries, in_group & entries.is_p2p))

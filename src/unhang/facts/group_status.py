@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-import numpy as np
-
 from unhang.evidence.items import GroupStatus, Recording
 
 
@@ -39,8 +37,8 @@ def _own_names(recording: Recording) -> dict[str, str]:
     entries = recording.entries
     if not len(entries):
         return {}
-    pairs = np.unique(np.stack([entries.pg_id, entries.group]), axis=1)
-    return {str(pg): entries.group_names[group][0] for pg, group in pairs.T.tolist() if pg >= 0}
+    pairs = set(zip(entries.pg_id.tolist(), entries.group.tolist(), strict=True))
+    return {str(pg): entries.group_names[group][0] for pg, group in sorted(pairs) if pg >= 0}
 
 
 def _by_key(key: str, recording: Recording, *, one_role: bool, told: set[str]) -> str | None:
