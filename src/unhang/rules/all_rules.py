@@ -32,6 +32,8 @@ from unhang.rules.causes import (
     uneven_data,
     uneven_data_counts,
     unknown,
+    unknown_complaints,
+    unknown_slower_steps,
     version_mismatch,
 )
 from unhang.rules.rule import Rule
@@ -71,6 +73,8 @@ ALL_RULES: tuple[Rule, ...] = tuple(
         uneven_data,
         uneven_data_counts,
         unknown,
+        unknown_complaints,
+        unknown_slower_steps,
         version_mismatch,
     )
 )

@@ -122,7 +122,7 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
     yield finding(
         CAUSE,
         Certainty.POSSIBLE,
-        say("torch guessed which GPU {ranks:who} uses, because nothing had told it", ranks=ranks_in(events))
+        say("torch guessed which GPU {ranks:who} {ranks:uses|use}, because nothing had told it", ranks=ranks_in(events))
         if ranks_in(events)
         else say("torch guessed which GPU a rank uses, because nothing had told it"),
         severity=Severity.STOPS if first else Severity.NOTE,

@@ -1,0 +1,77 @@
+"""A loop whose steps take longer and longer, as its own lines tell, and since which step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from unhang.evidence.items import Progress
+from unhang.facts.model import Facts
+from unhang.facts.stages import is_preparing
+from unhang.findings import Evidence, Source
+
+LEAST_STEPS = 30
+SLOWER = 1.5
+"""The last steps take at least this many times as long as the first ones."""
+_WINDOWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingSteps:
+    """Steps took ``before_s`` at first and ``now_s`` at last; they have been longer since ``since_step``."""
+
+    label: str
+    rank: int | None
+    before_s: float
+    now_s: float
+    since_step: int
+    evidence: Evidence
+
+
+def growing_steps(facts: Facts) -> GrowingSteps | None:
+    """The loop that slowed most; None when all keep their pace or too few steps carry a time."""
+    found = [g for log in facts.logs for p in log.progress if (g := _growing(p)) is not None]
+    return max(found, key=lambda g: g.now_s / g.before_s, default=None)
+
+
+def _growing(progress: Progress) -> GrowingSteps | None:
+    if is_preparing(progress):
+        return None
+    paces = _paces(progress)
+    if len(paces) < LEAST_STEPS:
+        return None
+    size = len(paces) // _WINDOWS
+    windows = [median(pace for _, pace in paces[i * size : (i + 1) * size]) for i in range(_WINDOWS)]
+    before, now = windows[0], windows[-1]
+    if before <= 0 or now < before * SLOWER or any(b < a * 0.9 for a, b in pairwise(windows)):
+        return None
+    limit = before * (1 + SLOWER) / 2
+    return GrowingSteps(
+        label=progress.label,
+        rank=progress.rank,
+        before_s=before,
+        now_s=now,
+        since_step=_since(paces, limit),
+        evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
+    )
+
+
+def _paces(progress: Progress) -> list[tuple[int, float]]:
+    """(step, seconds per step) between lines that carry a time."""
+    timed = [(step, time_s) for step, time_s in progress.recent if time_s is not None]
+    return [
+        (step, (time_s - earlier) / (step - previous))
+        for (previous, earlier), (step, time_s) in pairwise(timed)
+        if step > previous and time_s > earlier
+    ]
+
+
+def _since(paces: list[tuple[int, float]], limit: float) -> int:
+    """The step after which the running median of five never falls below ``limit`` again."""
+    since = paces[-1][0]
+    for index in range(len(paces) - 5, -1, -1):
+        if median(pace for _, pace in paces[index : index + 5]) < limit:
+            break
+        since = paces[index][0]
+    return since
