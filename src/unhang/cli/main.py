@@ -18,6 +18,7 @@ import typer
 
 from unhang import __version__
 from unhang.cli.diagnose import diagnose
+from unhang.cli.explain import explain
 from unhang.cli.run import run
 from unhang.errors import UnhangError
 
@@ -57,6 +58,7 @@ def _start(
 
 app.command(name="run", context_settings={"allow_interspersed_args": False})(run)
 app.command(name="diagnose")(diagnose)
+app.command(name="explain", context_settings={"ignore_unknown_options": True})(explain)  # -9 is an exit code
 if find_spec("unhang.cli.demo") is not None:
     from unhang.cli.demo import demo
 

@@ -72,7 +72,7 @@ class VerdictOutput:
 
         if self.color is False:
             os.environ["NO_COLOR"] = "1"
-        file = _AsTerminal(sys.stdout) if self.color else sys.stdout
+        file = AsTerminal(sys.stdout) if self.color else sys.stdout
         print_text(verdict, facts, lang=self.lang, file=file, redactor=self._redactor(verdict, facts))
 
     def _text(self, verdict: Verdict, facts: Facts) -> str:
@@ -98,7 +98,7 @@ class VerdictOutput:
         return redactor
 
 
-class _AsTerminal(io.StringIO):
+class AsTerminal(io.StringIO):
     """Standard output that says it is a terminal: ``--color`` into a pipe."""
 
     def __init__(self, target: TextIO) -> None:

@@ -91,6 +91,18 @@ def catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     return dict(texts)
 
 
+def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
+    """A sentence of ``knowledge/`` in ``lang``; one that ``locale/knowledge/<lang>.toml`` lacks stays English."""
+    return text if lang == "en" else catalogue_of_knowledge(lang, root).get(text, text)
+
+
+@lru_cache(maxsize=8)
+def catalogue_of_knowledge(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
+    """English sentences of ``knowledge/`` and of the rules' pages with their translation; empty when there is none."""
+    path = root / "knowledge" / f"{lang}.toml"
+    return dict(tomllib.loads(path.read_text("utf-8"))["texts"]) if path.is_file() else {}
+
+
 def places(template: str) -> set[str]:
     """Names of the ``{name}`` places of a template."""
     return {name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(template) if name}

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
+from collections.abc import Iterator
+from typing import IO
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text as Styled
 
 INDENT = 2
+_PLAIN = str.maketrans({"…": "...", "•": "-", "·": "|", "│": "|", "→": "->", "×": "x", "–": "-", "—": "-", "▸": ">"})
+_WIDE = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
+_UNIT = re.compile(
+    rf"[（《「【]*(?:[^\s{_WIDE}（《「【“]+|[{_WIDE}]|[“])[，。；：！？、）》」】”…]*\s*|\s+|[（《「【“]+"
+)
+"""What a line is not broken inside of: a word, or one Chinese character, each with the marks that belong to it."""
+
+
+def width_of(file: IO[str]) -> int:
+    """Columns to write for: the terminal's (at most 100), 80 elsewhere."""
+    return min(100, Console(file=file).width) if file.isatty() else 80
 
 
 class Sheet:
@@ -20,6 +34,25 @@ class Sheet:
         self.lines: list[Styled] = []
         self._measure = Console(width=self.width, file=io.StringIO(), color_system=None)
 
+    def plain(self) -> str:
+        """The sheet without colour."""
+        return self._written(terminal=False)
+
+    def print_to(self, file: IO[str]) -> None:
+        """Write the sheet: colours on a terminal (``NO_COLOR`` is honoured), ASCII where ``file`` lacks a sign."""
+        file.write(_encodable(self._written(terminal=file.isatty()), getattr(file, "encoding", None) or "utf-8"))
+        file.flush()
+
+    def _written(self, *, terminal: bool) -> str:
+        # Console(no_color=None) reads NO_COLOR itself; lines are wrapped already, so rich must not wrap again.
+        out = io.StringIO()
+        console = Console(
+            file=out, force_terminal=terminal, width=self.width, highlight=False, markup=False, emoji=False
+        )
+        for line in self.lines:
+            console.print(line, soft_wrap=True)
+        return out.getvalue()
+
     def heading(self, text: str, note: str = "") -> None:
         """A section's heading after a blank line; ``note`` stands beside it, dimmed."""
         if self.lines:
@@ -28,6 +61,10 @@ class Sheet:
         if note:
             line.append("  " + note, "dim")
         self._add(line, 0, 0)
+
+    def subheading(self, text: str) -> None:
+        """A heading inside a section, without a blank line."""
+        self._add(Styled(text, "bold"), INDENT, 0)
 
     def paragraph(self, text: str | Styled, *, indent: int = INDENT, style: str = "", lead: str = "") -> None:
         """Wrapped text; ``lead`` (a bullet, a label) stands before the first line, the rest hangs under the text."""
@@ -49,11 +86,40 @@ class Sheet:
 
     def _add(self, text: Styled, indent: int, hang: int, lead: str = "") -> None:
         room = max(10, self.width - indent - hang)
-        wrapped = text.wrap(self._measure, room, overflow="fold") if text.plain else [Styled()]
+        wrapped = self._wrap(text, room) if text.plain else [Styled()]
         for number, part in enumerate(wrapped):
             part.rstrip()
             head = lead if number == 0 and lead else " " * hang
             self.lines.append(Styled.assemble(" " * indent, (head, "dim"), part))
+
+    def _wrap(self, text: Styled, room: int) -> list[Styled]:
+        if cell_len(text.plain) <= room or cell_len(text.plain) == len(text.plain):
+            return list(text.wrap(self._measure, room, overflow="fold"))
+        return list(text.divide(_breaks(text.plain, room)))
+
+
+def _breaks(text: str, room: int) -> Iterator[int]:
+    """Where lines of ``room`` cells begin. Rich breaks at blanks only, and Chinese has none."""
+    used = 0
+    for unit in _UNIT.finditer(text):
+        wide = cell_len(unit[0].rstrip())
+        if used and used + wide > room:
+            yield unit.start()
+            used = 0
+        start = unit.start()
+        if wide > room:
+            for part in chop_cells(unit[0], room)[:-1]:
+                start += len(part)
+                yield start
+        used += cell_len(text[start : unit.end()])
+
+
+def _encodable(text: str, encoding: str) -> str:
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
+    return text
 
 
 def _split(text: str | Styled, style: str) -> list[Styled]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Sequence
 from typing import IO
 
-from rich.console import Console
 from rich.text import Text as Styled
 
 from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, Remedy, Source, Status, Text, Verdict, Where, say
 from unhang.report import labels
 from unhang.report.redact import Redactor
-from unhang.report.sheet import Sheet
+from unhang.report.sheet import Sheet, width_of
 from unhang.report.shown_paths import common_folder, without_library_roots
 from unhang.report.source_lines import source_lines
 from unhang.report.voice import Voice
@@ -28,7 +26,6 @@ _STYLES = {
     Status.HEALTHY: "bold green",
     Status.UNKNOWN: "bold magenta",
 }
-_PLAIN = str.maketrans({"…": "...", "•": "-", "·": "|", "│": "|", "→": "->", "×": "x", "–": "-", "—": "-", "▸": ">"})
 
 
 def to_text(
@@ -40,9 +37,7 @@ def to_text(
     redactor: Redactor | None = None,
 ) -> str:
     """``verdict`` as plain text without colour, no line wider than ``width`` cells (at least 40)."""
-    out = io.StringIO()
-    _print(_sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width), out, terminal=False)
-    return out.getvalue()
+    return _sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width).plain()
 
 
 def print_text(
@@ -58,33 +53,13 @@ def print_text(
     ``NO_COLOR`` is honoured; an encoding that lacks a sign gets its ASCII stand-in, never an error.
     """
     file = sys.stdout if file is None else file
-    terminal = file.isatty()
-    width = min(100, Console(file=file).width) if terminal else 80
-    out = io.StringIO()
-    _print(_sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width), out, terminal=terminal)
-    file.write(_encodable(out.getvalue(), getattr(file, "encoding", None) or "utf-8"))
-    file.flush()
+    _sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width_of(file)).print_to(file)
 
 
 def _voice(verdict: Verdict, facts: Facts | None, lang: str, redactor: Redactor | None) -> Voice:
     voice = Voice(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict, facts)
     return voice
-
-
-def _print(sheet: Sheet, out: IO[str], *, terminal: bool) -> None:
-    # Console(no_color=None) reads NO_COLOR itself; lines are wrapped already, so rich must not wrap again.
-    console = Console(file=out, force_terminal=terminal, width=sheet.width, highlight=False, markup=False, emoji=False)
-    for line in sheet.lines:
-        console.print(line, soft_wrap=True)
-
-
-def _encodable(text: str, encoding: str) -> str:
-    try:
-        text.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
-    return text
 
 
 def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> Sheet:

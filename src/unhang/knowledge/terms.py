@@ -1,0 +1,112 @@
+"""Words people search (``terms.toml``): NCCL errors, statuses, exit codes, operations, phrases in two languages.
+
+And what to do about a kind of message (``advice.toml``), for messages say only what they mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import rows_of
+
+KINDS = ("nccl-error", "status", "exit", "operation", "word")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word with its meaning. ``names[0]`` is its title, all of them are what people type."""
+
+    kind: str
+    names: tuple[str, ...]
+    meaning: str
+    source: str
+    checked: str
+    harmless: str = ""
+    """When it need not be looked at; empty = never."""
+    do: tuple[str, ...] = ()
+    look: tuple[str, ...] = ()
+    """Commands that show more."""
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do about messages of one kind, and the causes they may belong to."""
+
+    says: str
+    do: str
+    causes: tuple[str, ...]
+
+
+def terms() -> tuple[Term, ...]:
+    """All terms."""
+    return tuple(dict.fromkeys(_by_name().values()))
+
+
+def term_names() -> tuple[str, ...]:
+    """Everything that can be typed, as it is spelt in the rows."""
+    return tuple(name for term in terms() for name in term.names)
+
+
+def term(name: str) -> Term | None:
+    """The term of this name, whatever its case, blanks and quotes; None when there is none."""
+    return _by_name().get(plain(name))
+
+
+def terms_within(text: str) -> tuple[Term, ...]:
+    """Terms whose names stand in ``text``, those with the longest names first: ``多卡训练卡死怎么办`` holds 卡死."""
+    spoken = plain(text)
+    hits = sorted((name for name in _by_name() if _stands_in(name, spoken)), key=len, reverse=True)
+    return tuple(dict.fromkeys(_by_name()[name] for name in hits))
+
+
+def advice(says: str) -> Advice | None:
+    """What to do about messages that say this."""
+    return _advice().get(says)
+
+
+def plain(text: str) -> str:
+    """``text`` without case, quotes, end marks and repeated blanks."""
+    return " ".join(text.casefold().strip(" \t\r\n\"'`“”‘’.,:;!?。，：；！？、").split())
+
+
+def _stands_in(name: str, text: str) -> bool:
+    if name.isascii():
+        return len(name) >= 4 and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+    return len(name) >= 2 and name in text
+
+
+@cache
+def _by_name() -> dict[str, Term]:
+    found: dict[str, Term] = {}
+    for one in _read_terms():
+        for name in {plain(name) for name in one.names}:
+            if name in found:
+                raise KnowledgeError(f"terms.toml: {name!r} stands in {found[name].names[0]} and in {one.names[0]}")
+            found[name] = one
+    return found
+
+
+def _read_terms() -> Iterator[Term]:
+    for row in rows_of("terms.toml", "term", ("kind", "names", "meaning", "source", "checked")):
+        lists = {key: tuple(row.get(key, ())) for key in ("names", "do", "look", "causes")}
+        if row["kind"] not in KINDS:
+            raise KnowledgeError(f"terms.toml: {row['names'][0]} has no known kind")
+        yield Term(
+            kind=row["kind"],
+            meaning=row["meaning"],
+            source=row["source"],
+            checked=str(row["checked"]),
+            harmless=row.get("harmless", ""),
+            **lists,
+        )
+
+
+@cache
+def _advice() -> dict[str, Advice]:
+    rows = rows_of("advice.toml", "advice", ("says", "do", "source", "checked"))
+    return {row["says"]: Advice(row["says"], row["do"], tuple(row.get("causes", ()))) for row in rows}

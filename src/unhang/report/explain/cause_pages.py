@@ -1,0 +1,54 @@
+"""The page of a cause: the docstring of its rule, taken apart."""
+
+from __future__ import annotations
+
+import re
+
+from unhang.findings import Cause, Text, say
+from unhang.report.explain.page import Line, Page
+from unhang.rules.all_rules import ALL_RULES
+
+_PART = re.compile(r"^(What happens|Why it hangs|Example|Fix|Certain when|Possible when): ", re.MULTILINE)
+LABELS: dict[str, Text] = {
+    "Why it hangs": say("Why it hangs"),
+    "Example": say("Example"),
+    "Certain when": say("Certain when"),
+    "Possible when": say("Possible when"),
+}
+
+
+def cause_page(name: str) -> Page | None:
+    """The page of the cause with this id, written with blanks or underscores as well; None for other words."""
+    wanted = "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
+    cause = next((cause for cause in Cause if cause.value == wanted), None)
+    if cause is None:
+        return None
+    title, parts = cause_parts(cause)
+    details = [(LABELS[label], text) for label, text in parts.items() if label in LABELS]
+    return Page(
+        kind="cause",
+        title=cause.value,
+        meaning=_given(title, parts.get("What happens", "")),
+        do=_given(parts.get("Fix", "")),
+        details=tuple(details),
+        source=f"unhang/rules/causes/{cause.value.replace('-', '_')}.py",
+    )
+
+
+def cause_parts(cause: Cause) -> tuple[str, dict[str, str]]:
+    """The title of the cause's own rule, and its labelled paragraphs; empty when no rule bears the cause's name."""
+    name = cause.value.replace("-", "_")
+    page = next((rule.page for rule in ALL_RULES if rule.name == name), "")
+    head, *rest = _PART.split(page.strip())
+    title = " ".join(head.split()).removeprefix(f"{cause.value}: ")
+    pairs = zip(rest[::2], rest[1::2], strict=True)
+    return title[:1].upper() + title[1:], {label: _sentence(text) for label, text in pairs}
+
+
+def _sentence(text: str) -> str:
+    spoken = " ".join(text.split())
+    return spoken[:1].upper() + spoken[1:]
+
+
+def _given(*lines: Line) -> tuple[Line, ...]:
+    return tuple(line for line in lines if line)

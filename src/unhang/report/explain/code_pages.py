@@ -1,0 +1,75 @@
+"""Pages of terms (NCCL errors, statuses, exit codes, operations, searched words) and of Xid codes."""
+
+from __future__ import annotations
+
+import re
+
+from unhang.findings import say
+from unhang.knowledge.terms import Term, advice, term
+from unhang.knowledge.xid import xid_row
+from unhang.report.explain.page import Page
+
+_XID = re.compile(r"(?:nvrm:?\s*)?xid[\s:#=]*(\d{1,4})$", re.IGNORECASE)
+_BARE = re.compile(r"-?\d{1,4}$")
+_OPERATION = re.compile(r"(?:OpType\s*[=:]\s*)(\w+)")
+XID_SOURCE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
+DOCUMENTED_XIDS = range(1, 200)
+
+
+def term_page(term: Term) -> Page:
+    """The page of a term."""
+    return Page(
+        kind=term.kind,
+        title=term.names[0],
+        meaning=(term.meaning,),
+        harmless=term.harmless or None,
+        do=term.do,
+        look=term.look,
+        causes=term.causes,
+        see_also=(),
+        source=term.source,
+        checked=term.checked,
+    )
+
+
+def xid_page(code: int) -> Page | None:
+    """The page of an Xid code; None for numbers that are none."""
+    row = xid_row(code)
+    if row is None and code not in DOCUMENTED_XIDS:
+        return None
+    look = ("dmesg -T | grep -i xid", "nvidia-smi -q")
+    if row is None:
+        known = say("An Xid that says nothing about stalls that we know of; NVIDIA's catalogue has its meaning.")
+        return Page("xid", f"Xid {code}", (known,), look=look, source=XID_SOURCE)
+    what = advice(f"xid-{row.kind}")
+    return Page(
+        kind="xid",
+        title=f"Xid {code} ({row.name})",
+        meaning=(row.meaning,),
+        harmless=say("After a process was killed it is normal.") if row.kind == "echo" else None,
+        do=(what.do,) if what else (),
+        look=look,
+        causes=what.causes if what else (),
+        source=XID_SOURCE,
+    )
+
+
+def code_pages(text: str) -> list[Page]:
+    """Pages for exactly this word or code. A bare number may be an exit code and an Xid: then both."""
+    word = text.strip()
+    if (xid := _XID.match(word)) is not None:
+        return _pages(xid_page(int(xid[1])))
+    if (operation := _OPERATION.match(word)) is not None:
+        word = operation[1]
+    named = term(word)
+    if _BARE.match(word) is None:
+        return [term_page(named)] if named is not None else []
+    named = named or next((one for prefix in ("exit code", "error") if (one := term(f"{prefix} {word}"))), None)
+    code = int(word)
+    known = code >= 0 and (xid_row(code) is not None or (named is None and code in DOCUMENTED_XIDS))
+    pages = [term_page(named)] if named is not None else []
+    return pages + (_pages(xid_page(code)) if known else [])
+
+
+def _pages(page: Page | None) -> list[Page]:
+    return [page] if page is not None else []

@@ -1,0 +1,48 @@
+"""An explanation as one JSON object (``unhang explain --format json``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from unhang.findings import Text
+from unhang.report.explain.page import Explanation, Line, Page
+from unhang.report.explain.printed import spoken
+from unhang.report.voice import Voice
+
+SCHEMA = "unhang.explanation/1"
+
+
+def explanation_json(explanation: Explanation, voice: Voice) -> str:
+    """``explanation`` as an indented JSON object with a newline at its end."""
+    document = {
+        "schema": SCHEMA,
+        "lang": voice.lang,
+        "asked": voice.clean(explanation.asked),
+        "pages": [_page(page, voice) for page in explanation.pages],
+        "did_you_mean": list(explanation.similar),
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _page(page: Page, voice: Voice) -> dict[str, Any]:
+    def told(lines: tuple[Line, ...]) -> list[str]:
+        return [spoken(line, voice) for line in lines]
+
+    def detail(label: Text, line: Line) -> dict[str, str]:
+        return {"label": voice.say(label), "text": spoken(line, voice)}
+
+    return {
+        "kind": page.kind,
+        "title": page.title,
+        "meaning": told(page.meaning),
+        "harmless": spoken(page.harmless, voice) if page.harmless is not None else None,
+        "do": told(page.do),
+        "look": list(page.look),
+        "causes": list(page.causes),
+        "details": [detail(label, line) for label, line in page.details],
+        "see_also": list(page.see_also),
+        "source": page.source or None,
+        "checked": page.checked or None,
+    }

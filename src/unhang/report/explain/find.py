@@ -1,0 +1,51 @@
+"""What words mean: the pages that explain them, or what looks like them."""
+
+from __future__ import annotations
+
+import difflib
+
+from unhang.findings import Cause
+from unhang.knowledge.environment import similar_names, variables
+from unhang.knowledge.terms import plain, term_names, terms_within
+from unhang.report.explain.cause_pages import cause_page
+from unhang.report.explain.code_pages import code_pages, term_page
+from unhang.report.explain.message_pages import message_pages, pages_with_phrase
+from unhang.report.explain.page import Explanation, Page
+from unhang.report.explain.variable_pages import variable_page
+
+ASKED_CHARS = 200_000
+"""Of a paste no more is looked at; whole logs are for ``unhang diagnose``."""
+WITHIN_SHOWN, SIMILAR_SHOWN = 2, 5
+
+
+def explain(text: str) -> Explanation:
+    """The pages for ``text``: a cause, a variable, a code, a word, or a message pasted whole."""
+    asked = text[:ASKED_CHARS].strip()
+    pages = _exactly(asked) or _inside(asked)
+    return Explanation(asked, tuple(pages), () if pages else similar(asked))
+
+
+def _exactly(asked: str) -> list[Page]:
+    if (cause := cause_page(asked)) is not None:
+        return [cause]
+    found = variable_page(asked)
+    return [found] if found is not None else code_pages(asked)
+
+
+def _inside(asked: str) -> list[Page]:
+    if pages := message_pages(asked):
+        return pages
+    within = [term_page(term) for term in terms_within(asked)[:WITHIN_SHOWN]]
+    return within or pages_with_phrase(asked)
+
+
+def similar(asked: str) -> tuple[str, ...]:
+    """Known words that look like ``asked``, the most similar first; none for a long paste."""
+    word = plain(asked)
+    if not word or len(word) > 64:
+        return ()
+    known = {plain(name): name for name in (*term_names(), *(cause.value for cause in Cause))}
+    near = [known[name] for name in difflib.get_close_matches(word, known, n=SIMILAR_SHOWN, cutoff=0.6)]
+    names = similar_names(word) if len(word) >= 4 else ()
+    begun = tuple(row.name for row in variables() if len(word) >= 6 and row.name.casefold().startswith(word))
+    return tuple(dict.fromkeys((*names, *begun[:3], *near)))[:SIMILAR_SHOWN]

@@ -1,0 +1,93 @@
+"""Pages of messages pasted whole, read as a log is: prefixes, quote marks, wrapped lines and all."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from unhang.evidence.items import LogEvent
+from unhang.evidence.logs import read_log
+from unhang.findings import Text, say
+from unhang.knowledge.messages import MessageRow, load_messages, message_row
+from unhang.knowledge.terms import advice, term
+from unhang.report.explain.code_pages import term_page, xid_page
+from unhang.report.explain.page import Line, Page
+
+MESSAGES_SHOWN, RELATED_SHOWN = 4, 3
+_SHOWN = ("operation", "position", "last_completed", "last_enqueued", "limit_ms", "elapsed_ms", "peer", "ranks", "key")
+_HALF_A_NAME = 8
+
+
+def message_pages(text: str) -> list[Page]:
+    """What the pasted lines say, in their order: one page a kind of message, and pages of the codes in them."""
+    reading = read_log(io.BytesIO(text.encode("utf-8", "replace")), source="paste")
+    first: dict[str, LogEvent] = {}
+    for event in reading.events:
+        first.setdefault(event.kind, event)
+    pages = [_page(event) for event in list(first.values())[:MESSAGES_SHOWN]]
+    related = {page.title: page for event in reading.events for page in _related(event)}
+    return pages + list(related.values())[:RELATED_SHOWN]
+
+
+def pages_with_phrase(text: str) -> list[Page]:
+    """Messages whose example holds these words: for halves of messages that no pattern matches."""
+    phrase = " ".join(text.casefold().split())
+    if len(phrase) < _HALF_A_NAME:
+        return []
+    rows = [row for row in load_messages() if phrase in " ".join(row.example.casefold().split())]
+    return [_row_page(row) for row in rows[:MESSAGES_SHOWN]]
+
+
+def _page(event: LogEvent) -> Page:
+    return _row_page(message_row(event.kind), tuple(_values(event)), _words(event))
+
+
+def _row_page(row: MessageRow, details: tuple[tuple[Text, Line], ...] = (), see_also: tuple[str, ...] = ()) -> Page:
+    # what to do about an Xid depends on its number, which has a page of its own
+    what = advice(row.says) if not row.benign and row.id != "k.xid" else None
+    versions = f"{row.since or '…'} – {row.until or '…'}" if row.since or row.until else ""
+    return Page(
+        kind="message",
+        title=f"{row.owner}: {row.id}" if row.owner else row.id,
+        meaning=(row.meaning,),
+        harmless=say("It is no cause by itself.") if row.benign else None,
+        do=(what.do,) if what is not None else (),
+        causes=what.causes if what is not None else (),
+        details=details + (((say("Printed by versions"), versions),) if versions else ()),
+        see_also=see_also,
+        source=row.source,
+        checked=row.checked,
+    )
+
+
+def _values(event: LogEvent) -> Iterator[tuple[Text, Line]]:
+    values = event.values
+    told = [f"{name}={values[name]}" for name in _SHOWN if values.get(name) not in (None, "", ())]
+    if event.rank is not None:
+        told.insert(0, f"rank={event.rank}")
+    if told:
+        yield say("In this line"), ", ".join(told)
+    given, got = values.get("elements_in"), values.get("elements_out")
+    if isinstance(given, int) and isinstance(got, int) and given > 0 and values.get("operation") == "_all_gather_base":
+        ranks, rest = divmod(got, given)
+        if rest == 0 and ranks > 1:
+            yield say("Group"), say("{count} ranks (NumelOut / NumelIn)", count=ranks)
+
+
+def _words(event: LogEvent) -> tuple[str, ...]:
+    operation = event.values.get("operation")
+    return (str(operation),) if operation and term(str(operation)) else ()
+
+
+def _related(event: LogEvent) -> Iterator[Page]:
+    values = event.values
+    if isinstance(values.get("xid"), int) and (page := xid_page(values["xid"])) is not None:
+        yield page
+    names = [f"status={values['status']}"] if event.kind == "n.ibwc" and "status" in values else []
+    names += [str(values[name]) for name in ("code", "error") if name in values]
+    names += [f"exit code {values['exit_code']}"] if "exit_code" in values else []
+    names += [str(values["signal"])] if "signal" in values else []
+    for name in names:
+        found = term(name)
+        if found is not None and found.kind in ("status", "nccl-error", "exit"):
+            yield term_page(found)

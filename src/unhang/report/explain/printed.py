@@ -1,0 +1,68 @@
+"""An explanation as text for a terminal: what it means, when it is harmless, what to do, where to look next."""
+
+from __future__ import annotations
+
+from rich.text import Text as Styled
+
+from unhang.findings import Text, say
+from unhang.report.explain.page import Explanation, Line, Page
+from unhang.report.language import translate_known
+from unhang.report.sheet import Sheet
+from unhang.report.voice import Voice
+
+KINDS: dict[str, Text] = {
+    "cause": say("cause"),
+    "variable": say("environment variable"),
+    "message": say("message"),
+    "xid": say("event of the GPU driver"),
+    "nccl-error": say("NCCL error"),
+    "status": say("completion status"),
+    "exit": say("how a process ended"),
+    "operation": say("operation"),
+    "word": say("what people ask"),
+}
+
+
+def explanation_sheet(explanation: Explanation, voice: Voice, width: int = 80) -> Sheet:
+    """The pages under each other."""
+    sheet = Sheet(width)
+    for page in explanation.pages:
+        _page(sheet, page, voice)
+    return sheet
+
+
+def spoken(line: Line, voice: Voice) -> str:
+    """A sentence of the knowledge, or one made with ``say``, in the language of ``voice``."""
+    if isinstance(line, Text):
+        return voice.say(line)
+    return voice.clean(translate_known(line, voice.lang))
+
+
+def _page(sheet: Sheet, page: Page, voice: Voice) -> None:
+    sheet.heading(translate_known(page.title, voice.lang), voice.say(KINDS[page.kind]))
+    for line in page.meaning:
+        sheet.paragraph(spoken(line, voice))
+    if page.harmless is not None:
+        sheet.paragraph(spoken(page.harmless, voice), lead=voice.say(say("Harmless: ")), style="green")
+    if page.do:
+        sheet.subheading(voice.say(say("What to do")))
+        for line in page.do:
+            sheet.paragraph(spoken(line, voice), lead="• ")
+    if page.look:
+        sheet.subheading(voice.say(say("Where to look")))
+        for command in page.look:
+            sheet.command(command, indent=4)
+    for label, line in page.details:
+        sheet.paragraph(
+            Styled(voice.say(say("{label}: ", label=label)), "bold").append(spoken(line, voice), "not bold")
+        )
+    _further(sheet, page, voice)
+
+
+def _further(sheet: Sheet, page: Page, voice: Voice) -> None:
+    words = (*page.causes, *page.see_also)
+    if words:
+        sheet.paragraph(" · ".join(words), lead=voice.say(say("See also: ")), style="bold")
+    if page.source:
+        checked = f" ({page.checked})" if page.checked else ""
+        sheet.paragraph(voice.line(f"{page.source}{checked}", 240), lead=voice.say(say("Source: ")), style="dim")

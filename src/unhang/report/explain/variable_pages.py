@@ -1,0 +1,85 @@
+"""The page of an environment variable."""
+
+from __future__ import annotations
+
+import re
+
+from unhang.findings import Text, say
+from unhang.knowledge.environment import Variable, variable
+from unhang.report.explain.page import Line, Page
+
+_SETTING = re.compile(r"(?:export\s+|set\s+|-e\s+|--env\s+|unset\s+)?([A-Za-z][A-Za-z0-9_]{2,63})(?:\s*=\s*(.*))?$")
+_WORDS = frozenset(("true", "false", "yes", "no", "on", "off"))
+_OWNERS = {
+    "torch": "PyTorch",
+    "nccl": "NCCL",
+    "gloo": "Gloo",
+    "cuda": "CUDA",
+    "slurm": "Slurm",
+    "deepspeed": "DeepSpeed",
+    "openmpi": "Open MPI",
+    "nccl contrib": "a library in NCCL's repository",
+    "huggingface": "Hugging Face libraries",
+    "fabric": "the network fabric's libraries",
+}
+
+
+def variable_page(text: str) -> Page | None:
+    """The page of ``NAME`` or ``NAME=value``; None when no row knows the name."""
+    found = _SETTING.match(text.strip())
+    row = variable(found[1]) if found is not None else None
+    if found is None or row is None:
+        return None
+    value = (found[2] or "").strip().strip("'\"")
+    return Page(
+        kind="variable",
+        title=row.name,
+        meaning=(_standing(row), row.effect) if row.status != "unread" else (row.effect,),
+        harmless=say("It changes nothing, whatever its value.") if row.status == "unread" else None,
+        do=tuple(_advice(row, value)),
+        details=tuple(_details(row)),
+        see_also=tuple(name for name in (row.replacement,) if name and variable(name)),
+        source=row.source,
+        checked=row.checked,
+    )
+
+
+def _standing(row: Variable) -> Text:
+    owner = _OWNERS.get(row.owner, row.owner)
+    if row.status == "renamed":
+        return say("Old name, read by {owner} before {until}.", owner=owner, until=row.until)
+    if row.status == "removed":
+        return say("{owner} no longer reads it (removed: {until}).", owner=owner, until=row.until)
+    if row.status == "deprecated":
+        return say("Read by {owner}, deprecated: {until}.", owner=owner, until=row.until)
+    if not row.documented:
+        return say("Read by {owner}; not documented there.", owner=owner)
+    return say("Read by {owner}.", owner=owner)
+
+
+def _advice(row: Variable, value: str) -> list[Line]:
+    lines: list[Line] = []
+    if value.lower() in _WORDS and row.owner == "nccl" and row.type.startswith(("int", "bool 0/1")):
+        lines.append(say("NCCL reads a number here: {value} counts as 0. Write 1 or 0.", value=value))
+    if row.replacement:
+        lines.append(say("Use instead: {replacement}", replacement=row.replacement))
+    elif row.status in ("removed", "unread"):
+        lines.append(say("Remove it from the launch script."))
+    return lines
+
+
+def _details(row: Variable) -> list[tuple[Text, Line]]:
+    given: list[tuple[Text, Line]] = [
+        (say("Values"), row.values),
+        (say("Default"), row.default),
+        (say("Default by version"), "; ".join(f"{item.since}+: {item.value}" for item in row.defaults)),
+        (say("Since"), row.since),
+        (say("Cost and risk"), row.cost),
+    ]
+    details = [(label, line) for label, line in given if line]
+    details += [(say("Gets in the way of"), f"{item.other}: {item.why}") for item in row.conflicts]
+    if row.guess:
+        details.append((say("How sure"), say("name and default stand in the source; the effect is a guess from both")))
+    elif not row.verified:
+        details.append((say("How sure"), say("general knowledge of its owner; not read in the source")))
+    return details
