@@ -28,6 +28,16 @@ def check(facts: Facts) -> Iterator[Answer]:
     if printed is not None and printed.differs_in and not _belongs_elsewhere(printed):
         yield _found(facts, printed)
         return
+    named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
+    if named and printed is None:
+        ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
+        yield _plain(
+            Certainty.LIKELY,
+            say("{ranks:who} issued other collectives than the others, says torch's own check", ranks=ranks),
+            quotes(named),
+            ranks,
+        )
+        return
     model = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
     if model:
         yield _plain(Certainty.LIKELY, say("ranks brought tensors of different sizes to one call"), quotes(model))
@@ -93,11 +103,12 @@ def _because(printed: PrintedMismatch) -> Iterator[Text]:
         yield say("of two ranks it cannot be told which one is wrong")
 
 
-def _plain(certainty: Certainty, summary: Text, evidence: tuple[Evidence, ...]) -> Answer:
+def _plain(certainty: Certainty, summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> Answer:
     return finding(
         CAUSE,
         certainty,
         summary,
+        ranks=ranks,
         evidence=evidence,
         because=(say("TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks, the operation and the shapes"),),
         remedies=(_equal_calls(),),

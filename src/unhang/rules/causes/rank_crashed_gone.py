@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.crashes import own_crashes
+from unhang.evidence.items import LogEvent, PythonTraceback
+from unhang.facts.crashes import is_echo, own_crashes
+from unhang.facts.failure_kinds import cause_of_text
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, quotes, ranks_in
+from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
@@ -45,6 +47,10 @@ def check(facts: Facts) -> Iterator[Answer]:
             weight=1.0,
         )
         return
+    bare = _bare_exceptions(facts)
+    if bare:
+        yield _bare(facts, bare)
+        return
     incident = incident_of(facts)
     gone = [w for w in incident.waits if w.partner_gone and w.awaited is not None] if incident is not None else []
     if gone:
@@ -67,6 +73,46 @@ def check(facts: Facts) -> Iterator[Answer]:
             rule=__name__.rsplit(".", 1)[-1],
             weight=float(len(gone)),
         )
+
+
+def _bare_exceptions(facts: Facts) -> tuple[LogEvent, ...]:
+    """Last lines of tracebacks that a paste left out; not those that only say that a partner is gone."""
+    if facts.tracebacks:
+        return ()
+    found = []
+    for event in first_attempt(facts.events_of("py.error")):
+        exception, message = value_of(event, "exception"), value_of(event, "error")
+        alone = PythonTraceback(event.source, event.rank, event.time_s, exception, message, ())
+        if not is_echo(alone) and cause_of_text(f"{exception}: {message}") is None:
+            found.append(event)
+    return tuple(found)
+
+
+def _bare(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
+    ranks = ranks_in(events[:1])
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say(
+            "{ranks:who} ended with {exception}: {message}",
+            ranks=ranks,
+            exception=value_of(events[0], "exception"),
+            message=value_of(events[0], "error")[:100],
+        )
+        if ranks
+        else say(
+            "a process ended with {exception}: {message}",
+            exception=value_of(events[0], "exception"),
+            message=value_of(events[0], "error")[:100],
+        ),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        because=(say("it is the last line of a traceback; the lines above it name the place"),),
+        evidence=quotes(events),
+        remedies=(_its_log(ranks),) if ranks else (),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=0.5,
+    )
 
 
 def _was_read(facts: Facts, ranks: tuple[int, ...]) -> bool:

@@ -1,0 +1,32 @@
+"""Ranks that torch's own reports name as the ones that did not come."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt, quotes
+from unhang.findings import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLate:
+    """``ranks`` did not come; ``told_by`` says which report names them."""
+
+    ranks: tuple[int, ...]
+    told_by: str
+    evidence: tuple[Evidence, ...]
+
+
+def named_late(facts: Facts) -> NamedLate | None:
+    """The first report that names ranks: monitored barrier, desync debug."""
+    for kinds, told_by in ((("mb.one",), "the monitored barrier"), (("desync.never", "desync.behind"), "desync debug")):
+        events = first_attempt(facts.events_of(*kinds))
+        ranks: set[int] = set()
+        for event in events:
+            value = event.values.get("ranks", ())
+            ranks.update(value if isinstance(value, tuple) else (int(n) for n in re.findall(r"\d+", str(value))))
+        if ranks:
+            return NamedLate(tuple(sorted(ranks)), told_by, quotes(events))
+    return None
