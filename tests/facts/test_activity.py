@@ -8,7 +8,7 @@ import pytest
 
 from unhang.evidence.items import Frame, SourceFile, StackDump
 from unhang.evidence.stacks import read_stacks
-from unhang.facts.activity import activity_of, frames_user_first
+from unhang.facts.activity import activity_of
 from unhang.facts.model import Activity, CodeContext
 from unhang.facts.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Phase, Source, Where
@@ -403,13 +403,6 @@ def test_kept_source_decides_what_is_the_users() -> None:
     assert not is_user_frame(frame)
     assert is_user_frame(frame, {"/job/queue.py": SourceFile(Source("queue.py"), "/job/queue.py", "x = 1\n")})
     assert not is_user_frame(Frame("f", "train.py", None, native=True))
-
-
-def test_user_frames_come_first_in_reports() -> None:
-    library = Frame("wait", "threading.py", 1)
-    inner, outer = Frame("f", "train.py", 2), Frame("main", "train.py", 3)
-    torch = Frame("step", "torch/optim/adam.py", 4)
-    assert frames_user_first([library, inner, torch, outer]) == (inner, outer, library, torch)
 
 
 def test_where_falls_back_to_an_installed_program() -> None:

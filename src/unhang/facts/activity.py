@@ -59,12 +59,6 @@ def activity_of(stack: StackDump, sources: _Sources) -> tuple[Activity | None, t
     return _activity(stack, chosen, sources, main), tuple(_activity(stack, reading, sources) for reading in others)
 
 
-def frames_user_first(frames: Sequence[Frame], sources: _Sources | None = None) -> tuple[Frame, ...]:
-    """The user's own frames (innermost first), then all others in their order: how reports show a stack."""
-    own = [frame for frame in frames if is_user_frame(frame, sources)]
-    return (*own, *(frame for frame in frames if not is_user_frame(frame, sources)))
-
-
 def own_life(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Without the frames a forked process inherited from its parent: they end where its own life began."""
     for index, frame in enumerate(frames):
