@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile
+from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
 from unhang.facts.activity import activity_of
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.disagreements import find_disagreements
@@ -66,7 +66,14 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         unread=_in_place_order((*evidence.unread, *choice.unread)),
         not_checked=tuple(choice.not_checked),
         inputs=tuple(evidence.inputs),
+        stray_stacks=_stray(evidence, ranks),
     )
+
+
+def _stray(evidence: EvidenceSet, ranks: Mapping[int, RankFacts]) -> tuple[StackDump, ...]:
+    pids = {facts.pid for facts in ranks.values()} - {None}
+    stray = (s for s in evidence.stacks if s.rank is None and s.pid not in pids)
+    return tuple(sorted(stray, key=lambda s: (s.source.path, s.source.line or 0)))
 
 
 def _read_activities(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> None:

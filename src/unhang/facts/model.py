@@ -289,6 +289,8 @@ class Facts:
     unread: tuple[Unread, ...]
     not_checked: tuple[NotChecked, ...]
     inputs: tuple[str, ...] = ()
+    stray_stacks: tuple[StackDump, ...] = ()
+    """Stacks of which nothing tells whose they are."""
 
     @property
     def ranks_seen(self) -> tuple[int, ...]:
