@@ -1,44 +1,101 @@
-"""The fast first pass: which lines of a block hold one of many literals.
+"""The fast first pass: where in a block of bytes one of many literals stands.
 
-Each literal is found by four of its bytes: a block is looked at as overlapping 32-bit words, hashed into a table of
-flags with numpy, and only the few places that pass are compared with the literals themselves. Which four bytes is
-decided by the log itself: those that its beginning holds least often.
+A block is looked at as 32-bit words at multiples of four bytes. A literal of seven bytes or more fills one of them
+wherever it stands, so four words stand for it, one for each way it can lie; a literal of five or six leaves one byte
+of such a word open, and all words with that byte count. The words are hashed into a table of flags with numpy, and
+only the few places that pass are compared with the literals themselves. Which words stand for a literal is decided
+by the log itself: those that it holds least often. A second hash keeps out common words that share a flag with one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 _BITS = 18
+_BUCKETS = 1 << _BITS
 _MULTIPLIER = np.uint32(2654435761)
 _SHIFT = np.uint32(32 - _BITS)
+_SECOND_MULTIPLIER, _SECOND_SHIFT = np.uint32(2246822519), np.uint32(12)
 _COMMON = b" etaoinsrlhdcumpfgEywbvNI0123456789.:,/_-=[]()TSARCLODkMPxjqz"
+_OPEN = bytes(range(9, 14)) + bytes(range(32, 127)) + b"\x1b\xe2\xef"
+"""What may stand beside a literal of five or six bytes: ASCII, an escape, the first byte of a drawn character."""
+SHORTEST = 5
+_PAD = b"\n" * 8
 _TUNE_FROM = 1 << 18
 """Blocks smaller than this are not worth tuning for."""
-_TOO_MANY_PER_BYTE = 1 / 4096
+_TOO_MANY_PER_BYTE = 1 / 8192
 """More places than this that turn out to hold no literal: tune again."""
+_LONGEST_REST = 32
+"""Blocks between two tunings: some places are missed however the words are chosen."""
+_TUNE_WORDS = 1 << 16
 
-Tag = TypeVar("Tag")
+Tag = TypeVar("Tag", bound=Hashable)
+_Indices = npt.NDArray[np.intp]
+_Words = npt.NDArray[np.uint32]
 
 
-def _rarity(gram: bytes) -> int:
+def _rarity(word: bytes) -> int:
     """Higher is rarer in logs: bytes late in the list of common ones."""
-    return sum(_COMMON.find(byte) if byte in _COMMON else len(_COMMON) for byte in gram)
+    return sum(_COMMON.find(byte) if byte in _COMMON else len(_COMMON) for byte in word)
 
 
-def _hashes(data: bytes, shift: int) -> npt.NDArray[np.uint32]:
-    """Hashes of the 32-bit words of ``data`` at ``shift`` and every four bytes on."""
-    count = (len(data) - shift) // 4
-    if count <= 0:
-        return np.zeros(0, dtype=np.uint32)
-    words: npt.NDArray[np.uint32] = np.frombuffer(data, dtype="<u4", offset=shift, count=count)
-    hashes: npt.NDArray[np.uint32] = words * _MULTIPLIER
-    hashes >>= _SHIFT
-    return hashes
+def _words_of(anchor: bytes) -> Iterator[tuple[int, int, list[bytes]]]:
+    """(way it can lie, offset of the word in the anchor, the words) for everything that may stand for ``anchor``."""
+    length = len(anchor)
+    for offset in range(length - 3):
+        yield offset % 4, offset, [anchor[offset : offset + 4]]
+    if length < 7:
+        yield 3, -1, [bytes((byte,)) + anchor[:3] for byte in _OPEN]
+        yield (length - 3) % 4, length - 3, [anchor[-3:] + bytes((byte,)) for byte in _OPEN]
+
+
+def _number(word: bytes) -> int:
+    return int.from_bytes(word, "little")
+
+
+def _bucket(number: int) -> int:
+    return (number * int(_MULTIPLIER) & 0xFFFFFFFF) >> int(_SHIFT)
+
+
+class _Choices:
+    """Every word that may stand for an anchor, in columns; the same for all logs."""
+
+    def __init__(self, anchors: Sequence[bytes]) -> None:
+        self.groups: list[tuple[int, int, list[int]]] = []
+        """(number of the anchor, offset of the word in it, the words)."""
+        self._starts: list[int] = []
+        rarities: list[int] = []
+        for number, anchor in enumerate(anchors):
+            if len(anchor) < SHORTEST:
+                raise ValueError(f"a literal of fewer than {SHORTEST} bytes cannot be looked for: {anchor!r}")
+            ways: dict[int, list[tuple[int, list[bytes]]]] = {way: [] for way in range(4)}
+            for way, offset, words in _words_of(anchor):
+                ways[way].append((offset, words))
+            for choices in ways.values():
+                self._starts.append(len(self.groups))
+                self.groups.extend((number, offset, [_number(word) for word in words]) for offset, words in choices)
+                rarities.extend(min(map(_rarity, words)) for _, words in choices)
+        sizes = [len(words) for _, _, words in self.groups]
+        self._words = np.array([word for _, _, words in self.groups for word in words], dtype=np.uint32)
+        self._firsts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+        self._rarity = np.array(rarities, dtype=np.int64)
+
+    def costs(self, words: _Words) -> npt.NDArray[np.int64]:
+        """How often each choice stands in ``words``."""
+        known, counts = np.unique(words, return_counts=True)
+        at = np.minimum(np.searchsorted(known, self._words), len(known) - 1)
+        found: npt.NDArray[np.int64] = np.where(known[at] == self._words, counts[at], 0)
+        return np.add.reduceat(found, self._firsts)
+
+    def best(self, costs: npt.NDArray[np.int64] | None) -> list[int]:
+        """One choice for every way an anchor can lie: seen least often, or else the rarest in logs at large."""
+        keys = -self._rarity if costs is None else costs * 4096 - self._rarity
+        ends = [*self._starts[1:], len(self.groups)]
+        return [start + int(keys[start:end].argmin()) for start, end in zip(self._starts, ends, strict=True)]
 
 
 class AnchorFilter(Generic[Tag]):
@@ -46,55 +103,131 @@ class AnchorFilter(Generic[Tag]):
 
     def __init__(self, anchors: Sequence[tuple[bytes, Tag]]) -> None:
         self._anchors = anchors
-        self._by_gram: dict[bytes, list[tuple[int, bytes, Tag]]] = {}
-        self._table = np.zeros(1 << _BITS, dtype=np.bool_)
+        self._choices = _Choices([anchor for anchor, _ in anchors])
+        self._buckets: dict[int, list[tuple[int, bytes, Tag]]] = {}
+        self._table = self._second = np.zeros(_BUCKETS, dtype=np.bool_)
+        self._prepare()
         self._choose(None)
+
+    def _prepare(self) -> None:
         self._tunings = 0
+        self._rest = 0
+        self._costs: npt.NDArray[np.int64] | None = None
+        self._keep: dict[Tag, int] = {}
+        self._limits: npt.NDArray[np.int64] | None = None
+        self._hashes: Any = np.empty(0, dtype=np.intp)
+        self._flags: Any = np.empty(0, dtype=np.bool_)
+        self.passed_over: dict[Tag, int] = {}
+        """How many places of quiet literals the last block held beyond those that were given."""
 
     def fresh(self) -> AnchorFilter[Tag]:
         """A filter for another log, as it was before any tuning; cheaper than a new one. Only for untuned filters."""
         other: AnchorFilter[Tag] = object.__new__(AnchorFilter)
-        other._anchors, other._by_gram, other._tunings = self._anchors, self._by_gram, 0
-        other._table = self._table.copy()
+        other._anchors, other._choices, other._buckets = self._anchors, self._choices, self._buckets
+        other._table, other._second = self._table, self._second
+        other._prepare()
         return other
+
+    def quiet(self, tag: Tag, keep: int) -> None:
+        """From now on only about ``keep`` places of a block matter for literals of ``tag``."""
+        if self._keep.get(tag) != keep:
+            self._keep[tag] = keep
+            self._set_limits()
 
     def places(self, data: bytes) -> list[tuple[int, Tag]]:
         """(offset, tag) of every literal in ``data``, ordered by offset."""
+        words, hashes = self._hashed(data)
         if self._tunings == 0 and len(data) >= _TUNE_FROM:
-            self._tune(data)
-        found: list[tuple[int, Tag]] = []
-        missed = 0
-        for shift in range(4):
-            for index in np.flatnonzero(self._table[_hashes(data, shift)]).tolist():
-                at = index * 4 + shift
-                hit = False
-                for offset, anchor, tag in self._by_gram.get(data[at : at + 4], ()):
-                    if at >= offset and data.startswith(anchor, at - offset):
-                        found.append((at - offset, tag))
-                        hit = True
-                missed += not hit
-        if missed > len(data) * _TOO_MANY_PER_BYTE and self._tunings < 16 and len(data) >= _TUNE_FROM:
-            self._tune(data)
+            self._tune(words)
+        flags = self._flags[: len(hashes)]
+        np.take(self._table, hashes, out=flags, mode="clip")
+        hits: _Indices = np.flatnonzero(flags)
+        if len(hits):
+            hits = hits[self._second[(words[hits] * _SECOND_MULTIPLIER) >> _SECOND_SHIFT]]
+        self.passed_over = {}
+        if self._limits is not None and len(hits):
+            hits = self._limited(hits, hashes)
+        found, missed = self._compared(data, hits, hashes)
+        self._rest -= 1
+        if self._rest <= 0 and missed > len(data) * _TOO_MANY_PER_BYTE and len(data) >= _TUNE_FROM:
+            self._tune(words)
         found.sort(key=lambda place: place[0])
         return found
 
-    def _tune(self, data: bytes) -> None:
-        counts = np.zeros(1 << _BITS, dtype=np.int64)
-        for shift in range(4):
-            counts += np.bincount(_hashes(data, shift), minlength=1 << _BITS)
-        self._tunings += 1
-        self._choose(counts)
+    def _hashed(self, data: bytes) -> tuple[_Words, _Indices]:
+        """The words of ``data`` and their hashes; the array of these is used again for the next block."""
+        padded = data + _PAD
+        count = len(padded) // 4
+        if len(self._hashes) < count:
+            self._hashes = np.empty(count, dtype=np.intp)
+            self._flags = np.empty(count, dtype=np.bool_)
+        words: _Words = np.frombuffer(padded, dtype="<u4", count=count)
+        mixed: _Words = words * _MULTIPLIER
+        mixed >>= _SHIFT
+        hashes: _Indices = self._hashes[:count]
+        hashes[:] = mixed
+        return words, hashes
 
-    def _choose(self, counts: npt.NDArray[np.int64] | None) -> None:
-        self._by_gram = {}
-        for anchor, tag in self._anchors:
-            grams = [anchor[start : start + 4] for start in range(len(anchor) - 3)]
-            costs = [0] * len(grams)
-            if counts is not None:
-                words = np.array([int.from_bytes(gram, "little") for gram in grams], dtype=np.uint32)
-                costs = counts[(words * _MULTIPLIER) >> _SHIFT].tolist()
-            at = min(range(len(grams)), key=lambda start: (costs[start], -_rarity(grams[start])))
-            self._by_gram.setdefault(grams[at], []).append((at, anchor, tag))
-        grams_chosen = np.array([int.from_bytes(gram, "little") for gram in self._by_gram], dtype=np.uint32)
-        self._table[:] = False
-        self._table[(grams_chosen * _MULTIPLIER) >> _SHIFT] = True
+    def _compared(self, data: bytes, hits: _Indices, hashes: _Indices) -> tuple[list[tuple[int, Tag]], int]:
+        found: list[tuple[int, Tag]] = []
+        missed = 0
+        buckets = self._buckets
+        for index, bucket in zip(hits.tolist(), hashes[hits].tolist(), strict=True):
+            before = len(found)
+            for offset, anchor, tag in buckets[bucket]:
+                at = index * 4 - offset
+                if at >= 0 and data.startswith(anchor, at):
+                    found.append((at, tag))
+            missed += len(found) == before
+        return found, missed
+
+    def _limited(self, hits: _Indices, hashes: _Indices) -> _Indices:
+        """``hits`` without those of quiet words beyond the first few of each."""
+        assert self._limits is not None
+        buckets = hashes[hits]
+        limits = self._limits[buckets]
+        (quiet,) = np.nonzero(limits)
+        if not len(quiet):
+            return hits
+        order = quiet[np.argsort(buckets[quiet], kind="stable")]
+        of_bucket = buckets[order]
+        firsts = np.flatnonzero(np.concatenate(([True], of_bucket[1:] != of_bucket[:-1])))
+        sizes = np.diff(np.append(firsts, len(order)))
+        number = np.arange(len(order)) - np.repeat(firsts, sizes)
+        left_out = order[number >= limits[order]]
+        for bucket, count in zip(*np.unique(buckets[left_out], return_counts=True), strict=True):
+            tag = self._buckets[int(bucket)][0][2]
+            self.passed_over[tag] = self.passed_over.get(tag, 0) + int(count)
+        return np.delete(hits, left_out)
+
+    def _tune(self, words: _Words) -> None:
+        costs = self._choices.costs(words[:_TUNE_WORDS])
+        self._costs = costs if self._costs is None else self._costs // 2 + costs
+        self._tunings += 1
+        self._rest = min(1 << self._tunings, _LONGEST_REST)
+        self._choose(self._costs)
+
+    def _choose(self, costs: npt.NDArray[np.int64] | None) -> None:
+        self._buckets = {}
+        chosen: list[int] = []
+        for choice in self._choices.best(costs):
+            number, offset, words = self._choices.groups[choice]
+            anchor, tag = self._anchors[number]
+            chosen.extend(words)
+            for word in words:
+                self._buckets.setdefault(_bucket(word), []).append((offset, anchor, tag))
+        self._table = np.zeros(_BUCKETS, dtype=np.bool_)
+        self._table[list(self._buckets)] = True
+        self._second = np.zeros(1 << 20, dtype=np.bool_)
+        self._second[(np.array(chosen, dtype=np.uint32) * _SECOND_MULTIPLIER) >> _SECOND_SHIFT] = True
+        self._set_limits()
+
+    def _set_limits(self) -> None:
+        """A word is quiet when all literals it stands for are."""
+        if not self._keep:
+            return
+        self._limits = np.zeros(_BUCKETS, dtype=np.int64)
+        for bucket, entries in self._buckets.items():
+            keeps = [self._keep.get(tag, 0) for _, _, tag in entries]
+            if all(keeps):
+                self._limits[bucket] = max(keeps)
