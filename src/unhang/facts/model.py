@@ -7,8 +7,9 @@ depends on the order in which files were read.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from unhang.evidence.items import (
     BundleManifest,
@@ -291,6 +292,8 @@ class Facts:
     inputs: tuple[str, ...] = ()
     stray_stacks: tuple[StackDump, ...] = ()
     """Stacks of which nothing tells whose they are."""
+    _places: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Where events of each kind stand in ``events``; filled when first asked."""
 
     @property
     def ranks_seen(self) -> tuple[int, ...]:
@@ -310,9 +313,15 @@ class Facts:
 
     def events_of(self, *kinds: str) -> tuple[LogEvent, ...]:
         """Log events whose kind is one of ``kinds`` or starts with one that ends in a dot (``"wd."``)."""
-        return tuple(
-            e for e in self.events if any(e.kind == k or (k.endswith(".") and e.kind.startswith(k)) for k in kinds)
-        )
+        return self.events_where(lambda kind: any(kind == k or (k.endswith(".") and kind.startswith(k)) for k in kinds))
+
+    def events_where(self, wanted: Callable[[str], bool]) -> tuple[LogEvent, ...]:
+        """Log events of every kind that ``wanted`` takes, in the order of ``events``."""
+        if not self._places and self.events:
+            for place, event in enumerate(self.events):
+                self._places.setdefault(event.kind, []).append(place)
+        places = [self._places[kind] for kind in self._places if wanted(kind)]
+        return tuple(self.events[place] for place in sorted(chain.from_iterable(places)))
 
     def source_of(self, evidence: Evidence) -> Source:
         """Where ``evidence`` was read."""

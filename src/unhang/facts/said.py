@@ -20,8 +20,7 @@ def saying(facts: Facts, *statements: str) -> tuple[LogEvent, ...]:
     Only of the first attempt that makes one: what a restarted job prints echoes it.
     """
     wanted = set(statements)
-    found = [e for e in facts.events if (row := message_row(e.kind)).says in wanted and not row.benign]
-    return first_attempt(found)
+    return first_attempt(facts.events_where(lambda kind: (row := message_row(kind)).says in wanted and not row.benign))
 
 
 def first_attempt(events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:

@@ -159,7 +159,7 @@ def _first_barrier(facts: Facts, incident: Incident) -> bool:
     """Everyone who gave up waits in one of the first barriers, rank 0 is not among them, and it did not just vanish."""
     if 0 in incident.ranks or any(w.partner_gone for w in incident.waits) or not incident.waits:
         return False
-    if any(e.kind in ("store.reset", "store.eof", "gloo.closed", "n.sock") for e in facts.events):
+    if facts.events_of("store.reset", "store.eof", "gloo.closed", "n.sock"):
         return False
     absent = absent_rank(facts, incident)
     if absent != 0:
