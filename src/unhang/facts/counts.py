@@ -14,6 +14,8 @@ from unhang.findings import Evidence, Source, rank_ranges
 
 # Ranks in lockstep print at most one step apart.
 LOCKSTEP = 1
+# Shards of one data set differ by a little; numbers further apart count different things.
+NEAR = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ def _printed(facts: Facts) -> UnequalCounts | None:
         several = len({r for r in ranks if r is not None}) > 1 or (set(ranks) == {None} and _one_wave(said))
         if several and len({count for _, count, _ in said}) > 1:
             least = min(count for _, count, _ in said)
+            if max(count for _, count, _ in said) > least * NEAR:
+                continue
             short = tuple(sorted({r for r, count, _ in said if count == least and r is not None}))
             told = " and ".join(str(count) for count in sorted({count for _, count, _ in said})[:4])
             return UnequalCounts(what, told, short, True, tuple(e for _, _, e in said[:4]))
@@ -60,7 +64,7 @@ def _one_wave(said: list[tuple[int | None, int, Evidence]]) -> bool:
 
 def _announced(facts: Facts) -> UnequalCounts | None:
     counts = step_counts(facts)
-    if not counts.differ:
+    if not counts.differ or max(counts.totals.values()) > min(counts.totals.values()) * NEAR:
         return None
     evidence = tuple(
         Evidence(Source(p.source.path, p.last_line), p.last_text, rank)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
 
+from unhang.evidence.items import PythonTraceback
 from unhang.findings import Cause
 from unhang.knowledge.messages import match_message
 
@@ -46,12 +49,26 @@ _BY_KIND = {
 }
 
 
+_START = re.compile(r"rendezvous|TCPStore|init_process_group|_store|elastic", re.IGNORECASE)
+
+
+def port_of_the_job(tracebacks: Iterable[PythonTraceback]) -> bool:
+    """A port "in use" is that of the store: it was raised while making the store or a group, or nobody tells where.
+
+    Another server of the program (metrics, TensorBoard) fails with the same words.
+    """
+    raised = [t for t in tracebacks if "ddress already in use" in t.message]
+    return not raised or any(_START.search(f"{f.file} {f.function}") for t in raised for f in t.frames)
+
+
 @lru_cache(maxsize=4096)
 def cause_of_text(text: str) -> Cause | None:
     """The cause that an error text names by itself; None when it is a failure of the program's own."""
     for match in match_message(text[:2000].replace("\n", " ")):
         if match.row.id == "dl.killed":
             return Cause.HOST_MEMORY if match.values.get("signal", "").strip() in ("Killed", "Bus error") else None
+        if match.row.id == "cuda.error" and "unknown error" in str(match.values.get("error", "")):
+            return Cause.GPU_HARDWARE
         if match.row.id in _BY_KIND:
             return _BY_KIND[match.row.id]
     return None

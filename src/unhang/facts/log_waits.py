@@ -76,7 +76,7 @@ class Incident:
 
 def incident_of(facts: Facts) -> Incident | None:
     """The first incident that logs tell of; None when nobody gave up waiting."""
-    events = first_attempt(facts.events_of("wd.timeout", "uid.wait", "store.wait"))
+    events = first_attempt(facts.events_of("wd.timeout", "uid.wait", "store.wait", "gloo.to"))
     inside = {(e.source.path, e.source.line) for e in events if e.kind == "uid.wait"}
     waits = [_wait(e) for e in events if not (e.kind == "store.wait" and (e.source.path, e.source.line) in inside)]
     return Incident(_once(waits)) if waits else None

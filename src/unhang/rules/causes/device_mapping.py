@@ -20,6 +20,7 @@ from unhang.facts.said import first_attempt, quotes, ranks_in, saying
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
+from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.DEVICE_MAPPING
 FIRST_POSITIONS = 2
@@ -52,6 +53,7 @@ def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
         because=(say("NCCL compares the bus ids of all ranks and found one twice"),),
         evidence=quotes(events),
         remedies=(_set_device(),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
@@ -73,6 +75,7 @@ def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
         ),
         evidence=quotes(events),
         remedies=(_set_device(),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
@@ -103,6 +106,7 @@ def _invalid_usage(facts: Facts) -> Iterator[Answer]:
         ),
         evidence=quotes(events),
         remedies=(_set_device(),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )

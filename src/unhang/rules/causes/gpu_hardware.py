@@ -13,16 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
+from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
 from unhang.knowledge.xid import xid_row
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
+from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.GPU_HARDWARE
 # Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
 _ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
+OLD_S = 3600.0
 _VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified launch failure")
 
 
@@ -30,7 +33,9 @@ def check(facts: Facts) -> Iterator[Answer]:
     """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains."""
     faults = [e for e in saying(facts, "gpu-fault", "pcie") if e.kind not in _ELSEWHERE and _is_fault(e)]
     if faults:
-        yield _found(facts, faults, Certainty.CERTAIN, _summary(faults))
+        yield _found(
+            facts, faults, Certainty.LIKELY if _long_before(facts, faults) else Certainty.CERTAIN, _summary(faults)
+        )
         return
     vague = [e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch")) if _is_vague(e)]
     program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
@@ -41,6 +46,14 @@ def check(facts: Facts) -> Iterator[Answer]:
             Certainty.LIKELY if not any(e.kind == "cuda.launch" for e in vague) else Certainty.POSSIBLE,
             say("a GPU failed with an error that programs do not cause ({error})", error=_words(vague[0])),
         )
+
+
+def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
+    """All of it happened more than an hour before the ranks began to wait: it may be another job's."""
+    incident = incident_of(facts)
+    began = incident.began_s if incident is not None else None
+    times = [e.time_s for e in faults]
+    return began is not None and all(t is not None and t < began - OLD_S for t in times)
 
 
 def _is_fault(event: LogEvent) -> bool:
@@ -100,6 +113,7 @@ def _found(facts: Facts, faults: list[LogEvent], certainty: Certainty, summary: 
         because=(say("no line of a program explains such an event; what other ranks report follows from it"),),
         evidence=quotes(faults),
         remedies=(_drain(),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )

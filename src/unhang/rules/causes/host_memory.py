@@ -21,6 +21,7 @@ from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying,
 from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
+from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.HOST_MEMORY
 SIGKILL, SIGBUS = 9, 7
@@ -48,15 +49,24 @@ def _killed(facts: Facts) -> Answer | None:
     if not events and not loader:
         return None
     told = bool(events)
+    ours = bool(loader) or any(_ours(facts, event) for event in events)
     return _found(
         facts,
         [*events, *loader],
-        Certainty.CERTAIN if told else Certainty.LIKELY,
+        (Certainty.CERTAIN if ours else Certainty.LIKELY) if told else Certainty.LIKELY,
         say("the host ran out of memory and a process of the job was killed")
         if told
         else say("a data-loader worker was killed by SIGKILL: the sign of the host's memory running out"),
         (_less_host_memory(),),
     )
+
+
+def _ours(facts: Facts, event: LogEvent) -> bool:
+    """The killed process is one of the job's, as its pid or the scheduler says."""
+    pids = {known.pid for known in facts.ranks.values()} | {e.pid for e in facts.exits}
+    if event.kind.startswith("k."):
+        return event.values.get("pid") in pids - {None}
+    return True
 
 
 def _shared_memory(facts: Facts) -> Answer | None:
@@ -115,6 +125,7 @@ def _exception(facts: Facts) -> Answer | None:
         because=(say("it is the first failure; what other ranks report follows from it"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
         remedies=(_less_host_memory(),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
@@ -152,6 +163,7 @@ def _found(
         because=(say("the line quoted says so; socket and collective errors of other ranks follow from it"),),
         evidence=quotes(events),
         remedies=remedies,
+        consequences=timeouts_after(facts, CAUSE, ranks),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )

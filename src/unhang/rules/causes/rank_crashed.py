@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
-from unhang.facts.failure_kinds import cause_of_text
+from unhang.facts.failure_kinds import cause_of_text, port_of_the_job
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import (
     Cause,
@@ -31,6 +31,8 @@ from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CRASHED
 SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7
+SENT_BY_HAND = (15, 2, 1)
+"""Only crashes that the launcher did not cause carry these."""
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -55,7 +57,10 @@ def _names_its_cause(crash: Crash, facts: Facts) -> bool:
     if not crash.exception:
         told = any(t.rank is None and t.exception and not is_echo(t) for t in facts.tracebacks)
         return crash.signal is None and (crash.exit_code is None or told)
-    return cause_of_text(f"{crash.exception}: {crash.message}") is not None
+    cause = cause_of_text(f"{crash.exception}: {crash.message}")
+    if cause is Cause.RENDEZVOUS and "already in use" in crash.message:
+        return port_of_the_job(facts.tracebacks)
+    return cause is not None
 
 
 def _same_failure(crash: Crash, first: Crash) -> bool:
@@ -124,6 +129,8 @@ def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | 
         lines.append(
             say("SIGKILL leaves no trace in the process: the host's OOM killer, a scheduler or a person sent it")
         )
+    if crash.signal in SENT_BY_HAND:
+        lines.append(say("the launcher did not send it: it ended the others, and only after this"))
     if crash.signal in (SIGSEGV, SIGBUS):
         lines.append(say("a crash in native code: the Python line is in faulthandler's output, if it was on"))
     if stall is not None and stall.call is not None:
@@ -157,6 +164,14 @@ def _remedy(crash: Crash) -> Remedy:
             change=say("dmesg -T | grep -i -E 'oom|killed process'; sacct -j JOBID --format=State,ExitCode,MaxRSS"),
             cost=say("none"),
             verify=say("a line names the process id and the reason"),
+        )
+    if crash.signal in SENT_BY_HAND:
+        return Remedy(
+            title=say("Find who sent {name} to this process", name=signal_name(crash.signal)),
+            kind=RemedyKind.COLLECT,
+            change=say("ask who works on this node; journalctl and the scheduler's log at that time; last -x"),
+            cost=say("none"),
+            verify=say("somebody or something names this process id"),
         )
     if crash.signal is not None:
         return Remedy(

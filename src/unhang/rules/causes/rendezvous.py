@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
+from unhang.facts.failure_kinds import port_of_the_job
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
@@ -36,7 +37,7 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 def _port_taken(facts: Facts) -> Answer | None:
     events = first_attempt(facts.events_of("store.bind", "store.inuse"))
-    if not events:
+    if not events or not (events[0].kind == "store.bind" or port_of_the_job(facts.tracebacks)):
         return None
     port = next((p for e in events for name in ("bind_port", "port") if (p := value_of(e, name))), "")
     return _found(
