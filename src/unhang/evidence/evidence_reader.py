@@ -15,7 +15,7 @@ from unhang.evidence.pieces import Piece
 from unhang.findings import Source, Unread
 
 _ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
-_LOG_SUFFIXES = (".log", ".txt", ".out", ".err")
+_LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".faulthandler", ".held")
 _EMPTY = "an empty file"
 
 

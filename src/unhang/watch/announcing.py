@@ -51,9 +51,8 @@ def verdict(summary: Summary, text: str, folder: Path) -> str:
     )
 
 
-def over(said: Summary, now_ns: int) -> str:
+def over(said: Summary) -> str:
     """A stall that was announced has ended by itself."""
-    del now_ns
     return _line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))
 
 

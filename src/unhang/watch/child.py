@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.watch.collecting import Order, take
+from unhang.watch.collecting import Interrupted, Order, take
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.verdicts import Summary, conclude, read_summary, write_summary
 
@@ -40,6 +40,8 @@ class Child:
             code = 1
             try:
                 _work(order, folder, waited_s, width)
+                code = 0
+            except Interrupted:
                 code = 0
             except BaseException:  # noqa: BLE001 - the process edge
                 traceback.print_exc()

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unhang.errors import UnhangError
 from unhang.records import RecordView, read_record, record_path
-from unhang.watch import looks, private_files
+from unhang.watch import looks, private_files, processes
 from unhang.watch.control_file import open_control
 from unhang.watch.members import Member, children_of
 
@@ -26,7 +27,7 @@ SCHEMA = "unhang.bundle/1"
 POLL_S = 0.05
 DUMP_LIMIT_S = 2.0
 STACKS_LIMIT_S = 6.0
-"""The first dump with stacks of a process takes 0.8 s, on a busy machine much longer."""
+"""torch imports half of itself for the first dump with stacks of a process: 0.8 s, much longer on a busy machine."""
 BETWEEN_LOOKS_S = 0.4
 LOOK_LIMIT_S = 2.0
 LOG_BYTES = 4 << 20
@@ -45,7 +46,7 @@ class Order:
     world_size: int | None
     job_outputs: Mapping[str, str]
     stalled_since_s: float | None
-    with_stacks: bool = True
+    with_stacks: bool = False
     live: bool = True
     looks: int = 2
     earlier_dumps: bool = False
@@ -61,27 +62,54 @@ class Taken:
     taken_s: float = 0.0
 
 
+class Interrupted(UnhangError):
+    """A rank ended while it was looked at: what an earlier look found is worth more."""
+
+
 def take(order: Order, folder: Path) -> Taken:
-    """Take the evidence of ``order`` into ``folder`` and write its manifest."""
+    """Take the evidence of ``order`` into ``folder`` and write its manifest.
+
+    Raises:
+        Interrupted: the job ended meanwhile; the evidence of an earlier look, if any, is back in its place.
+    """
     taken = Taken()
-    _forget(folder, order)
     if order.live:
-        _look(order, folder, taken)
+        _look_aside(order, folder, taken)
+    shutil.rmtree(folder / "source", ignore_errors=True)
     _keep_logs(order, folder)
+    keep_exceptions(order.members, folder)
     taken.taken_s = time.time()
     write_manifest(folder, manifest_of(order, taken))
     return taken
 
 
-def _forget(folder: Path, order: Order) -> None:
-    """What an earlier look left would pass for part of this one; at the end of the job it is all there is."""
-    for name in ("source", "stacks", "dumps") if order.live else ("source",):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    if order.live:
-        private_files.make_folder(folder / "dumps")
+def _look_aside(order: Order, folder: Path, taken: Taken) -> None:
+    """Look while the evidence of the look before lies aside, and give it up only for a whole new one."""
+    aside, stacks = folder / ".unhang" / "before", folder / ".unhang" / "stacks"
+    for leaving in (aside, stacks):
+        shutil.rmtree(leaving, ignore_errors=True)
+    with suppress(OSError):
+        (folder / "dumps").rename(aside)
+    private_files.make_folder(folder / "dumps")
+    private_files.make_folder(stacks)
+    _look(order, folder, stacks, taken)
+    gone = [rank for rank in taken.states if not _lives(order.members[rank].pid)]
+    if gone and (folder / "verdict.json").exists():
+        shutil.rmtree(folder / "dumps", ignore_errors=True)
+        with suppress(OSError):
+            aside.rename(folder / "dumps")
+        raise Interrupted(f"rank {gone[0]} ended during the look")
+    shutil.rmtree(folder / "stacks", ignore_errors=True)
+    stacks.rename(folder / "stacks")
+    shutil.rmtree(aside, ignore_errors=True)
 
 
-def _look(order: Order, folder: Path, taken: Taken) -> None:
+def _lives(pid: int) -> bool:
+    look = processes.look_at(pid)
+    return look is not None and look.state not in "ZX"
+
+
+def _look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     living = {rank: member for rank, member in order.members.items() if member.ended_ns is None}
     for rank, member in living.items():
         taken.states[rank] = member.state
@@ -89,7 +117,7 @@ def _look(order: Order, folder: Path, taken: Taken) -> None:
     asked = _Request(order, living, taken)
     earlier = _stacks(living, taken)
     for number in range(1, order.looks):
-        _write_stacks(folder, earlier, living, look=number)
+        _write_stacks(stacks, earlier, living, look=number)
         asked.wait(STACKS_LIMIT_S if order.with_stacks else DUMP_LIMIT_S)
         if order.earlier_dumps and number == 1:
             _set_dumps_aside(folder)
@@ -103,13 +131,14 @@ def _look(order: Order, folder: Path, taken: Taken) -> None:
             elif own in earlier and own in latest:
                 taken.moving.setdefault(rank, False)
         earlier = latest
-    _write_stacks(folder, earlier, living, look=None)
-    asked.wait(DUMP_LIMIT_S)
+    _write_stacks(stacks, earlier, living, look=None)
+    if order.earlier_dumps:
+        asked.wait(DUMP_LIMIT_S)
     after = _records(order, living)
     for rank in before.keys() & after.keys():
         if _counts(before[rank]) != _counts(after[rank]):
             taken.moving[rank] = True
-    _write_recorded_stacks(folder, living, {own for own, _ in earlier}, after)
+    _write_recorded_stacks(stacks, living, {rank for rank, _ in earlier}, after)
 
 
 def _records(order: Order, living: Mapping[int, Member]) -> dict[int, RecordView]:
@@ -189,7 +218,7 @@ def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] |
 
 
 def _write_stacks(
-    folder: Path, found: Mapping[Process, str], living: Mapping[int, Member], *, look: int | None
+    stacks: Path, found: Mapping[Process, str], living: Mapping[int, Member], *, look: int | None
 ) -> None:
     """``look`` None is the last one; only of that one the children are kept."""
     for (rank, pid), text in found.items():
@@ -197,11 +226,11 @@ def _write_stacks(
         if not own and look is not None:
             continue
         name = f"rank_{rank}" + (f".{look}" if look is not None else "" if own else f".worker_{pid}")
-        private_files.write(folder / "stacks" / f"{name}.txt", text.encode())
+        private_files.write(stacks / f"{name}.txt", text.encode())
 
 
 def _write_recorded_stacks(
-    folder: Path, living: Mapping[int, Member], seen: set[int], views: Mapping[int, RecordView]
+    stacks: Path, living: Mapping[int, Member], seen: set[int], views: Mapping[int, RecordView]
 ) -> None:
     """Where nobody may look from outside, the rank's own record says where its training thread stands."""
     for rank, view in views.items():
@@ -210,7 +239,7 @@ def _write_recorded_stacks(
         frames = "\n".join(_py_spy_frame(line) for line in view.stack.splitlines())
         text = f"Process {living[rank].pid}: python\nPython v{view.identity.python or '3'} (python)\n\n"
         text += f'Thread {view.thread_id or living[rank].pid} (idle): "MainThread"\n{frames}\n'
-        private_files.write(folder / "stacks" / f"rank_{rank}.txt", text.encode())
+        private_files.write(stacks / f"rank_{rank}.txt", text.encode())
 
 
 def _py_spy_frame(line: str) -> str:
@@ -234,6 +263,29 @@ def _keep_logs(order: Order, folder: Path) -> None:
             if path not in kept:
                 _copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
             kept.add(path)
+
+
+def keep_exceptions(members: Mapping[int, Member], folder: Path) -> None:
+    """Exceptions nobody caught, as Python prints them, for ranks whose own output is not at hand."""
+    for rank, member in members.items():
+        with suppress(OSError):
+            if "stderr" in member.outputs:
+                continue
+            with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
+                lines = file.read(LOG_BYTES).splitlines()
+            text = "".join(_as_printed(line) for line in lines)
+            if text:
+                private_files.write(folder / "crash" / f"rank_{rank}.exception.log", text.encode())
+
+
+def _as_printed(line: bytes) -> str:
+    try:
+        said = json.loads(line)
+        head = "" if said["thread"] == "MainThread" else f"Exception in thread {said['thread']}:\n"
+        place = f'  File "{said["file"]}", line {int(said["line"])}, in {said["function"]}\n'
+        return f"{head}Traceback (most recent call last):\n{place}{said['type']}: {said['message']}\n"
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _copy_tail(source: Path, target: Path) -> None:

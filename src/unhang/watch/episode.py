@@ -28,6 +28,7 @@ class Episode:
     last: Summary | None = None
     quiet_said: bool = False
     wants_stacks: bool = False
+    noticed_ns: int = field(default_factory=time.monotonic_ns)
     _looked_at_s: float = 0.0
     _looked: int = 0
     _counted_s: float = float("inf")
@@ -43,10 +44,10 @@ class Episode:
         if self._looked == 0:
             return True
         since_look_s = standing.waited_s - self._looked_at_s
+        if self.wants_stacks and self._looked == 1:
+            return True
         if self.said is not None and self.said.level == Level.STALL.value:
             return since_look_s >= AGAIN_AFTER_STALL_S
-        if self.last is not None and self.wants_stacks and since_look_s > 0 and self._looked == 1:
-            return True
         if self.last is not None and self.last.level == Level.WAITING.value and self._looked < 4:
             return since_look_s >= LEAST_BETWEEN_S / 2
         wait_s = max(LEAST_BETWEEN_S, (LOOK_AGAIN - 1) * self._looked_at_s)
@@ -60,7 +61,8 @@ class Episode:
     def heard(self, summary: Summary) -> None:
         """A look came to ``summary``."""
         self.last = summary
-        self.wants_stacks = summary.level == Level.STALL.value
+        # They cost the ranks a second or more: only where looking from outside left doubt.
+        self.wants_stacks = summary.level == Level.STALL.value and not summary.settled
 
     def say(self, summary: Summary) -> None:
         """It was printed."""

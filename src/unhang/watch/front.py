@@ -26,6 +26,8 @@ from unhang.watch.relay import Relay
 from unhang.watch.run_folder import RunFolder, RunPlan
 
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""After these the command ends because somebody wants it to."""
 TICK_S = 0.25
 LAST_WORDS_S = 3.0
 """How long the watcher may take to say its last two lines after a command that ended well."""
@@ -45,7 +47,7 @@ class Front:
         self._restarts = 0
         self._status: int | None = None
         self._relays = [Relay(folder.said, 2)]
-        self._hurried = False
+        self._hurried = self._asked = False
 
     def run(self) -> int:
         """Run the command to its end; returns the exit code to leave with, or dies of the signal it died of."""
@@ -126,6 +128,7 @@ class Front:
         return all(done)
 
     def _pass_on(self, told: signal.struct_siginfo) -> None:
+        self._asked = self._asked or (self._status is None and told.si_signo in ENDING)
         # What the terminal sends (Ctrl-C) goes to the whole foreground group: the command has it already.
         if told.si_code != _FROM_KERNEL and self._status is None:
             with suppress(ProcessLookupError):
@@ -160,7 +163,7 @@ class Front:
     def _close(self) -> None:
         """The command has ended: let the watcher say its last words, and leave nothing behind but the run folder."""
         assert self._status is not None
-        ended = json.dumps({"status": self._status, "at_s": time.time()}).encode()
+        ended = json.dumps({"status": self._status, "asked": self._asked, "at_s": time.time()}).encode()
         with suppress(OSError):
             private_files.replace(self._folder.ended, ended)
         deadline = time.monotonic() + (LAST_WORDS_S if self._status == 0 else LAST_VERDICT_S)

@@ -59,6 +59,8 @@ class Summary:
     limit_at_s: float | None
     """When the job's own watchdog will end it."""
     moving: bool
+    settled: bool
+    """Certain, and it names the waiters' line too."""
 
     @property
     def same_as(self) -> tuple[object, ...]:
@@ -175,6 +177,7 @@ def _summary(order: Order, verdict: Verdict, facts: Facts, level: Level, limit_a
         sentence=str(first.summary) if first is not None else "",
         stalled_since_s=order.stalled_since_s,
         limit_at_s=limit_at_s,
+        settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
         moving=any(facts.ranks[r].moving for r in (first.ranks if first is not None else ()) if r in facts.ranks),
     )
 

@@ -48,6 +48,7 @@ class Watcher:
         self.child: Child | None = None
         self.looks = 0
         self.deaths = 0
+        self.explained = False
         self.abort: ending.Abort | None = None
         self.job_outputs = outputs_of(self.plan.job_pid)
         self._waited_on = _open_pidfd(self.plan.job_pid)
@@ -73,7 +74,7 @@ class Watcher:
         standing = self.detector.observe(now_ns, looks)
         self._note_deaths()
         self._take_answer()
-        self._follow(standing, now_ns)
+        self._follow(standing)
         if self.abort is not None:
             self.abort.go_on()
 
@@ -87,29 +88,35 @@ class Watcher:
             control.ask_dump()
             control.close()
 
-    def _follow(self, standing: Standing | None, now_ns: int) -> None:
+    def _follow(self, standing: Standing | None) -> None:
         episode = self.episode
         if episode is not None and not episode.goes_on(standing):
             self.episode = None
             if self.child is not None:
                 self.child.end()
                 self.child = None
-            if episode.said is not None:
-                self.folder.say(announcing.over(episode.said, now_ns))
+            if self._deaths_since(episode):
+                self.explained = self.explained or episode.said is not None
+            elif episode.last is not None:
+                if episode.said is not None:
+                    self.folder.say(announcing.over(episode.said))
                 self._put_away(episode)
         if standing is None:
             return
         if self.episode is None and standing.waited_s >= 0.5:
             self.episode = Episode(standing)
-        if self.episode is None:
+        if self.episode is None or self._dying():
             return
         self.episode.standing = standing
         self._quiet_line(self.episode, standing)
         self._countdown(self.episode)
         if self.child is None and standing.due and self.episode.look_due(standing):
-            if self._dying():
-                return
             self._order(self.episode, standing)
+
+    def _deaths_since(self, episode: Episode) -> bool:
+        """Ranks ended during ``episode``: it did not end by itself, the job did, and its verdict stands."""
+        ends = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
+        return any(ended_ns > episode.noticed_ns for ended_ns in ends)
 
     def _dying(self) -> bool:
         ends = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
@@ -125,7 +132,7 @@ class Watcher:
             world_size=self.members.world_size,
             job_outputs=self.job_outputs,
             stalled_since_s=since_s,
-            with_stacks=standing.urgent or episode.wants_stacks,
+            with_stacks=episode.wants_stacks,
         )
         episode.looked(standing)
         self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
@@ -179,14 +186,17 @@ class Watcher:
                 self.folder.say(line)
 
     def _put_away(self, episode: Episode) -> None:
-        """The verdict on a stall that is over is history: it must not pass for the state of the job."""
-        past = self.folder.path / ".unhang" / "past"
+        """The verdict on a wait that is over is history, and its evidence must not pass for that of a later one."""
+        past = self.folder.path / ".unhang" / "past" / str(episode.number)
         with suppress(OSError):
             past.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name in ("verdict.json", "report.html"):
-                path = self.folder.path / name
-                if path.exists():
-                    path.replace(past / f"{episode.number}-{name}")
+        for name in ("verdict.json", "report.html", "bundle.json", "dumps", "stacks", "source"):
+            with suppress(OSError):
+                (self.folder.path / name).rename(past / name)
+        if episode.said is None:
+            shutil.rmtree(past, ignore_errors=True)
+        with suppress(OSError):
+            (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
 
     def _job_over(self) -> bool:
         if self.folder.ended.exists():
@@ -206,8 +216,9 @@ class Watcher:
             self.abort.finish()
         ended = self.folder.read_json(".unhang/ended.json") or {}
         status = ended.get("status")
-        failed = status not in (0, None) and not _asked_for(status)
-        if failed and self.members.by_rank and (self.episode is None or self.episode.said is None):
+        failed = status not in (0, None) and not ended.get("asked")
+        explained = self.explained or (self.episode is not None and self.episode.said is not None)
+        if failed and self.members.by_rank and not explained:
             self._last_look()
         self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
         if not Path(f"/proc/{self.plan.front_pid}").exists():
@@ -231,11 +242,6 @@ class Watcher:
         if answer is not None and answer[0].level == Level.CRASH.value:
             self.folder.say(announcing.verdict(answer[0], answer[1], self.folder.path))
             self.totals.findings.append(answer[0].cause)
-
-
-def _asked_for(status: int) -> bool:
-    """The user ended the command (Ctrl-C, SIGTERM, SIGHUP)."""
-    return os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _open_pidfd(pid: int) -> int | None:

@@ -1,0 +1,98 @@
+"""Which of the ranks on this machine the user means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unhang.errors import UsageError
+from unhang.watch.attach.machine import Machine
+from unhang.watch.attach.ranks import LiveRank, guessed_ranks, is_launcher, ranks_of
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The ranks to look at, all of one job. ``foreign``: pids of another user's processes that we may not read."""
+
+    ranks: tuple[LiveRank, ...]
+    launcher: int | None
+    foreign: tuple[int, ...] = ()
+    earlier: tuple[int, ...] = ()
+
+
+def choose(machine: Machine, pids: Sequence[int]) -> Chosen:
+    """The one job on this machine, or the one that ``pids`` (ranks, launchers, any process of theirs) belong to.
+
+    Raises:
+        UsageError: there is none, or several and none was named.
+    """
+    ranks = ranks_of(machine)
+    if pids:
+        ranks = _of_pids(machine, ranks, pids)
+    if not ranks:
+        raise _nobody(machine)
+    jobs = sorted({rank.job for rank in ranks})
+    if len(jobs) > 1:
+        names = "; ".join(_job_name(tuple(r for r in ranks if r.job == job)) for job in jobs)
+        first = ranks[0].launcher or ranks[0].pid
+        raise UsageError(f"{len(jobs)} jobs run on this machine: {names}", next_step=f"unhang attach {first}")
+    launcher = next((rank.launcher for rank in ranks if rank.launcher is not None), None)
+    foreign = tuple(rank.pid for rank in ranks if rank.process.environment is None)
+    return Chosen(ranks, launcher, foreign)
+
+
+def permission_command(pids: Sequence[int]) -> str:
+    """The command for somebody who may look."""
+    import shutil
+    import sys
+    from pathlib import Path
+
+    beside = Path(sys.executable).with_name("unhang")
+    program = str(beside) if beside.exists() else shutil.which("unhang") or "unhang"
+    return " ".join(["sudo", program, "attach", *map(str, pids)])
+
+
+def _of_pids(machine: Machine, ranks: tuple[LiveRank, ...], pids: Sequence[int]) -> tuple[LiveRank, ...]:
+    found: dict[int, LiveRank] = {}
+    for pid in pids:
+        if pid not in machine.processes:
+            raise UsageError(f"there is no process {pid} on this machine", next_step="unhang attach")
+        line = {pid, *(p.pid for p in machine.ancestors(pid))}
+        below = {pid, *(p.pid for p in machine.descendants(pid))}
+        mine = [r for r in ranks if r.pid in below] or [r for r in ranks if r.pid in line]
+        jobs = {rank.job for rank in mine}
+        found |= {r.pid: r for r in ranks if r.job in jobs} if mine else _unreadable(machine, pid)
+    return tuple(sorted(found.values(), key=lambda r: (r.job, r.rank)))
+
+
+def _unreadable(machine: Machine, pid: int) -> dict[int, LiveRank]:
+    """Ranks of a job whose environments are closed to us: only the process tree tells."""
+    line = [machine.processes[pid], *machine.ancestors(pid)]
+    launcher = next((p for p in line if is_launcher(p.command) and p.is_python), None)
+    if launcher is None:
+        launcher = next((p for p in machine.descendants(pid) if is_launcher(p.command) and p.is_python), None)
+    if launcher is None:
+        return {}
+    return {rank.pid: rank for rank in guessed_ranks(machine, launcher.pid)}
+
+
+def _nobody(machine: Machine) -> UsageError:
+    closed = [p for p in machine.processes.values() if p.environment is None and p.pid != os.getpid()]
+    launchers = [p for p in closed if is_launcher(p.command) and p.is_python]
+    if launchers:
+        who = ", ".join(sorted({p.owner for p in launchers}))
+        return UsageError(
+            f"the only jobs on this machine belong to {who}, and unhang may not look at them; "
+            f"`unhang attach {launchers[0].pid}` sees their process states only",
+            next_step=permission_command([launchers[0].pid]),
+        )
+    return UsageError(
+        "no rank runs on this machine: no Python process has RANK and WORLD_SIZE in its environment",
+        next_step="unhang attach PID names the launcher or a rank; unhang diagnose PATH reads what a job left behind",
+    )
+
+
+def _job_name(ranks: tuple[LiveRank, ...]) -> str:
+    command = " ".join(ranks[0].process.command)
+    return f"{len(ranks)} ranks of {command[:60]} (launcher {ranks[0].launcher or '?'}, pid {ranks[0].pid})"

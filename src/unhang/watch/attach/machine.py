@@ -1,0 +1,128 @@
+"""The processes of this machine as ``/proc`` shows them. Nothing in here disturbs a process."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROC = Path("/proc")
+ENVIRONMENT_BYTES = 1 << 20
+MAPS_BYTES = 8 << 20
+_PYTHONS = ("python", "pypy")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process. ``environment`` is None where we may not read it."""
+
+    pid: int
+    parent: int
+    state: str
+    started_ticks: int
+    uid: int
+    command: tuple[str, ...]
+    environment: Mapping[str, str] | None
+
+    @property
+    def is_python(self) -> bool:
+        """An interpreter runs in it, as far as its command tells."""
+        return bool(self.command) and self.command[0].rsplit("/", 1)[-1].startswith(_PYTHONS)
+
+    @property
+    def owner(self) -> str:
+        """Name of its user."""
+        with suppress(KeyError):
+            return pwd.getpwuid(self.uid).pw_name
+        return str(self.uid)
+
+
+@dataclass(slots=True)
+class Machine:
+    """All processes at one moment."""
+
+    processes: dict[int, Process] = field(default_factory=dict)
+
+    @classmethod
+    def seen_now(cls, *, proc: Path = PROC) -> Machine:
+        """Look once at every process."""
+        found = (read_process(int(path.name), proc=proc) for path in proc.iterdir() if path.name.isdigit())
+        return cls({process.pid: process for process in found if process is not None})
+
+    def ancestors(self, pid: int) -> Iterator[Process]:
+        """Parent, grandparent, … as far as they are seen."""
+        passed = {pid}
+        process = self.processes.get(pid)
+        while process is not None and process.parent not in passed:
+            passed.add(process.parent)
+            process = self.processes.get(process.parent)
+            if process is not None:
+                yield process
+
+    def descendants(self, pid: int) -> tuple[Process, ...]:
+        """Children, grandchildren, …, oldest first."""
+        below = [p for p in self.processes.values() if any(a.pid == pid for a in self.ancestors(p.pid))]
+        return tuple(sorted(below, key=lambda p: (p.started_ticks, p.pid)))
+
+    def children(self, pid: int) -> tuple[Process, ...]:
+        """Direct children, oldest first."""
+        mine = (p for p in self.processes.values() if p.parent == pid)
+        return tuple(sorted(mine, key=lambda p: (p.started_ticks, p.pid)))
+
+
+def read_process(pid: int, *, proc: Path = PROC) -> Process | None:
+    """One process, or None when it is gone or a zombie."""
+    folder = proc / str(pid)
+    try:
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        words = (folder / "cmdline").read_bytes().split(b"\0")
+        uid = folder.stat().st_uid
+        status = (folder / "status").read_text(errors="replace")
+    except OSError:
+        return None
+    if not fields or fields[0] in "ZX":
+        return None
+    for line in status.splitlines():
+        if line.startswith("Uid:"):  # the folder belongs to root where a process may not be dumped
+            uid = int(line.split()[1])
+    command = tuple(word.decode(errors="replace") for word in words if word)
+    environment = read_environment(pid, proc=proc)
+    return Process(pid, int(fields[1]), fields[0], int(fields[19]), uid, command, environment)
+
+
+def read_environment(pid: int, *, proc: Path = PROC) -> Mapping[str, str] | None:
+    """The environment the process was started with; None where we may not read it."""
+    try:
+        with (proc / str(pid) / "environ").open("rb") as file:
+            raw = file.read(ENVIRONMENT_BYTES)
+    except OSError:
+        return None
+    pairs = (part.split(b"=", 1) for part in raw.split(b"\0") if b"=" in part)
+    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in pairs}
+
+
+def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
+    """Whether ``library`` (part of a file name) is loaded in the process; False where we may not look."""
+    with suppress(OSError), (proc / str(pid) / "maps").open("rb") as file:
+        return library.encode() in file.read(MAPS_BYTES)
+    return False
+
+
+def as_seen_by(pid: int, path: str | Path, *, proc: Path = PROC) -> Path:
+    """``path`` as we must open it: through ``/proc/PID/root`` where the process lives in another file system."""
+    with suppress(OSError):
+        if os.readlink(proc / str(pid) / "ns" / "mnt") != os.readlink(proc / "self" / "ns" / "mnt"):
+            return proc / str(pid) / "root" / str(path).lstrip("/")
+    return Path(path)
+
+
+def started_s(process: Process, *, proc: Path = PROC) -> float | None:
+    """When the process started, seconds since the epoch."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in (proc / "stat").read_text().splitlines():
+            if line.startswith("btime "):
+                return int(line.split()[1]) + process.started_ticks / os.sysconf("SC_CLK_TCK")
+    return None
