@@ -5,7 +5,7 @@ Why it hangs: without the wrapper these ranks would wait for each other in calls
 Example: rank 0 gathers `[41, 256]` where rank 1 gathers `[40, 256]`, both at sequence number 0.
 Fix: make the shapes equal (pad, drop the last batch), keep one order of calls on all ranks.
 Certain when: never; the printed calls are certain, which rank is wrong is not.
-Possible when: NCCL only reports a truncated message: sizes or the order of calls differ somewhere.
+Possible when: never; NCCL's truncated message alone is left to `unknown`: versions and strangers cause it too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CAUSE = Cause.COLLECTIVE_MISMATCH
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """Printed fingerprints first; a truncated message is only possible."""
+    """Printed fingerprints first, then what torch's own checks say."""
     printed = printed_mismatch(facts)
     if printed is not None and printed.differs_in and not _belongs_elsewhere(printed):
         yield _found(facts, printed)
@@ -42,13 +42,6 @@ def check(facts: Facts) -> Iterator[Answer]:
     if model:
         yield _plain(Certainty.LIKELY, say("ranks brought tensors of different sizes to one call"), quotes(model))
         return
-    cut = first_attempt(facts.events_of("n.truncated"))
-    if cut and printed is None:
-        yield _plain(
-            Certainty.POSSIBLE,
-            say("possible: peers sent different amounts: sizes or the order of calls differ between ranks"),
-            quotes(cut),
-        )
 
 
 def _belongs_elsewhere(printed: PrintedMismatch) -> bool:

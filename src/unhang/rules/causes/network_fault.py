@@ -5,7 +5,7 @@ Why it hangs: NCCL retries until its own limit, or waits for ever for data that 
 Example: `mlx5_2:1 Got async event : port error` on two nodes after five hours, then completion error 12.
 Fix: find the link (ibstat, dmesg, switch counters), start again without it; the configuration had worked.
 Certain when: the card or the kernel itself reports the link's loss.
-Possible when: all ranks' errors name one peer (it may be dead or frozen instead), or nothing tells how far the job was.
+Possible when: nothing tells how far the job was. Errors that all name one peer are left to `unknown`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,11 @@ _LINK = ("n.ibasync", "n.ibresil", "k.mlx5")
 def check(facts: Facts) -> Iterator[Answer]:
     """Trouble of the way itself, after the way had worked."""
     trouble = transport_trouble(facts)
-    if trouble is None or trouble.echo:
+    if trouble is None or trouble.echo or trouble.one_peer is not None:
+        # Errors that all name one peer tell of that side: dead, frozen or cut off, `unknown` says so.
         return
     link = [e for e in trouble.events if e.kind in _LINK]
-    if trouble.one_peer is not None:
-        yield _found(
-            trouble, Certainty.POSSIBLE, say("all network errors name one peer: {peer}", peer=trouble.one_peer)
-        )
-    elif link:
+    if link:
         yield _found(
             trouble,
             Certainty.CERTAIN if any(e.kind == "k.mlx5" for e in link) else Certainty.LIKELY,
@@ -83,11 +80,6 @@ def _ranks(events: tuple[LogEvent, ...]) -> tuple[int, ...]:
 def _because(trouble: TransportTrouble) -> Iterator[Text]:
     if trouble.stage is Stage.RUNNING:
         yield say("steps had been finished over the same connections, so the configuration was right")
-    if trouble.one_peer is not None:
-        yield say(
-            "a dead or frozen process on {peer} looks the same from outside: look at its log first",
-            peer=trouble.one_peer,
-        )
     if trouble.few_of_many:
         yield say("so the network as a whole is set up right, and one link or node is not")
 

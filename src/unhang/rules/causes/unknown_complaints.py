@@ -16,7 +16,8 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import hosts_in, quotes, ranks_in, saying
+from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying
+from unhang.facts.transport_lines import transport_trouble
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
 from unhang.rules.rule import Answer, finding
 
@@ -27,12 +28,26 @@ def check(facts: Facts) -> Iterator[Answer]:
     """The first kind of complaint that is there, when nothing better is."""
     if incident_of(facts) is not None or facts.stalls or facts.symmetric or own_crashes(facts):
         return
+    trouble = transport_trouble(facts)
     stuck = saying(facts, "stuck", "gil")
     gone = saying(facts, "peer-gone", "network", "connect")
     failed = saying(facts, "async-error", "nccl-error", "aborted", "cuda-error", "call-path", "warning")
     waiting = saying(facts, "waiting", "timeout")
     inside = facts.events_of("look.native")
-    if stuck:
+    truncated = first_attempt(facts.events_of("n.truncated"))
+    if trouble is not None and trouble.one_peer is not None:
+        yield _found(
+            trouble.events,
+            say("all network errors name one peer, {peer}: it is dead, frozen or cut off", peer=trouble.one_peer),
+        )
+    elif truncated:
+        yield _found(
+            truncated,
+            say(
+                "peers sent different amounts: other sizes, another order of calls, another NCCL, or a stranger's bytes"
+            ),
+        )
+    elif stuck:
         yield _found(
             stuck,
             say("the watchdog was blocked: a CUDA or NCCL call, or the interpreter lock, did not come back"),
