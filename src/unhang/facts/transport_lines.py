@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt
+from unhang.facts.said import first_attempt, saying
 from unhang.facts.stages import Stage, stage_of
 
 _KINDS = (
@@ -53,7 +53,9 @@ def transport_trouble(facts: Facts) -> TransportTrouble | None:
         stage=stage_of(facts, events[0]),
         one_peer=_one_peer(events),
         few_of_many=world >= MANY_RANKS and 0 < len(speakers) <= world * FEW,
-        echo=ended or any(c.message and not _network_words(c.message) for c in failed),
+        echo=ended
+        or bool(saying(facts, "shm", "limits", "host-memory", "gpu-fault", "oom", "device"))
+        or any(c.message and not _network_words(c.message) for c in failed),
     )
 
 

@@ -25,6 +25,7 @@ from unhang.rules.causes import (
     rank_frozen,
     rank_frozen_printed,
     rendezvous,
+    rendezvous_stacks,
     single_rank_work,
     single_rank_work_printed,
     slow_data_loading,
@@ -39,6 +40,7 @@ from unhang.rules.causes import (
     unknown_complaints,
     unknown_named_ranks,
     unknown_slower_steps,
+    unknown_timeouts_only,
     version_mismatch,
 )
 from unhang.rules.rule import Rule
@@ -71,6 +73,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
         rank_frozen,
         rank_frozen_printed,
         rendezvous,
+        rendezvous_stacks,
         single_rank_work,
         single_rank_work_printed,
         slow_data_loading,
@@ -85,6 +88,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
         unknown_complaints,
         unknown_named_ranks,
         unknown_slower_steps,
+        unknown_timeouts_only,
         version_mismatch,
     )
 )
