@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.facts.jobs import call, job, recording
 from tests.test_cases import case_folders, name_of
-from unhang.diagnosis.diagnose import diagnose, diagnose_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet, Recording
 from unhang.facts.build import build_facts
@@ -35,7 +35,7 @@ def shuffled(evidence: EvidenceSet, seed: int) -> EvidenceSet:
 
 
 def verdict_of(evidence: EvidenceSet) -> str:
-    return to_json(diagnose_evidence(evidence)[0])
+    return to_json(diagnose(build_facts(evidence)))
 
 
 @pytest.mark.parametrize("folder", case_folders(), ids=name_of)

@@ -43,7 +43,6 @@ def test_a_chain_over_groups_has_its_last_rank_as_root() -> None:
     ).graph
 
     assert graph.roots == (2,)
-    assert graph.waiters_of(2) == (0, 1)
 
 
 def test_two_groups_entered_crosswise_are_a_cycle_without_a_root() -> None:

@@ -11,8 +11,6 @@ from unhang.diagnosis.restart import restart_after
 from unhang.diagnosis.state import status_of, unexplained
 from unhang.diagnosis.times import stalled_since
 from unhang.diagnosis.unproven import cap_unproven
-from unhang.evidence.items import EvidenceSet
-from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Finding, NotChecked, RuledOut, Verdict
 from unhang.rules.all_rules import ALL_RULES
@@ -26,12 +24,6 @@ class Answers:
     findings: list[Finding] = field(default_factory=list)
     not_checked: list[NotChecked] = field(default_factory=list)
     ruled_out: list[RuledOut] = field(default_factory=list)
-
-
-def diagnose_evidence(evidence: EvidenceSet) -> tuple[Verdict, Facts]:
-    """Build the facts of ``evidence`` and diagnose them."""
-    facts = build_facts(evidence)
-    return diagnose(facts), facts
 
 
 def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:

@@ -29,7 +29,8 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if any(f.severity is Severity.SLOWS for f in findings) and not stopping:
         return Status.SLOW
-    if _waiting(facts):
+    ended = bool(stopping) and stopping[0].cause in _CRASHES and _all_fell(facts)
+    if _waiting(facts) and not ended:
         return Status.HANG
     if stopping and stopping[0].cause is not Cause.UNKNOWN:
         crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or own_crashes(facts)
@@ -40,6 +41,12 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
 
 
 _CRASHES = {Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.GPU_HARDWARE, Cause.RENDEZVOUS}
+
+
+def _all_fell(facts: Facts) -> bool:
+    """Those who waited fell with the rank they waited for, before any limit passed: nothing hung."""
+    left = (facts.ranks[edge.waiter] for edge in facts.graph.edges if edge.waiter in facts.ranks)
+    return not timeout_events(facts) and all(known.state is RankState.FALLEN for known in left)
 
 
 def _waiting(facts: Facts) -> bool:
@@ -74,7 +81,16 @@ def _all_well(facts: Facts) -> bool:
         return False
     if any(exit_.exit_code not in (0, None) for exit_ in facts.exits):
         return False
-    return all(_looked_at(facts, rank) for rank in facts.ranks)
+    return not _stands_still(facts) and all(_looked_at(facts, rank) for rank in facts.ranks)
+
+
+def _stands_still(facts: Facts) -> bool:
+    """The recorder saw nobody move for a while, and both looks found every rank idle at one place: that is a stall,
+    also where no record tells what it waits for."""
+    alive = [known for known in facts.ranks.values() if known.alive]
+    return any(m.stalled_since_s for m in facts.manifests) and all(
+        known.moving is False and known.process_state in ("S", "D") for known in alive
+    )
 
 
 def _looked_at(facts: Facts, rank: int) -> bool:

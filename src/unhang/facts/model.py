@@ -26,7 +26,7 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
-from unhang.findings import Evidence, NotChecked, Phase, Source, Unread, Where
+from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 
 
 class RankState(str, enum.Enum):
@@ -171,6 +171,11 @@ class RankFacts:
         """No evidence that the process ended before the evidence was taken."""
         return self.exit is None or self.ended_by_recorder
 
+    @property
+    def outlived_the_others(self) -> bool:
+        """It lives, or the launcher ended it because others had failed and its stack of that moment is known."""
+        return self.alive or (self.exit is not None and self.exit.terminated_by_launcher and self.stack is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class WaitEdge:
@@ -194,15 +199,6 @@ class WaitForGraph:
     cycles: tuple[tuple[int, ...], ...]
     """Ranks of each cycle that no root feeds."""
     waiters: tuple[int, ...]
-
-    def waiters_of(self, rank: int) -> tuple[int, ...]:
-        """Ranks that wait for ``rank``, directly or through others."""
-        found: set[int] = set()
-        wave = {rank}
-        while wave:
-            wave = {edge.waiter for edge in self.edges if edge.awaited in wave} - found - {rank}
-            found |= wave
-        return tuple(sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +318,3 @@ class Facts:
                 self._places.setdefault(event.kind, []).append(place)
         places = [self._places[kind] for kind in self._places if wanted(kind)]
         return tuple(self.events[place] for place in sorted(chain.from_iterable(places)))
-
-    def source_of(self, evidence: Evidence) -> Source:
-        """Where ``evidence`` was read."""
-        return evidence.source
