@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -100,7 +101,7 @@ def match_rows(text: str, rows: list[MessageRow]) -> list[MessageMatch]:
 
 
 def _match(text: str, *, inside: str, rows: list[MessageRow] | None = None) -> Iterator[MessageMatch]:
-    candidates = rows if rows is not None else [row for row in _rows() if any(anchor in text for anchor in row.anchors)]
+    candidates = rows if rows is not None else _with_anchor_in(text)
     for row in candidates:
         if row.wraps and (found := row.pattern.search(text)) is not None:
             values = _values(found)
@@ -195,6 +196,31 @@ _OPERATIONS = {
 def bare_operation(printed: str) -> str:
     """``ALLREDUCE`` as torch prints it is ``all_reduce`` as the flight recorder names it."""
     return _OPERATIONS.get(printed.upper(), printed.lower())
+
+
+def _with_anchor_in(text: str) -> list[MessageRow]:
+    """Rows of which an anchor stands in ``text``, in their order."""
+    pieces = {text[at : at + 4] for at in range(len(text) - 3)}
+    by_piece = _by_piece()
+    found = {
+        number: row
+        for piece in pieces.intersection(by_piece)
+        for number, anchor, row in by_piece[piece]
+        if anchor in text
+    }
+    return [found[number] for number in sorted(found)]
+
+
+@cache
+def _by_piece() -> dict[str, list[tuple[int, str, MessageRow]]]:
+    """(number of the row, anchor, row) under the four letters of the anchor that fewest anchors hold."""
+    anchors = [(number, anchor, row) for number, row in enumerate(_rows()) for anchor in row.anchors]
+    common = Counter(anchor[at : at + 4] for _, anchor, _ in anchors for at in range(len(anchor) - 3))
+    found: dict[str, list[tuple[int, str, MessageRow]]] = {}
+    for number, anchor, row in anchors:
+        piece = min((anchor[at : at + 4] for at in range(len(anchor) - 3)), key=lambda each: common[each])
+        found.setdefault(piece, []).append((number, anchor, row))
+    return found
 
 
 @cache

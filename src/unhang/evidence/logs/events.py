@@ -15,8 +15,11 @@ from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, 
 from unhang.knowledge.torch_lines import torch_version_from_line
 
 EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 60_000
-FLOOD, FLOOD_BENIGN = 8192, 4096
-"""After so many lines of a kind only a few of every block are looked at."""
+FLOOD, FLOOD_BENIGN = 8192, 2048
+NOTHING_NEW, NOTHING_NEW_BENIGN = 2048, 256
+"""After so many lines of a kind, or so many in a row that were left out, only a few of every block are looked at."""
+OF_FLOOD, OF_FLOOD_BENIGN = 16, 2
+"""So many of every block."""
 EQUAL_UNNAMED = 64
 """Equal lines nobody is named in may come from as many ranks: more of them are kept."""
 _ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
@@ -59,6 +62,7 @@ class EventKeeper:
         self._equal: dict[Hashable, int] = {}
         self._of_rank: dict[Hashable, int] = {}
         self._of_kind: dict[str, int] = {}
+        self._nothing_new: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._heard)
@@ -82,16 +86,25 @@ class EventKeeper:
             or len(self._heard) >= EVENTS
         ):
             self.folded[row.id] = self.folded.get(row.id, 0) + 1
+            self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
             return
         self._heard.append(heard)
+        self._nothing_new[row.id] = 0
 
-    def is_flood(self, row: MessageRow) -> bool:
-        """Whether so many lines of this kind were seen that a few more of every block are enough."""
-        return self._of_kind.get(row.id, 0) >= (FLOOD_BENIGN if row.benign else FLOOD)
+    def told_nothing(self, row: MessageRow) -> None:
+        """A line held a literal of this kind and was not of this kind."""
+        self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
 
-    def leave_out(self, row: MessageRow) -> None:
-        """Count a line of this kind that was not looked at."""
-        self.folded[row.id] = self.folded.get(row.id, 0) + 1
+    def wanted(self, row: MessageRow) -> int | None:
+        """How many lines of this kind are enough of every block from now on; None = all of them."""
+        seen, nothing_new = self._of_kind.get(row.id, 0), self._nothing_new.get(row.id, 0)
+        if row.benign:
+            return OF_FLOOD_BENIGN if seen >= FLOOD_BENIGN or nothing_new >= NOTHING_NEW_BENIGN else None
+        return OF_FLOOD if seen >= FLOOD or nothing_new >= NOTHING_NEW else None
+
+    def leave_out(self, row: MessageRow, count: int = 1) -> None:
+        """Count lines of this kind that were not looked at."""
+        self.folded[row.id] = self.folded.get(row.id, 0) + count
 
     def log_events(self, voices: Voices, source: str, host: str | None) -> tuple[LogEvent, ...]:
         """The events, now that ``voices`` knows who is which rank. ``host`` is the file's, if its name tells."""

@@ -63,7 +63,7 @@ class Step:
 
 def step_in(text: str) -> Step | None:
     """The step a line tells, or None."""
-    if not any(hint in text for hint in _HINTS):
+    if not _hinted(text):
         return None
     if "%|" in text and (bar := _BAR.search(text)) is not None:
         return Step(
@@ -94,6 +94,24 @@ def step_in(text: str) -> Step | None:
         total = _plain(found["total"]) if found["total"] else None
         return Step("epoch", _plain(found["n"]), total, "epoch")
     return None
+
+
+def _hinted(text: str) -> bool:
+    """Whether a step may stand in a line. Written out: it is asked of every line."""
+    return (
+        "tep" in text
+        or "ter" in text
+        or "poch" in text
+        or "%|" in text
+        or "atch" in text
+        or "/s]" in text
+        or "/it" in text
+        or "pdate" in text
+        or "STEP" in text
+        or "ITER" in text
+        or "EPOCH" in text
+        or "BATCH" in text
+    )
 
 
 def trainer_line(text: str) -> bool:

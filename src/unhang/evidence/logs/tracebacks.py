@@ -76,6 +76,11 @@ class TracebackReader:
         self._threads: dict[Hashable, str] = {}
 
     @property
+    def open(self) -> bool:
+        """Whether the exception of a traceback has not come yet, for any speaker."""
+        return bool(self._open)
+
+    @property
     def busy(self) -> bool:
         """Whether a traceback is open for any speaker."""
         return bool(self._open or self._closing)

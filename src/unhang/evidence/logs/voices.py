@@ -18,6 +18,7 @@ class Voices:
         self._processes: dict[tuple[str, int], tuple[int, int]] = {}
         self._teed_labels: set[int] = set()
         self._many_nodes = False
+        self._world = 0
         self.heard: set[int] = set()
 
     def learn(self, speaker: Speaker, rank: int | None) -> None:
@@ -42,6 +43,7 @@ class Voices:
         best = self._processes.get((host, pid))
         if best is None or comm_size > best[1]:
             self._processes[host, pid] = (comm_rank, comm_size)
+            self._world = max(self._world, comm_size)
 
     def rank_of(self, speaker: Speaker, told: Mapping[str, Any]) -> int | None:
         """The global rank behind a line. ``told`` is what ``origin_of`` found inside it."""
@@ -50,10 +52,9 @@ class Voices:
             return int(rank)
         if self._file_rank is not None:
             return self._file_rank
-        if "nccl_pid" in told and (known := self._processes.get((told["nccl_host"], told["nccl_pid"]))) is not None:
-            largest = max(size for _, size in self._processes.values())
-            if known[1] == largest:
-                return known[0]
+        known = self._processes.get((told["nccl_host"], told["nccl_pid"])) if "nccl_pid" in told else None
+        if known is not None and known[1] == self._world:
+            return known[0]
         rank = self._speaker_rank(speaker)
         if rank is not None:
             return rank

@@ -1,0 +1,60 @@
+"""Which parts of a block of a large log are read line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unhang.knowledge.messages import MessageRow
+
+_AFTER_HIT, _AFTER_TRACEBACK, _LONGEST_TRACEBACK = 4, 8, 160
+"""So many lines behind a recognised line, or behind the head of a traceback (and at most) are read with it."""
+
+
+@dataclass(slots=True)
+class Region:
+    """Bytes ``start`` to ``stop``, and on to ``until`` while a traceback has not ended."""
+
+    start: int
+    stop: int
+    until: int
+
+
+def regions_of(data: bytes, places: Sequence[tuple[int, MessageRow | None]], tail_bytes: int) -> list[Region]:
+    """Around the ``places`` of literals (None = the head of a traceback), and the last ``tail_bytes``; in order."""
+    regions: list[Region] = []
+    for at, row in places:
+        if regions and at < regions[-1].stop and row is not None:
+            continue
+        start = data.rfind(b"\n", 0, at) + 1
+        stop = _lines_on(data, at, _lines_with(row))
+        until = stop if row is not None else _lines_on(data, stop, _LONGEST_TRACEBACK)
+        _add(regions, Region(start, stop, until))
+    tail = data.find(b"\n", max(0, len(data) - tail_bytes)) + 1
+    if 0 < tail < len(data):
+        _add(regions, Region(tail, len(data), len(data)))
+    return regions
+
+
+def _add(regions: list[Region], new: Region) -> None:
+    if not regions or new.start > regions[-1].stop:
+        regions.append(new)
+        return
+    last = regions[-1]
+    last.stop, last.until = max(last.stop, new.stop), max(last.until, new.until)
+
+
+def _lines_with(row: MessageRow | None) -> int:
+    """How many lines from a literal on belong to it: NCCL and plain information say all in one."""
+    if row is None:
+        return _AFTER_TRACEBACK
+    return 1 if row.benign or row.owner == "NCCL" else _AFTER_HIT
+
+
+def _lines_on(data: bytes, at: int, lines: int) -> int:
+    """Where the ``lines``-th line from ``at`` on ends."""
+    for _ in range(lines):
+        at = data.find(b"\n", at) + 1
+        if at <= 0:
+            return len(data)
+    return at
