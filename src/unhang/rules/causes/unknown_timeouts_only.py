@@ -67,7 +67,7 @@ def _collect() -> Remedy:
         title=say("Collect what tells ranks apart"),
         kind=RemedyKind.COLLECT,
         change=say(
-            "all ranks' logs (torchrun --log-dir DIR --redirects 3), flight-recorder dumps (TORCH_FR_BUFFER_SIZE=2000), "
+            "all ranks' logs (torchrun --log-dir DIR --redirects 3), flight-recorder dumps, "
             "and while the job is stuck py-spy dump --pid PID for every rank; then unhang diagnose DIR"
         ),
         cost=say("none"),
