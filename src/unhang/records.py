@@ -21,6 +21,7 @@ import json
 import mmap
 import os
 import struct
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ PHASES = ("init", "data", "compute", "communication", "eval", "save", "log", "sh
 """The order of ``findings.Phase``: a phase is one byte in a record."""
 STEP_SOURCES = ("none", "guards", "rhythm")
 """Who counts steps: nobody yet, the user's call of guards, or rounds of ``Control.collectives_per_step``."""
+Memory = mmap.mmap | memoryview
 DUMP_RESULTS = ("none", "written", "recorder off", "no recorder", "could not write", "failed")
 
 HEADER_AT = 0
@@ -310,10 +312,32 @@ def _reserve(path: Path, size: int) -> int:
     return number
 
 
+def _map(number: int, size: int, *, writable: bool = True) -> Memory:
+    """The bytes of an open file. Keeps no descriptor: in a rank that would shift the program's own numbers, and be
+    closed under us by programs that close what they do not know.
+
+    Raises:
+        OSError: it cannot be mapped.
+    """
+    access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+    if sys.version_info >= (3, 13):
+        return mmap.mmap(number, size, access=access, trackfd=False)
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long]
+    protection = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
+    address = libc.mmap(None, size, protection, mmap.MAP_SHARED, number, 0)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), "cannot map the record")
+    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+
+
 class Record:
     """The writer's side. One process, one thread; ``now`` is what the next :meth:`publish` says."""
 
-    def __init__(self, memory: mmap.mmap, now: RecordView) -> None:
+    def __init__(self, memory: Memory, now: RecordView) -> None:
         self._memory, self._sequence = memory, 0
         self.now = now
 
@@ -326,7 +350,7 @@ class Record:
         """
         number = _reserve(path, SIZE)
         try:
-            memory = mmap.mmap(number, SIZE)
+            memory = _map(number, SIZE)
         finally:
             os.close(number)
         record = cls(memory, RecordView(identity=identity))
@@ -360,10 +384,6 @@ class Record:
         _SLOT_HEAD.pack_into(self._memory, at, 0, 0, 0)  # nobody trusts this slot while it changes
         self._memory[start : start + len(data)] = data
         _SLOT_HEAD.pack_into(self._memory, at, self._sequence, len(data), zlib.crc32(data))
-
-    def close(self) -> None:
-        """Let the memory go; the file stays."""
-        self._memory.close()
 
     @staticmethod
     def open_read(path: Path) -> RecordView | None:
@@ -473,7 +493,7 @@ class Control:
         try:
             if os.fstat(number).st_size != CONTROL_SIZE:
                 return None
-            return ControlReader(mmap.mmap(number, CONTROL_SIZE, access=mmap.ACCESS_READ))
+            return ControlReader(_map(number, CONTROL_SIZE, writable=False))
         except (OSError, ValueError):
             return None
         finally:
@@ -503,6 +523,10 @@ class ControlWriter:
         self._memory[4 : 4 + len(data)] = data
         _COUNT.pack_into(self._memory, 0, zlib.crc32(data))
 
+    def close(self) -> None:
+        """Let the memory go; the file stays."""
+        self._memory.close()
+
     def ask_dump(self) -> int:
         """Ask every rank for a dump without stacks; returns the number that ``dump_served`` will reach."""
         self.now.dump_request += 1
@@ -516,21 +540,17 @@ class ControlWriter:
         self.publish()
         return self.now.stacks_request
 
-    def close(self) -> None:
-        """Let the memory go; the file stays."""
-        self._memory.close()
-
 
 class ControlReader:
     """The rank's side. :meth:`read` keeps the last whole answer: a torn one is read again at the next beat."""
 
-    def __init__(self, memory: mmap.mmap) -> None:
+    def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._last, self._bytes = Control(), b""
 
     def read(self) -> Control:
         """What is asked for now."""
-        data = self._memory[: 4 + _CONTROL.size]
+        data = bytes(self._memory[: 4 + _CONTROL.size])
         if data == self._bytes:
             return self._last
         self._bytes = data
