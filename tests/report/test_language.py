@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import say
+from unhang.knowledge.terms import terms
 from unhang.report import language
+from unhang.report.known_sentences import known_sentences
+from unhang.rules.causes.single_rank_work import WORK
 
 SOURCES = Path(language.__file__).parents[1]
 
@@ -19,6 +23,53 @@ def test_every_say_has_a_literal_template() -> None:
 def test_every_catalogue_is_complete() -> None:
     for lang in language.languages()[1:]:
         assert not language.missing(lang), f"python -m unhang.report.language {lang}"
+
+
+def test_no_catalogue_holds_what_nothing_says() -> None:
+    for lang in language.languages()[1:]:
+        assert not language.superfluous(lang), f"python -m unhang.report.language {lang}"
+
+
+def test_every_sentence_of_the_knowledge_is_translated_and_nothing_else() -> None:
+    needed = set(known_sentences())
+    for lang in language.languages()[1:]:
+        held = set(language.catalogue_of_knowledge(lang)) - words_for_titles()
+        assert sorted(needed - held) == []
+        assert sorted(held - needed) == []
+
+
+def words_for_titles() -> set[str]:
+    """Titles of searched words are translated where a catalogue has a word people type in its language."""
+    return {term.names[0] for term in terms() if term.kind == "word"}
+
+
+def test_every_fixed_word_of_the_rules_is_translated() -> None:
+    for lang in language.languages()[1:]:
+        assert sorted(set(WORK.values()) - set(language.words(lang))) == []
+
+
+def test_a_translation_keeps_commands_and_names() -> None:
+    kept = re.compile(r"\b[A-Z]+(?:_[A-Z0-9]+)+\b|--[a-z][a-z-]+")
+    for lang in language.languages()[1:]:
+        for template, translation in (
+            *language.catalogue(lang).items(),
+            *language.catalogue_of_knowledge(lang).items(),
+        ):
+            assert set(kept.findall(template)) <= set(kept.findall(translation)), template
+
+
+def test_fixed_words_inside_a_sentence_are_translated() -> None:
+    said = language.translate(
+        say("{ranks:who} disagree in {kinds} at position {position}", ranks=(1, 2), kinds="size and dtype", position=4),
+        "zh",
+    )
+
+    assert said == "rank 1, 2 在第 4 个位置上的大小和dtype不一致"
+
+
+def test_a_sentence_of_the_knowledge_is_said_in_the_language() -> None:
+    assert language.translate_known("NVLink failed.", "zh") == "NVLink 故障。"
+    assert language.translate_known("not known", "zh") == "not known"
 
 
 def test_english_needs_no_catalogue() -> None:

@@ -24,11 +24,11 @@ class StepCounts:
 
     @property
     def told(self) -> str:
-        """``997 on rank 1, 1000 on rank 0, 2``."""
+        """``rank 1: 997, rank 0, 2: 1000``."""
         by_total: dict[int, list[int]] = defaultdict(list)
         for rank, total in self.totals.items():
             by_total[total].append(rank)
-        return ", ".join(f"{total} on rank {rank_ranges(ranks)}" for total, ranks in sorted(by_total.items()))
+        return ", ".join(f"rank {rank_ranges(ranks)}: {total}" for total, ranks in sorted(by_total.items()))
 
     @property
     def short(self) -> tuple[int, ...]:

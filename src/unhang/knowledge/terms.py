@@ -69,6 +69,11 @@ def advice(says: str) -> Advice | None:
     return _advice().get(says)
 
 
+def advices() -> tuple[Advice, ...]:
+    """What to do about every kind of message."""
+    return tuple(_advice().values())
+
+
 def plain(text: str) -> str:
     """``text`` without case, quotes, end marks and repeated blanks."""
     return " ".join(text.casefold().strip(" \t\r\n\"'`“”‘’.,:;!?。，：；！？、").split())

@@ -1,9 +1,13 @@
 """Say a sentence in the user's language: catalogues that map English templates to translations.
 
-A catalogue is ``report/locale/<lang>.toml`` with one table::
+A catalogue is ``report/locale/<lang>.toml`` with a table of templates and one of the fixed words put into them::
 
     [texts]
     "Rank {rank} ended first" = "…"
+    [words]
+    "saving a checkpoint" = "…"
+
+``report/locale/knowledge/<lang>.toml`` translates the sentences of ``knowledge/`` and of the rules' pages the same way.
 
 English needs none. A catalogue is shipped only when it is complete; ``tests/report/test_language.py`` checks every
 ``say("…")`` of the sources against every catalogue. ``python -m unhang.report.language LANG`` lists what is missing.
@@ -18,6 +22,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, fill
@@ -63,10 +68,20 @@ def translate(text: Text, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
     if lang == "en":
         return str(text)
     template = catalogue(lang, root).get(text.template, text.template)
-    values = {
-        name: translate(value, lang, root) if isinstance(value, Text) else value for name, value in text.values.items()
-    }
-    return fill(template, values)
+    return fill(template, {name: _value(value, lang, root) for name, value in text.values.items()})
+
+
+def _value(value: Any, lang: str, root: Path) -> Any:
+    """A sentence inside a sentence, a fixed word (``saving a checkpoint``), several joined by *and*; else as it is."""
+    if isinstance(value, Text):
+        return translate(value, lang, root)
+    if not isinstance(value, str):
+        return value
+    known = words(lang, root)
+    parts = value.split(" and ")
+    if len(parts) > 1 and all(part in known for part in parts):
+        return known.get(" and ", " and ").join(known[part] for part in parts)
+    return known.get(value) or translate_known(value, lang, root)
 
 
 @lru_cache(maxsize=8)
@@ -77,18 +92,29 @@ def catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
         KnowledgeError: the file is not a flat table ``[texts]`` of strings, or a translation has other places.
     """
     path = root / f"{lang}.toml"
-    if not path.is_file():
-        return {}
-    try:
-        texts = tomllib.loads(path.read_text("utf-8")).get("texts", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise KnowledgeError(f"{path.name} is not valid TOML: {error}") from error
+    texts = _table(path).get("texts", {})
     for template, translation in texts.items():
         if not isinstance(translation, str):
             raise KnowledgeError(f"{path.name}: the translation of {template!r} is not a string")
         if places(translation) != places(template):
             raise KnowledgeError(f"{path.name}: the translation of {template!r} has other places than the original")
     return dict(texts)
+
+
+@lru_cache(maxsize=8)
+def words(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
+    """Fixed words that rules put into templates, with their translation."""
+    return dict(_table(root / f"{lang}.toml").get("words", {}))
+
+
+def _table(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise KnowledgeError(f"{path.name} is not valid TOML: {error}") from error
+    return table
 
 
 def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
@@ -99,8 +125,7 @@ def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> st
 @lru_cache(maxsize=8)
 def catalogue_of_knowledge(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     """English sentences of ``knowledge/`` and of the rules' pages with their translation; empty when there is none."""
-    path = root / "knowledge" / f"{lang}.toml"
-    return dict(tomllib.loads(path.read_text("utf-8"))["texts"]) if path.is_file() else {}
+    return dict(_table(root / "knowledge" / f"{lang}.toml").get("texts", {}))
 
 
 def places(template: str) -> set[str]:
@@ -131,5 +156,13 @@ def missing(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
     return tuple(sorted(found - set(known)))
 
 
+def superfluous(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
+    """Templates of the catalogue of ``lang`` that no source says any more."""
+    found = {template for template, _, _ in templates_in(Path(__file__).parents[1]) if template is not None}
+    return tuple(sorted(set(catalogue(lang, root)) - found))
+
+
 if __name__ == "__main__":
-    print(*missing(sys.argv[1] if len(sys.argv) > 1 else "zh"), sep="\n")
+    language = sys.argv[1] if len(sys.argv) > 1 else "zh"
+    print(*(f"missing: {template}" for template in missing(language)), sep="\n")
+    print(*(f"superfluous: {template}" for template in superfluous(language)), sep="\n")

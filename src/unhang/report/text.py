@@ -275,8 +275,9 @@ def _closing(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     sheet.lines.append(Styled())
     advice = labels.restart_advice(verdict)
     if advice is not None:
-        because = f" {voice.sentence(verdict.restart.because)}" if verdict.restart.because else ""
-        sheet.paragraph(voice.sentence(advice) + because, indent=0)
+        because = voice.sentence(verdict.restart.because) if verdict.restart.because else ""
+        between = "" if voice.lang == "zh" or not because else " "
+        sheet.paragraph(voice.sentence(advice) + between + because, indent=0)
     if verdict.restart.last_complete_checkpoint:
         path = verdict.restart.last_complete_checkpoint
         sheet.paragraph(voice.say(say("Last complete checkpoint: {path}", path=path)), indent=0)

@@ -41,5 +41,7 @@ class Voice:
     def sentence(self, text: Text) -> str:
         """A sentence on one line that begins with a capital, unless it begins with a name (``loss.backward``)."""
         spoken = self.line(self.say(text))
+        if self.lang != "en":
+            return spoken
         first = spoken.split(" ", 1)[0]
         return spoken[:1].upper() + spoken[1:] if first.isascii() and first.isalpha() and first.islower() else spoken

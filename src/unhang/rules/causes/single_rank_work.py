@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.lock_holders import holds_lock
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.progress_from_stacks import MEETINGS
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
@@ -52,7 +53,7 @@ WORK = {
     "image-decode": "decoding images",
     "file-lock": "waiting for a file lock",
 }
-_SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait"}
+_SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -61,7 +62,8 @@ def check(facts: Facts) -> Iterator[Answer]:
         if not _can_work(facts, stall):
             continue
         lag, wait = camps_of_stall(facts, stall)
-        moving = any(facts.ranks[r].moving for r in stall.laggards)
+        # On a processor at the look, it computes, although both looks fell on one line.
+        moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
         if _belongs_elsewhere(lag, wait, moving=moving):
             continue
         yield _found(facts, stall, lag)
@@ -73,14 +75,22 @@ def _can_work(facts: Facts, stall: Stall) -> bool:
         return False
     for rank in stall.laggards:
         known = facts.ranks[rank]
-        if known.activity is None or not known.alive or known.state is RankState.STOPPED:
+        if known.activity is None or not known.outlived_the_others or known.state is RankState.STOPPED:
             return False
         if known.stack is None:
             # All there is of it is an exception that says that a partner is gone: it waited as well.
             return False
-        if holds_lock(facts, known) is not None:
+        if holds_lock(facts, known) is not None or _stands_in_its_own_call(facts, stall, rank):
             return False
     return True
+
+
+def _stands_in_its_own_call(facts: Facts, stall: Stall, rank: int) -> bool:
+    """It waits as well, in another call than the others at that position."""
+    if all(disagreement.group != stall.group for disagreement in facts.disagreements):
+        return False
+    progress = facts.groups[stall.group].progress.get(rank)
+    return progress is not None and progress.pending is not None
 
 
 def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
@@ -95,7 +105,9 @@ def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
 
 
 def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
-    doing = WORK.get(lag.what) or (f"busy in {lag.where.function}" if lag.where is not None else "working alone")
+    doing = WORK.get(lag.what) or (
+        say("busy in {function}", function=lag.where.function) if lag.where is not None else "working alone"
+    )
     moving = any(facts.ranks[r].moving for r in stall.laggards)
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
     certainty = Certainty.CERTAIN if known_work or moving else Certainty.LIKELY
@@ -122,7 +134,7 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     )
 
 
-def _because(stall: Stall, doing: str, *, moving: bool) -> Iterator[Text]:
+def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
     yield say(
         "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
         ranks=stall.laggards,

@@ -1,0 +1,24 @@
+"""Every sentence of the knowledge and of the rules' pages that an explanation shows: what a catalogue must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.findings import Cause
+from unhang.knowledge.messages import load_messages
+from unhang.knowledge.terms import advices, terms
+from unhang.knowledge.xid import xid_row
+from unhang.report.explain.cause_pages import cause_parts
+from unhang.report.explain.code_pages import DOCUMENTED_XIDS
+
+
+def known_sentences() -> Iterator[str]:
+    """The sentences, page by page; some stand twice. What variables do and cost stays English."""
+    for cause in Cause:
+        title, parts = cause_parts(cause)
+        yield from (title, *parts.values())
+    for term in terms():
+        yield from (term.meaning, *term.do, *filter(None, (term.harmless,)))
+    yield from (advice.do for advice in advices())
+    yield from (row.meaning for row in map(xid_row, DOCUMENTED_XIDS) if row is not None)
+    yield from (row.meaning for row in load_messages())
