@@ -84,7 +84,7 @@ def test_a_message_pasted_whole_is_read_as_a_log_is(wrap) -> None:  # type: igno
         ),
         ("failed (exitcode: -9) local_rank: 3 (pid: 12) of binary: /usr/bin/python", "exit code -9 (SIGKILL)"),
         (
-            "n1:7:9 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.3<1> with status=12 opcode=0 len=0 vendor err 1",
+            "n1:7:9 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.3<1> with status=12 opcode=0 len=0 vendor",
             "completion error 12",
         ),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unhang.errors import KnowledgeError, UsageError
-from unhang.findings import say
+from unhang.findings import Text, say
 from unhang.knowledge.terms import terms
 from unhang.report import language
 from unhang.report.known_sentences import known_sentences
@@ -59,12 +59,10 @@ def test_a_translation_keeps_commands_and_names() -> None:
 
 
 def test_fixed_words_inside_a_sentence_are_translated() -> None:
-    said = language.translate(
-        say("{ranks:who} disagree in {kinds} at position {position}", ranks=(1, 2), kinds="size and dtype", position=4),
-        "zh",
-    )
+    template = "{ranks:who} disagree in {kinds} at position {position}"
+    said = language.translate(Text(template, {"ranks": (1, 2), "kinds": "size and dtype", "position": 4}), "zh")
 
-    assert said == "rank 1, 2 在第 4 个位置上的大小和dtype不一致"
+    assert said == "rank 1, 2 在第 4 个位置上的大小和 dtype 不一致"
 
 
 def test_a_sentence_of_the_knowledge_is_said_in_the_language() -> None:

@@ -26,7 +26,7 @@ class VersionRow:
     affects: str
     """Conditions; empty = every version."""
     kind: str
-    """``fact``: what a release ships; ``bad``: a defect; ``trap``: works as written, surprises; ``unverified``: a claim."""
+    """``fact``: what a release ships; ``bad``: a defect; ``trap``: a surprise; ``unverified``: a claim."""
     symptom: str
     source: str
     checked: str
