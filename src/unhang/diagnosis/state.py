@@ -34,6 +34,8 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
         return Status.HANG
     if stopping and stopping[0].cause is not Cause.UNKNOWN:
         crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or own_crashes(facts)
+        if not crashed and all(known.alive and known.stack is not None for known in facts.ranks.values()):
+            return Status.HANG
         return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
     if stopping:
         return Status.UNKNOWN

@@ -152,9 +152,21 @@ def _readable(head: bytes, name: str) -> Decision:
         return Decision(Kind.KNOWN_OTHER, "pickle other than a flight-recorder dump")
     if not is_text(head):
         return Decision(Kind.BINARY)
-    if looks_like_stack(head):
+    if looks_like_stack(head) and not _told_before(head):
         return Decision(Kind.STACKS)
     return _text(head, name)
+
+
+def _told_before(head: bytes) -> bool:
+    """Words of the program stand before faulthandler's stacks: a log, and its reader keeps the stacks as well."""
+    before = head.partition(b"most recent call first):")
+    if not before[1]:
+        return False
+    lines = (line.strip() for line in before[0].splitlines())
+    return any(line and not line.startswith(_FAULTHANDLER_SAYS) for line in lines)
+
+
+_FAULTHANDLER_SAYS = (b"Fatal Python error:", b"Timeout (", b"Python runtime state:", b"Thread 0x", b"Current thread ")
 
 
 def _text(head: bytes, name: str) -> Decision:

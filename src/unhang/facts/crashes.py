@@ -21,6 +21,7 @@ _ECHO_TYPES = re.compile(
     r"(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException"
     r"|ProcessExitedException|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
 )
+_PYTHON_CONNECTIONS = {"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"}
 _ECHO_TEXT = re.compile(
     r"Connection (closed by peer|reset by peer|was likely closed)|Timed out waiting \d+ ?ms|Socket Timeout"
     r"|Broken pipe|Application timeout caused pair closure|NCCL (error|communicator was aborted|timeout)"
@@ -29,6 +30,8 @@ _ECHO_TEXT = re.compile(
     r"|Detected mismatch between collectives|out of sync|aborted communicator|Socket timeout",
     re.IGNORECASE,
 )
+# Connections of the program's own: a loader's worker, a file server. torch.distributed never raises through these.
+_OWN_CONNECTIONS = re.compile(r"/(torch/utils/data|urllib3|requests|botocore|aiohttp|fsspec|http/client\.py)(/|$)")
 _OOM_TYPES = re.compile(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
 _OOM_TEXT = re.compile(
     r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
@@ -40,6 +43,8 @@ _NAMES_ITS_CAUSE = re.compile(r"Expected to have finished reduction in the prior
 
 # Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
 _VICTIM_SIGNALS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}
+# Of these, what somebody sends to one process on purpose.
+_SENT_BY_HAND = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +121,19 @@ def is_echo(traceback: PythonTraceback) -> bool:
     """The exception says that a partner is gone or that waiting took too long: a consequence, not a cause."""
     if is_gpu_memory(traceback.exception, traceback.message):
         return False
+    if traceback.exception in _PYTHON_CONNECTIONS and _from_own_connection(traceback):
+        return False
     if _ECHO_TYPES.search(traceback.exception):
         return True
     return bool(_ECHO_TEXT.search(traceback.message))
+
+
+def _from_own_connection(traceback: PythonTraceback) -> bool:
+    """The main thread lost its own loader's worker or a server, not a partner. A loader's other threads only notice
+    that the process is ending."""
+    if traceback.thread not in ("", "MainThread") or any("pin_memory" in f.function for f in traceback.frames):
+        return False
+    return any(_OWN_CONNECTIONS.search(frame.file.replace("\\", "/")) for frame in traceback.frames)
 
 
 def is_gpu_memory(exception: str, message: str) -> bool:
@@ -177,7 +192,9 @@ def _from_exits(facts: Facts) -> list[Crash]:
     for rank in facts.ranks.values():
         if rank.exit is None or rank.ended_by_recorder or rank.exit.terminated_by_launcher:
             continue
-        crash = _crash_of_exit(rank.rank, rank.exit, has_traceback=rank.rank in explained)
+        crash = _crash_of_exit(
+            rank.rank, rank.exit, has_traceback=rank.rank in explained, alone=_killed_alone(rank, facts)
+        )
         if crash is not None:
             found.append(crash)
     placed = {(e.source.path, e.source.line) for r in facts.ranks.values() if (e := r.exit) is not None}
@@ -191,12 +208,24 @@ def _from_exits(facts: Facts) -> list[Crash]:
     return found
 
 
-def _crash_of_exit(rank: int | None, exit_: ProcessExit, *, has_traceback: bool) -> Crash | None:
+def _killed_alone(rank: RankFacts, facts: Facts) -> bool:
+    """It was killed while the launcher still ran and then ended the others: whoever sent the signal meant this one.
+    A scheduler or a person who ends the job reaches the launcher, which then ends every rank itself."""
+    others = [r.exit for r in facts.ranks.values() if r.rank != rank.rank and r.exit is not None]
+    mine = rank.exit.exit_code if rank.exit is not None else None
+    return any(e.terminated_by_launcher for e in others) and not any(
+        e.exit_code == mine and not e.terminated_by_launcher for e in others
+    )
+
+
+def _crash_of_exit(rank: int | None, exit_: ProcessExit, *, has_traceback: bool, alone: bool = False) -> Crash | None:
     code = exit_.exit_code
     if code is None or code == 0:
         return None
     number = -code if code < 0 else code - 128 if 128 < code < 160 else None
-    if number in _VICTIM_SIGNALS or (number is None and has_traceback):
+    if number in _VICTIM_SIGNALS and not (alone and number in _SENT_BY_HAND and not has_traceback):
+        return None
+    if number is None and has_traceback:
         return None
     name = signal_name(number) if number is not None else ""
     text = exit_.text or f"a process ended with exit code {code}"

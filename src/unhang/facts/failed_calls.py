@@ -1,23 +1,22 @@
-"""Calls that Gloo counts as finished because they failed: a rank that timed out in a call never finished it."""
+"""Calls that Gloo counts as finished because they failed: a rank that timed out in a call, or lost its partner in it,
+never finished it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
 
 from unhang.evidence.items import Entries, PythonTraceback
+from unhang.facts.crashes import is_echo
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import GroupFacts, RankFacts
 from unhang.facts.user_frames import first_user_frame
 
-_GAVE_UP = re.compile(r"Timed out waiting \d+ ?ms")
-
 
 def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
-    """The last recorded call of a rank is its pending one where the rank's timeout was raised at that very line."""
+    """The last recorded call of a rank is its pending one where its timeout or lost partner was raised at that line."""
     for group in groups.values():
         for rank, progress in group.progress.items():
             known, entries = ranks.get(rank), group.entries.get(rank)
@@ -31,7 +30,7 @@ def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFact
 
 
 def _raised_in(traceback: PythonTraceback, entries: Entries) -> bool:
-    if not len(entries) or int(entries.stack[-1]) < 0 or not _GAVE_UP.search(traceback.message):
+    if not len(entries) or int(entries.stack[-1]) < 0 or not is_echo(traceback):
         return False
     raised = first_user_frame(traceback.frames)
     called = first_user_frame(entries.stacks[int(entries.stack[-1])])

@@ -63,12 +63,32 @@ def _lift_gloo(group: GroupFacts, recordings: Mapping[int, Recording], alive: Co
         return
     finished = max((p.completed for r, p in counted.items() if r in alive), default=-1)
     floor = min(finished, *(p.enqueued for p in counted.values()))
+    floor = _while_they_agree(group, min(p.completed for p in counted.values()), floor)
     for rank, progress in counted.items():
         if progress.completed < floor:
             progress.completed = floor
             progress.pending = _pending(
                 rank, group, group.entries[rank], recordings[rank], progress.enqueued, progress.completed
             )
+
+
+_FARTHEST_LIFT = 1000
+
+
+def _while_they_agree(group: GroupFacts, low: int, high: int) -> int:
+    """The last position of ``low .. high`` before members called different operations: that one is finished for
+    nobody else when one member is through it."""
+    if high - low > _FARTHEST_LIFT:
+        return high
+    called: dict[int, str] = {}
+    apart = high + 1
+    for entries in group.entries.values():
+        for index in np.flatnonzero((entries.position > low) & (entries.position <= high)).tolist():
+            position = int(entries.position[index])
+            operation = canonical(entries.signatures[int(entries.signature[index])].operation)
+            if called.setdefault(position, operation) != operation:
+                apart = min(apart, position)
+    return apart - 1
 
 
 def _group_keys(recordings: Mapping[int, Recording]) -> dict[int, dict[str, str]]:

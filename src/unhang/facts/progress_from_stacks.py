@@ -49,9 +49,10 @@ def forget_ended(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts
 
 
 def waiting_activity(facts: RankFacts) -> Activity | None:
-    """What the rank waits in, whichever thread issues it: a collective call, or backward with its hooks; else None."""
+    """What the rank waits in, whichever thread issues it: a collective call, the making of a group, or backward with
+    its hooks; else None."""
     everything = [a for a in (facts.activity, *facts.threads) if a is not None]
-    calls = [a for a in everything if in_collective(a)]
+    calls = [a for a in everything if in_collective(a) or in_meeting(a)]
     backward = [a for a in everything if a.what == "backward"]
     return next(iter(calls or backward), None)
 
@@ -61,15 +62,22 @@ def in_collective(activity: Activity | None) -> bool:
     return activity is not None and activity.phase is Phase.COMMUNICATION and activity.operation is not None
 
 
+MEETINGS = {"init-process-group": "init_process_group", "rendezvous": "init_process_group", "group-setup": "new_group"}
+"""Activities in which ranks meet at the store and wait for all others; recorded by nobody."""
+
+
+def in_meeting(activity: Activity | None) -> bool:
+    """The thread makes a group: it returns when every other rank has come to make it too."""
+    return activity is not None and activity.what in MEETINGS
+
+
 def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
     mine = [g for _, g in sorted(groups.items()) if rank in g.progress]
     pending = [g for g in mine if g.progress[rank].pending is not None]
     activity = waiting_activity(facts)
     if activity is None or not in_collective(activity):
-        if activity is None:
-            # Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it.
-            for group in pending:
-                _settled(group.progress[rank])
+        if activity is None or in_meeting(activity):
+            _settle_what_it_left(rank, facts, pending)
         return
     assert activity.operation is not None
     if activity.operation in POINT_TO_POINT:
@@ -91,6 +99,31 @@ def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) 
     for other in pending:
         if other is not group:
             _settled(other.progress[rank])
+
+
+def _settle_what_it_left(rank: int, facts: RankFacts, pending: list[GroupFacts]) -> None:
+    """Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it."""
+    for group in pending:
+        if not _stands_where_it_called(group, rank, facts):
+            _settled(group.progress[rank])
+
+
+def _stands_where_it_called(group: GroupFacts, rank: int, facts: RankFacts) -> bool:
+    """All Python frames, the library's too, are those of the group's last recorded call: it is still inside, in C++
+    (a wrapper's forward, an optimizer), although no frame is named after a collective."""
+    entries, activity = group.entries.get(rank), facts.activity
+    if entries is None or not len(entries) or activity is None or int(entries.stack[-1]) < 0:
+        return False
+    recorded = [(_tail(f.file), f.line) for f in entries.stacks[int(entries.stack[-1])] if not f.native]
+    seen = [(_tail(f.file), f.line) for f in activity.frames if not f.native]
+    return len(recorded) > 1 and recorded[:_ALIKE] == seen[:_ALIKE]
+
+
+_ALIKE = 8
+
+
+def _tail(path: str) -> str:
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
 
 
 def _settled(progress: GroupProgress) -> None:
@@ -124,7 +157,7 @@ def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
         for rank, facts in sorted(ranks.items())
         if rank not in explained and _tells(facts) and (activity := waiting_activity(facts)) is not None
     }
-    if not any(in_collective(activity) for activity in lost.values()):
+    if not any(in_collective(activity) or in_meeting(activity) for activity in lost.values()):
         return
     members = tuple(sorted(set(world) | set(ranks)))
     group = GroupFacts(STACK_GROUP, "", members, members_known=False, is_default=True, progress={}, silent=())
@@ -145,13 +178,19 @@ def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
 
 
 def _tells(facts: RankFacts) -> bool:
-    """Its stack says where it stands: it lives, or it has no dump and its traceback shows where it gave up."""
-    return facts.alive or (facts.stack is None and facts.recording is None)
+    """Its stack says where it stands: it lives, or its traceback shows where it gave up and no dump can tell better."""
+    if facts.alive:
+        return True
+    unrecorded = facts.activity is not None and facts.activity.operation in _NEVER_RECORDED
+    return facts.stack is None and (facts.recording is None or unrecorded)
+
+
+_NEVER_RECORDED = {"monitored_barrier"}
 
 
 def _call_from_stack(activity: Activity) -> PendingCall:
     # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
-    operation = canonical(activity.operation or "all_reduce")
+    operation = MEETINGS.get(activity.what) or canonical(activity.operation or "all_reduce")
     return PendingCall(
         group=STACK_GROUP,
         position=None if operation in POINT_TO_POINT else 1,
