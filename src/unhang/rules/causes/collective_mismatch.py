@@ -39,7 +39,7 @@ def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) ->
     other = next((c for c in camps if c is not odd), None)
     return finding(
         CAUSE,
-        Certainty.CERTAIN if disagreement.records_align and not _way_unknown(camps) else Certainty.LIKELY,
+        _certainty(facts, disagreement, camps),
         _summary(disagreement, ranks),
         ranks=ranks,
         nodes=hosts_of(facts, ranks),
@@ -54,6 +54,17 @@ def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) ->
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
+
+
+def _certainty(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> Certainty:
+    if not disagreement.records_align or _way_unknown(camps):
+        return Certainty.LIKELY
+    group = facts.groups.get(disagreement.group)
+    heard = {rank for ranks in disagreement.calls.values() for rank in ranks}
+    if not disagreement.odd and group is not None and set(group.members) - heard:
+        # As many on one side as on the other, and the record that would decide is missing.
+        return Certainty.LIKELY
+    return Certainty.CERTAIN
 
 
 def _way_unknown(camps: tuple[Camp, ...]) -> bool:

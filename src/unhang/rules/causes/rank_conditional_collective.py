@@ -83,6 +83,10 @@ def _all_parameters() -> Remedy:
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
     """Waiters inside a branch that the laggards have gone around for good."""
     lag, wait = camps_of_stall(facts, stall)
+    if lag.what == "group-setup" and lag.context is CodeContext.RANK_BRANCH and lag.branch_line != wait.branch_line:
+        # Making a group needs every rank of the job, not only those that will be in it.
+        yield _entered_alone(facts, lag, wait, (), stall.group)
+        return
     if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
         return
     if not excludes(wait, stall.laggards, facts.world_size):
@@ -103,7 +107,7 @@ def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
 
 
 def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call, ...], group: str) -> Answer:
-    operation = operation_of(inside.call)
+    operation = "new_group" if inside.what == "group-setup" else operation_of(inside.call)
     return finding(
         CAUSE,
         Certainty.CERTAIN,

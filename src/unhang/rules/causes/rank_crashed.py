@@ -94,10 +94,22 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Finding:
 def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> Certainty:
     if not ranks:
         return Certainty.LIKELY
+    if not crash.exception and crash.signal is None and _others_failed_too(facts, ranks):
+        # A bare exit code may be the echo of what another rank's end did; its own log, which would tell, says nothing.
+        return Certainty.LIKELY
     if stall is not None or crash.signal is not None:
         return Certainty.CERTAIN
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
     return Certainty.LIKELY if alone else Certainty.CERTAIN
+
+
+def _others_failed_too(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    """Another rank ended by itself with a failure, not by the launcher."""
+    ends = ((r.rank, r.exit) for r in facts.ranks.values() if r.exit is not None and not r.ended_by_recorder)
+    return any(
+        rank not in ranks and exit_.exit_code not in (None, 0) and not exit_.terminated_by_launcher
+        for rank, exit_ in ends
+    )
 
 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:

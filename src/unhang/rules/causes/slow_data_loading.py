@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         lag, _ = camps_of_stall(facts, stall)
         if lag.phase is not Phase.DATA or not lag.what.startswith(_LOADING):
             continue
-        if not all(facts.ranks[rank].alive for rank in stall.laggards):
+        if not all(facts.ranks[rank].outlived_the_others for rank in stall.laggards):
             continue
         workers = [w for rank in stall.laggards for w in loader_workers(facts, rank)]
         yield finding(

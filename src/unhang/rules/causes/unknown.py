@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Facts, RankState, Stall, SymmetricStall
+from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
@@ -160,22 +161,37 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
         return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
     if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
         return say("{ranks:who} ended; how is not recorded", ranks=stall.laggards)
+    doing = {a.what for r in stall.laggards if (a := facts.ranks[r].activity) is not None}
+    if doing == {"store-wait"}:
+        return say(
+            "{ranks:who} {ranks:holds|hold} the others up: it waits at the store for a key that nobody has set",
+            ranks=stall.laggards,
+        )
+    if doing:
+        return say("{ranks:who} {ranks:holds|hold} the others up; its stack tells no cause", ranks=stall.laggards)
     return say("{ranks:who} {ranks:holds|hold} the others up; what it was doing is not recorded", ranks=stall.laggards)
 
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
     operation = operation_of(stall.call)
     group = facts.groups.get(stall.group)
-    yield say(
-        "{waiters:who} {waiters:waits|wait} in {operation} at position {position} of group {group}",
-        waiters=stall.direct_waiters,
-        operation=operation,
-        position=stall.position,
-        group=group_label(facts, stall.group),
-    )
+    if stall.group == STACK_GROUP:
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in {operation}", waiters=stall.direct_waiters, operation=operation
+        )
+    else:
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in {operation} at position {position} of group {group}",
+            waiters=stall.direct_waiters,
+            operation=operation,
+            position=stall.position,
+            group=group_label(facts, stall.group),
+        )
     yield from _last_seen(facts, stall)
     for rank in stall.laggards[:4]:
         progress = group.progress.get(rank) if group is not None else None
+        if stall.group == STACK_GROUP:
+            continue
         if progress is None:
             yield say("rank {rank} left no record in this group", rank=rank)
         elif progress.pending is not None:
