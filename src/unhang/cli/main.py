@@ -17,6 +17,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from unhang import __version__
+from unhang.cli.attach import attach
 from unhang.cli.diagnose import diagnose
 from unhang.cli.explain import explain
 from unhang.cli.run import run
@@ -57,6 +58,7 @@ def _start(
 
 
 app.command(name="run", context_settings={"allow_interspersed_args": False})(run)
+app.command(name="attach")(attach)
 app.command(name="diagnose")(diagnose)
 app.command(name="explain", context_settings={"ignore_unknown_options": True})(explain)  # -9 is an exit code
 if find_spec("unhang.cli.demo") is not None:

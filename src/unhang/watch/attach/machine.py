@@ -114,7 +114,7 @@ def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
 def as_seen_by(pid: int, path: str | Path, *, proc: Path = PROC) -> Path:
     """``path`` as we must open it: through ``/proc/PID/root`` where the process lives in another file system."""
     with suppress(OSError):
-        if os.readlink(proc / str(pid) / "ns" / "mnt") != os.readlink(proc / "self" / "ns" / "mnt"):
+        if (proc / str(pid) / "ns" / "mnt").readlink() != (proc / "self" / "ns" / "mnt").readlink():
             return proc / str(pid) / "root" / str(path).lstrip("/")
     return Path(path)
 

@@ -1,0 +1,84 @@
+"""``unhang attach [PID…]``: a job that is stuck now and was started without us."""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unhang.errors import UsageError
+
+
+class Format(str, enum.Enum):
+    """How the verdict is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def attach(
+    pids: Annotated[
+        list[int] | None,
+        typer.Argument(metavar="[PID]…", help="Launcher, rank, or any process of the job; not needed for one job."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Where the evidence goes; [default: unhang-runs/attach-TIME]"),
+    ] = None,
+    for_s: Annotated[
+        float, typer.Option("--for", min=0.0, max=3600.0, metavar="S", help="Spread the looks over S: slow jobs.")
+    ] = 0.0,
+    form: Annotated[Format, typer.Option("--format", help="How to write the verdict.")] = Format.TEXT,
+    lang: Annotated[
+        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths in what is printed.")
+    ] = False,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colour; default: when on a terminal.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show which rule decided, and traces of errors.")] = False,
+) -> None:
+    """Say why a running job is stuck: stacks of every rank here, and whatever the job can tell.
+
+    Nothing is ended or changed. Exit code: 0 nothing stuck, 1 something stops or slows the job, 2 no rank to look at.
+    """
+    if not sys.platform.startswith("linux"):
+        raise UsageError(
+            "unhang attach works on Linux only",
+            next_step="unhang diagnose PATH reads what a job left behind on any system",
+        )
+    from unhang.cli.verdict_output import VerdictOutput, exit_code
+    from unhang.report.redact import Redactor
+    from unhang.report.voice import Voice
+    from unhang.watch.attach.advice import advice, read_back
+    from unhang.watch.attach.bundle_folder import open_folder
+    from unhang.watch.attach.choosing import choose
+    from unhang.watch.attach.concluding import conclude
+    from unhang.watch.attach.machine import Machine
+    from unhang.watch.attach.stack_groups import standing
+    from unhang.watch.attach.taking import take
+
+    output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
+    machine = Machine.seen_now()
+    chosen = choose(machine, pids or [])
+    world = max((rank.world_size or 0 for rank in chosen.ranks), default=0)
+    place = open_folder(folder, host=os.uname().nodename, several_hosts=world > len(chosen.ranks))
+    print(f"looking at {len(chosen.ranks)} of {world or '?'} ranks", file=sys.stderr)
+    taken = take(chosen, machine, place, for_s=for_s)
+    conclusion = conclude(taken)
+    output.give(conclusion.verdict, conclusion.facts, None)
+    redactor = Redactor(share=redact)
+    redactor.learn_from(conclusion.verdict, conclusion.facts)
+    voice = Voice(output.lang, redactor)
+    # standard output holds one JSON object, or one Markdown page, and nothing else
+    file = sys.stdout if form is Format.TEXT else sys.stderr
+    lines = [voice.line(voice.say(text)) for text in (*standing(taken), *advice(taken, conclusion), read_back(place))]
+    print("\n" + "\n".join(lines), file=file)
+    raise typer.Exit(exit_code(conclusion.verdict))

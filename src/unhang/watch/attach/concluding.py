@@ -1,0 +1,117 @@
+"""From a bundle that was just taken to the verdict on the live job."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from unhang.diagnosis.diagnose import diagnose
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Status, Verdict, say
+from unhang.report.json import to_json
+from unhang.watch import private_files
+from unhang.watch.attach.choosing import permission_command
+from unhang.watch.attach.taking import Taken
+
+WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
+"""The laggard gets on by itself: slow, until the limit is near."""
+NEAR_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """The verdict and what it rests on."""
+
+    verdict: Verdict
+    facts: Facts
+    limit_at_s: float | None
+    """When the job's own watchdog will end it, seconds since the epoch."""
+
+
+def conclude(taken: Taken) -> Conclusion:
+    """Diagnose the bundle in-process and leave ``verdict.json`` in it."""
+    facts = build_facts(read_evidence([str(taken.folder)]))
+    verdict = diagnose(facts)
+    limit_at_s = limit_of(facts)
+    now_s = time.time()
+    if _gets_on(verdict, facts) and (limit_at_s is None or limit_at_s - now_s > NEAR_S):
+        verdict = _as_slow(verdict)
+    verdict = replace(
+        verdict,
+        not_checked=(*_not_looked_at(taken), *verdict.not_checked),
+        stalled_since=verdict.stalled_since or _since(facts),
+        killed_in_s=round(max(0.0, limit_at_s - now_s), 1) if limit_at_s is not None else None,
+    )
+    private_files.replace(taken.folder / "verdict.json", to_json(verdict).encode())
+    return Conclusion(verdict, facts, limit_at_s)
+
+
+def limit_of(facts: Facts) -> float | None:
+    """The first moment at which a pending collective runs out of time; None when no dump tells."""
+    moments = [
+        call.since_s + call.timeout_ms / 1000
+        for group in facts.groups.values()
+        for progress in group.progress.values()
+        if (call := progress.pending) is not None and call.since_s is not None and (call.timeout_ms or 0) > 0
+        if call.timeout_ms is not None
+    ]
+    return min(moments, default=None)
+
+
+def _since(facts: Facts) -> str | None:
+    """When the last of the pending collectives began: nobody has moved since."""
+    begun = [
+        progress.pending.since_s
+        for group in facts.groups.values()
+        for progress in group.progress.values()
+        if progress.pending is not None and progress.pending.since_s is not None
+    ]
+    if not begun:
+        return None
+    return datetime.fromtimestamp(max(begun), tz=timezone.utc).isoformat(timespec="seconds")
+
+
+def _gets_on(verdict: Verdict, facts: Facts) -> bool:
+    if not verdict.findings or verdict.findings[0].cause not in WORK:
+        return False
+    return any(facts.ranks[rank].moving for rank in verdict.findings[0].ranks if rank in facts.ranks)
+
+
+def _as_slow(verdict: Verdict) -> Verdict:
+    """The laggard works: the same findings, but they slow the job down."""
+
+    def slowed(found: Finding) -> Finding:
+        works = found.severity is Severity.STOPS and found.cause in WORK
+        return replace(found, severity=Severity.SLOWS) if works else found
+
+    return replace(verdict, status=Status.SLOW, findings=tuple(map(slowed, verdict.findings)))
+
+
+def _not_looked_at(taken: Taken) -> tuple[NotChecked, ...]:
+    found: list[NotChecked] = []
+    by_reason: dict[str, list[int]] = {}
+    for rank, reason in taken.refused().items():
+        by_reason.setdefault(reason, []).append(rank)
+    top = taken.chosen.launcher or taken.chosen.ranks[0].pid
+    for reason, ranks in sorted(by_reason.items()):
+        how = "pip install py-spy" if "not installed" in reason else permission_command([top])
+        found.append(
+            NotChecked(
+                say("the stacks of {ranks:who}", ranks=ranks),
+                say("{reason}; only the process states were seen", reason=reason),
+                how=how,
+                caps=Certainty.LIKELY,
+            )
+        )
+    if any(rank.guessed for rank in taken.chosen.ranks):
+        found.append(
+            NotChecked(
+                say("which process is which rank"),
+                say("their environments may not be read; ranks are numbered in the order they started"),
+                how=permission_command([top]),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,81 @@
+"""The ends of the job's log files: regular files behind standard output and error, and the launcher's log folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.watch import private_files
+from unhang.watch.attach.machine import Machine, as_seen_by
+from unhang.watch.attach.ranks import LiveRank
+
+PROC = Path("/proc")
+LOG_BYTES = 4 << 20
+STREAMS = ((1, "stdout"), (2, "stderr"))
+
+
+def keep_logs(machine: Machine, ranks: Sequence[LiveRank], launcher: int | None, folder: Path) -> int:
+    """Copy the ends of all logs into ``folder/logs``; returns how many."""
+    kept: set[tuple[int, int]] = set()
+    if launcher is not None:
+        _keep(PROC / str(launcher) / "fd" / "1", folder / "logs" / "launcher.stdout.log", kept)
+        _keep(PROC / str(launcher) / "fd" / "2", folder / "logs" / "launcher.log", kept)
+    for rank in ranks:
+        for number, stream in STREAMS:
+            _keep(PROC / str(rank.pid) / "fd" / str(number), folder / "logs" / log_name(rank, stream), kept)
+    if launcher is not None:
+        for name, path in _launcher_files(machine, launcher, {rank.attempt for rank in ranks}):
+            if not (folder / "logs" / name).exists():
+                _keep(path, folder / "logs" / name, kept)
+    return len(kept)
+
+
+def log_name(rank: LiveRank, stream: str) -> str:
+    """Name in a bundle's ``logs``: torchrun files by attempt and local rank."""
+    local = rank.local_rank if rank.local_rank is not None else rank.rank
+    return f"attempt_{rank.attempt}/{local}/{stream}.log"
+
+
+def _launcher_files(machine: Machine, launcher: int, attempts: set[int]) -> Iterator[tuple[str, Path]]:
+    """Logs under ``--log-dir``; only of the newest run in that folder."""
+    process = machine.processes.get(launcher)
+    named = _option(process.command if process is not None else (), ("--log-dir", "--log_dir"))
+    if not named:
+        return
+    inside = PROC / str(launcher) / "cwd" / named
+    root = as_seen_by(launcher, named) if named.startswith("/") else inside
+    for attempt in sorted(attempts):
+        with suppress(OSError):
+            runs = sorted(root.glob(f"*/attempt_{attempt}"), key=lambda path: path.stat().st_mtime)
+            for path in sorted(runs[-1].glob("*/std*.log"))[:4096] if runs else ():
+                yield "/".join(path.parts[-3:]), path
+
+
+def _option(command: Sequence[str], names: tuple[str, ...]) -> str:
+    for at, word in enumerate(command):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else next(iter(command[at + 1 : at + 2]), "")
+    return ""
+
+
+def _keep(source: Path, target: Path, kept: set[tuple[int, int]]) -> None:
+    """Opening a pipe or a terminal could take input away from the job: only regular files, looked at first."""
+    with suppress(OSError):
+        seen = source.stat()
+        if not stat.S_ISREG(seen.st_mode) or (seen.st_dev, seen.st_ino) in kept or not seen.st_size:
+            return
+        kept.add((seen.st_dev, seen.st_ino))
+        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return
+            file.seek(max(0, seen.st_size - LOG_BYTES))
+            data = file.read(LOG_BYTES)
+        if seen.st_size > LOG_BYTES:
+            data = data.partition(b"\n")[2]
+        private_files.write(target, data)
+        os.utime(target, ns=(seen.st_atime_ns, seen.st_mtime_ns))
