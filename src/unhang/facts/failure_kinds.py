@@ -69,6 +69,8 @@ def cause_of_text(text: str) -> Cause | None:
             return Cause.HOST_MEMORY if match.values.get("signal", "").strip() in ("Killed", "Bus error") else None
         if match.row.id == "cuda.error" and "unknown error" in str(match.values.get("error", "")):
             return Cause.GPU_HARDWARE
+        if match.row.id == "cuda.error" and "peer" in str(match.values.get("error", "")):
+            return Cause.P2P_BROKEN
         if match.row.id in _BY_KIND:
             return _BY_KIND[match.row.id]
     return None

@@ -34,10 +34,10 @@ def check(facts: Facts) -> Iterator[Answer]:
     faults = [e for e in saying(facts, "gpu-fault", "pcie") if e.kind not in _ELSEWHERE and _is_fault(e)]
     if faults:
         yield _found(
-            facts, faults, Certainty.LIKELY if _long_before(facts, faults) else Certainty.CERTAIN, _summary(faults)
+            facts, faults, Certainty.LIKELY if _doubtful(facts, faults) else Certainty.CERTAIN, _summary(faults)
         )
         return
-    vague = [e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch")) if _is_vague(e)]
+    vague = [e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch", "n.cuda")) if _is_vague(e)]
     program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
     if vague and not program and not _other_exception(facts):
         yield _found(
@@ -46,6 +46,11 @@ def check(facts: Facts) -> Iterator[Answer]:
             Certainty.LIKELY if not any(e.kind == "cuda.launch" for e in vague) else Certainty.POSSIBLE,
             say("a GPU failed with an error that programs do not cause ({error})", error=_words(vague[0])),
         )
+
+
+def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
+    """A fabric manager that does not run is mended without touching hardware; old events may be another job's."""
+    return all(e.kind == "cuda.noninit" for e in faults) or _long_before(facts, faults)
 
 
 def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.facts.said import hosts_in, quotes, ranks_in, saying
+from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
 from unhang.rules.rule import Answer, finding
 
@@ -24,7 +24,8 @@ CAUSE = Cause.GPU_OOM
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Lines about GPU memory that no exception of the job carries."""
-    events = saying(facts, "oom")
+    nccl = [e for e in first_attempt(facts.events_of("n.cuda")) if "out of memory" in value_of(e, "error")]
+    events = (*saying(facts, "oom"), *nccl)
     if not events or any(c.is_gpu_memory for c in own_crashes(facts)):
         return
     ranks = ranks_in(events)

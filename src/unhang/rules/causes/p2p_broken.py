@@ -55,6 +55,7 @@ def _multicast(facts: Facts) -> Answer | None:
 
 def _p2p_refused(facts: Facts) -> Answer | None:
     events = [e for e in first_attempt(facts.events_of("n.cuda")) if _P2P_FILE.search(e.text.split("NCCL WARN")[0])]
+    events.extend(e for e in first_attempt(facts.events_of("cuda.error")) if "peer" in value_of(e, "error"))
     if not events or _crosses_machines(facts):
         return None
     return _found(
@@ -93,7 +94,7 @@ def _silent_p2p(facts: Facts) -> Answer | None:
     if not channels or not _nothing_else(facts):
         return None
     acs = [e for e in facts.events_of("look.acs") if value_of(e, "redirect") == "+"]
-    consumer = [e for e in facts.events_of("look.gpuname") if _CONSUMER.search(value_of(e, "gpu"))]
+    consumer = [e for e in facts.events_of("look.gpuname", "look.gpumodel") if _CONSUMER.search(value_of(e, "gpu"))]
     busy = [e for e in facts.events_of("look.gpuuse") if value_of(e, "percent") in ("99", "100")]
     if acs:
         return _found(
@@ -103,13 +104,16 @@ def _silent_p2p(facts: Facts) -> Answer | None:
             (say("ReqRedir+ sends requests between GPUs up to the CPU, where many platforms lose them"),),
             (_acs_off(), _without_p2p()),
         )
-    if consumer and (busy or _peer_test(facts)):
+    stuck = incident_of(facts)
+    if consumer and (busy or stuck is not None or _peer_test(facts)):
         return _found(
             [consumer[0], *busy[:1], channels[0]],
-            Certainty.POSSIBLE,
-            say("possible: cards without supported P2P exchange over it, and the job does not move"),
+            Certainty.LIKELY if stuck is not None and facts.symmetric else Certainty.POSSIBLE,
+            say("cards without supported P2P exchange over it, and the job does not move"),
             (
-                say("the GPUs are busy at low power: kernels that spin while they wait"),
+                say("the GPUs are busy at low power: kernels that spin while they wait")
+                if busy
+                else say("the first collectives never end, and no rank is late"),
                 say("NCCL_P2P_DISABLE=1 settles it within a minute"),
             ),
             (_without_p2p(),),

@@ -19,6 +19,7 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.xid import xid_row
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
 
@@ -29,7 +30,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     """A named partner that is gone; a device error that only a kernel of the program causes."""
     if own_crashes(facts):
         return
-    kernel = first_attempt(facts.events_of("cuda.assert", "cuda.illegal", "cuda.fork"))
+    kernel = first_attempt(facts.events_of("cuda.assert", "cuda.illegal", "cuda.fork")) or _program_xids(facts)
     if kernel:
         ranks = ranks_in(kernel)
         yield finding(
@@ -73,6 +74,15 @@ def check(facts: Facts) -> Iterator[Answer]:
             rule=__name__.rsplit(".", 1)[-1],
             weight=float(len(gone)),
         )
+
+
+def _program_xids(facts: Facts) -> tuple[LogEvent, ...]:
+    """Driver events that a kernel of the program causes, when the driver reports no fault of the card."""
+    events = first_attempt(facts.events_of("k.xid"))
+    rows = [xid_row(e.values["xid"]) if isinstance(e.values.get("xid"), int) else None for e in events]
+    if any(row is not None and row.kind in ("gpu", "link") for row in rows):
+        return ()
+    return tuple(e for e, row in zip(events, rows, strict=True) if row is not None and row.kind == "program")
 
 
 def _bare_exceptions(facts: Facts) -> tuple[LogEvent, ...]:

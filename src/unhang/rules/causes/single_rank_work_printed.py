@@ -12,6 +12,7 @@ Possible when: only a barrier at the start of the job is known, or that rank 0 h
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from unhang.facts.last_words import LastWords, last_words
 from unhang.facts.log_waits import Incident, incident_of
@@ -124,10 +125,16 @@ def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
     """A rank that did not give up spoke of saving or evaluating at the moment the others began to wait."""
     began = incident.began_s
     for words in last_words(facts):
-        if words.rank is None or words.rank in incident.ranks or words.phase not in (Phase.SAVE, Phase.EVAL):
+        if words.rank in incident.ranks or words.phase not in (Phase.SAVE, Phase.EVAL):
             continue
-        if began is not None and words.time_s is not None and abs(words.time_s - began) <= SAME_MOMENT_S:
-            return words
+        rank = words.rank if words.rank is not None else absent_rank(facts, incident)
+        if rank is None:
+            continue
+        timed = began is not None and words.time_s is not None
+        if timed and abs((words.time_s or 0.0) - (began or 0.0)) > SAME_MOMENT_S:
+            continue
+        if timed or words.rank is None:
+            return replace(words, rank=rank)
     return None
 
 
@@ -146,7 +153,12 @@ def _spoke_of_it(facts: Facts, incident: Incident, words: LastWords) -> Answer:
         nodes=hosts_of(facts, (words.rank,)),
         phase=words.phase,
         because=(
-            say("(time of the timeout - limit) is the moment of its last line"),
+            say("(time of the timeout - limit) is the moment of its last line")
+            if words.time_s is not None
+            else say(
+                "its last words stand right before the timeouts, and {rank} is the one that did not time out",
+                rank=words.rank,
+            ),
             say("whether it worked, waited for storage or had failed is not in the log"),
         ),
         evidence=(words.evidence, *(w.evidence for w in incident.waits[:2])),
