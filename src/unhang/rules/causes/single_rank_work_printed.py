@@ -133,7 +133,7 @@ def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
         timed = began is not None and words.time_s is not None
         if timed and abs((words.time_s or 0.0) - (began or 0.0)) > SAME_MOMENT_S:
             continue
-        if timed or words.rank is None:
+        if timed or rank == absent_rank(facts, incident):
             return replace(words, rank=rank)
     return None
 
