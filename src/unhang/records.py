@@ -50,7 +50,7 @@ SLOT_AT = (256, 256 + 8064)
 SLOT_SIZE = 8064
 _HEADER = struct.Struct("<8sIIqqqqqq32s32s")
 _SLOT_HEAD = struct.Struct("<QII")
-_BEAT = struct.Struct("<I16sqqQqqq")
+_BEAT = struct.Struct("<I32sqqQqqq")
 _THREAD = struct.Struct("<QBBQqqI256s96sI256s96sH")
 _STACK_BYTES = 2400
 _STEPS = struct.Struct(f"<BQqqdI{MAX_STEPS}q")
@@ -190,7 +190,7 @@ def _pack(view: RecordView) -> bytes:
     parts = [
         _BEAT.pack(
             flags,
-            _short(view.backend, 16),
+            _short(view.backend, 32),
             view.beat_ns,
             view.beat_wall_ns,
             view.beats,

@@ -1,0 +1,165 @@
+"""The small parts that work on plain values."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import types
+
+import pytest
+
+from unhang.inprocess import phases, steps
+from unhang.inprocess.frames import Looking
+from unhang.inprocess.recorder import Groups, Recorder
+from unhang.records import PHASES, GroupCount, RecordView
+
+SITE = "/opt/env/lib/python3.11/site-packages"
+C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")
+
+
+@pytest.mark.parametrize(
+    ("frames", "phase"),
+    [
+        ([C10D, ("/home/u/train.py", "main")], "communication"),
+        ([C10D, (f"{SITE}/torch/distributed/fsdp/_state_dict.py", "save"), ("/home/u/t.py", "save_model")], "communication"),
+        ([(f"{SITE}/torch/nn/modules/linear.py", "forward"), ("/home/u/train.py", "main")], "compute"),
+        ([(f"{SITE}/torch/nn/modules/linear.py", "forward"), ("/home/u/train.py", "evaluate")], "eval"),
+        ([(f"{SITE}/torch/autograd/graph.py", "_engine_run_backward"), ("/home/u/train.py", "main")], "compute"),
+        ([(f"{SITE}/torch/serialization.py", "save"), ("/home/u/train.py", "main")], "save"),
+        ([(f"{SITE}/torch/utils/data/dataloader.py", "__next__"), ("/home/u/train.py", "evaluate")], "data"),
+        ([(f"{SITE}/wandb/sdk/run.py", "log"), ("/home/u/train.py", "main")], "log"),
+        ([(f"{SITE}/torch/distributed/distributed_c10d.py", "destroy_process_group")], "shutdown"),
+        ([("/home/u/torch/nn/mine.py", "forward")], "other"),
+        ([("/home/u/train.py", "main")], "other"),
+        ([], "other"),
+    ],
+)  # fmt: skip
+def test_the_innermost_line_with_a_meaning_names_the_phase(frames: list[tuple[str, str]], phase: str) -> None:
+    assert phases.of_stack(frames) == phase
+
+
+def test_every_phase_of_the_tables_is_a_phase() -> None:
+    assert {phase for _, phase in phases.BY_PATH} | set(phases.BY_FUNCTION.values()) <= set(PHASES)
+
+
+def test_python_and_installed_packages_are_not_the_users() -> None:
+    strangers = (
+        os.__file__,
+        threading.__file__,
+        f"{SITE}/torch/x.py",
+        "<frozen importlib._bootstrap>",
+        phases.__file__,
+    )
+
+    assert [phases.of_file(path)[0] for path in strangers] == [False] * 5
+    assert phases.of_file("/home/u/train.py")[0]
+    assert phases.of_file("train.py")[0]
+
+
+def test_steps_are_whole_rounds_of_collectives() -> None:
+    view, rhythm = RecordView(groups=[GroupCount("0", 2, enqueued=0)]), steps.Rhythm()
+
+    for beat in range(40):
+        view.groups[0].enqueued = 10 * beat
+        rhythm.follow(view, 5, beat * 200_000_000)
+
+    assert view.step_source == "rhythm"
+    assert view.steps == 78
+    assert view.step_mean_ns == pytest.approx(100e6)
+    assert view.step_durations_ns == [100_000_000] * 32
+
+
+def test_without_a_rhythm_there_are_no_steps() -> None:
+    view = RecordView(groups=[GroupCount("0", 2, enqueued=50)])
+
+    steps.Rhythm().follow(view, 0, 5)
+
+    assert (view.step_source, view.steps, view.step_durations_ns) == ("none", 0, [])
+
+
+def test_a_recorder_that_starts_anew_begins_a_new_rhythm() -> None:
+    view, rhythm = RecordView(groups=[GroupCount("0", 2, enqueued=0)]), steps.Rhythm()
+
+    for beat, enqueued in enumerate((100, 110, 120, 0, 10, 20)):
+        view.groups[0].enqueued = enqueued
+        rhythm.follow(view, 10, beat * 100_000_000)
+
+    assert min(view.step_durations_ns) == 100_000_000
+
+
+def test_looking_keeps_nothing_alive() -> None:
+    class Big:
+        pass
+
+    import weakref
+
+    seen: list[weakref.ref[Big]] = []
+    hold, go = threading.Event(), threading.Event()
+
+    def work() -> None:
+        big = Big()
+        seen.append(weakref.ref(big))
+        go.set()
+        hold.wait(10)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    go.wait(10)
+    view = RecordView()
+    Looking(thread.ident or 0, thread.native_id or 0).look(view, 7)
+    hold.set()
+    thread.join()
+
+    assert view.user == view.user.__class__(__file__, view.user.line, "work")
+    assert (view.thread_id, view.since_ns) == (thread.native_id, 7)
+    assert seen[0]() is None
+
+
+def test_a_stack_that_stands_still_keeps_its_beginning() -> None:
+    hold = threading.Event()
+    thread = threading.Thread(target=hold.wait, args=(10,))
+    thread.start()
+    time.sleep(0.05)
+    view, looking = RecordView(), Looking(thread.ident or 0, 1)
+    for now_ns in (5, 6, 7):
+        looking.look(view, now_ns)
+    hold.set()
+    thread.join()
+
+    assert (view.since_ns, view.looked_ns) == (5, 7)
+
+
+def test_a_thread_that_is_gone_leaves_an_empty_stack() -> None:
+    view = RecordView()
+
+    Looking(12345, 1).look(view, 5)
+
+    assert (view.stack, view.phase) == ("", "other")
+
+
+def test_ids_of_wrapped_and_mixed_groups_are_counted_as_torch_hands_them_out() -> None:
+    groups = Groups()
+    groups.add("0", 4, "cpu:gloo,cuda:nccl", wrapped=False)
+    groups.add("1", 2, "cuda:nccl", wrapped=True)
+    groups.add("2", 2, "cpu:gloo,cuda:gloo", wrapped=False)
+
+    named = {kind: [group and group.name for group in made] for kind, made in groups.made.items()}
+    assert named == {"nccl": ["0", "1"], "other": ["0", None, "2"]}
+
+
+def test_a_count_that_goes_back_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pickle
+    import sys
+
+    said = {"last_enqueued_collective": 5, "last_started_collective": -1, "last_completed_collective": 4}
+    module = types.SimpleNamespace(_dump_fr_trace=lambda **_: pickle.dumps({"pg_status": {"0": dict(said)}}))
+    monkeypatch.setitem(sys.modules, "torch._C._distributed_c10d", module)  # type: ignore[arg-type]
+    recorder = Recorder(Groups())
+
+    recorder.read(1)
+    said["last_completed_collective"] = 2
+    recorder.read(2)
+
+    (group,) = recorder.living([])
+    assert (group.name, group.enqueued, group.completed, group.changed_ns) == ("?0", 5, 4, 1)
