@@ -79,8 +79,8 @@ def _value(value: Any, lang: str, root: Path) -> Any:
         return value
     known = words(lang, root)
     parts = value.split(" and ")
-    if len(parts) > 1 and all(part in known for part in parts):
-        return known.get(" and ", " and ").join(known[part] for part in parts)
+    if len(parts) > 1 and all(part in known or part.isdigit() for part in parts):
+        return known.get(" and ", " and ").join(known.get(part, part) for part in parts)
     return known.get(value) or translate_known(value, lang, root)
 
 

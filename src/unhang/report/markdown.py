@@ -72,7 +72,7 @@ def _you(verdict: Verdict, voice: Voice) -> list[str]:
     for finding in verdict.findings[:1]:
         lines += _finding(finding, voice)
     for item in verdict.not_checked[:2]:
-        how = f": {code(voice.line(item.how))}" if item.how else ""
+        how = f": {code(voice.line(voice.command(item.how)))}" if item.how else ""
         lines.append(f"- {voice.say(say('Not checked'))}: {_say(item.what, voice)}{how}")
     advice = labels.restart_advice(verdict)
     if advice is not None:

@@ -256,9 +256,10 @@ def _not_checked(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         return
     sheet.heading(voice.say(say("Could not be checked")))
     for item in verdict.not_checked[:NOT_CHECKED_SHOWN]:
-        sheet.paragraph(f"{voice.sentence(item.what)}: {voice.line(voice.say(item.because))}", lead="• ")
+        parts = {"what": voice.sentence(item.what), "because": voice.line(voice.say(item.because))}
+        sheet.paragraph(voice.say(say("{what}: {because}", **parts)), lead="• ")
         if item.how:
-            sheet.command(voice.clean(item.how), indent=4)
+            sheet.command(voice.command(item.how), indent=4)
     _more(sheet, len(verdict.not_checked) - NOT_CHECKED_SHOWN, voice)
 
 

@@ -173,7 +173,7 @@ def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
         findings=[_finding(finding, voice) for finding in verdict.findings],
         ruled_out=[RuledOutItem(item.cause, voice.say(item.because)) for item in verdict.ruled_out],
         not_checked=[
-            NotCheckedItem(voice.say(item.what), voice.say(item.because), voice.clean(item.how))
+            NotCheckedItem(voice.say(item.what), voice.say(item.because), voice.command(item.how))
             for item in verdict.not_checked
         ],
         restart=_restart(verdict.restart, voice),

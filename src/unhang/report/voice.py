@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unhang.findings import Text, Where
-from unhang.report.language import translate
+from unhang.report.language import translate, words
 from unhang.report.printable import one_line, printable
 from unhang.report.redact import Redactor
 
@@ -28,6 +28,10 @@ class Voice:
     def line(self, text: str, limit: int = 0) -> str:
         """Text from evidence on one line, cut beyond ``limit`` characters (0 = never)."""
         return one_line(self.clean(text), limit)
+
+    def command(self, text: str) -> str:
+        """A command, or the words that stand in for one (``run again with …``)."""
+        return self.clean(words(self.lang).get(text, text) if self.lang != "en" else text)
 
     def place(self, where: Where) -> str:
         """``train.py:88`` or ``train.py`` when the line is not known."""
