@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.facts.settings import settings_of
+from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
 from unhang.rules.waiting import timeouts_after
@@ -74,8 +76,29 @@ def _shared_memory(facts: Facts) -> Answer | None:
     events = [*saying(facts, "shm"), *bus]
     if not events:
         return None
-    return _found(
+    found = _found(
         facts, events, Certainty.CERTAIN, say("shared memory (/dev/shm) is too small on this machine"), (_larger_shm(),)
+    )
+    without_p2p = settings_of(facts).get("NCCL_P2P_DISABLE")
+    if without_p2p is None or without_p2p.value != "1":
+        return found
+    # The workaround for one fault leads into the next: the verdict says both.
+    return replace(
+        found,
+        because=(
+            say("NCCL_P2P_DISABLE=1 sends what GPUs exchange through shared memory, which needs the more of it"),
+            *found.because,
+        ),
+        evidence=(*found.evidence, without_p2p.evidence),
+        consequences=(
+            *found.consequences,
+            Consequence(
+                Cause.P2P_BROKEN,
+                found.ranks,
+                1,
+                say("P2P had been switched off: whatever was behind that is still there"),
+            ),
+        ),
     )
 
 
@@ -152,7 +175,7 @@ def _silent_kill(facts: Facts) -> Answer | None:
 
 def _found(
     facts: Facts, events: list[LogEvent], certainty: Certainty, summary: Text, remedies: tuple[Remedy, ...]
-) -> Answer:
+) -> Finding:
     ranks = ranks_in(events)
     return finding(
         CAUSE,
