@@ -8,8 +8,8 @@ from pathlib import Path
 from unhang.findings import Text, say
 from unhang.watch.detection import Doing, Standing
 from unhang.watch.members import Members
+from unhang.watch.summary import Level, Summary
 from unhang.watch.totals import Totals
-from unhang.watch.verdicts import Level, Summary
 
 QUIET_S = 6.0
 _DOING = {

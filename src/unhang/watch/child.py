@@ -14,7 +14,7 @@ from pathlib import Path
 
 from unhang.watch.collecting import Interrupted, Order, take
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.verdicts import Summary, conclude, read_summary, write_summary
+from unhang.watch.summary import Summary, read_summary, write_summary
 
 LIMIT_S = 60.0
 MEMORY = 4 << 30
@@ -90,6 +90,8 @@ def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
     os.setpgid(0, 0)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    from unhang.watch.verdicts import conclude
+
     taken = take(order, folder.path)
     summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
     _text_path(folder, order.number).write_text(text, encoding="utf-8")

@@ -118,11 +118,11 @@ class Detector:
     def _doing(self, rank: int, look: RankLook, now_ns: int) -> Doing:
         view = look.view
         if look.ended_ns is not None or look.state in ("", "Z", "X"):
-            return Doing.OVER if view.exiting or view.closed else Doing.DEAD
+            return Doing.OVER if view.exiting or view.closed or view.ended else Doing.DEAD
         if look.state == "T":
             return Doing.STOPPED
         if view.beat_ns > 0 and view.age_s(now_ns) > SILENT_S:
-            return Doing.SILENT
+            return Doing.OVER if view.ended else Doing.BUSY if view.gave_up else Doing.SILENT
         if self.waits_since(rank, view) is not None:
             return Doing.WAITING
         if view.closed or view.exiting:

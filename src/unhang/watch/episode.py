@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.watch.detection import Standing
-from unhang.watch.verdicts import Level, Summary
+from unhang.watch.detection import RankLook, Standing
+from unhang.watch.summary import Level, Summary
 
 LOOK_AGAIN = 2.0
 """After a look that settled nothing the next one comes when the wait has become so many times longer."""
@@ -33,11 +34,14 @@ class Episode:
     _looked: int = 0
     _counted_s: float = float("inf")
 
-    def goes_on(self, standing: Standing | None) -> bool:
-        """Whether ``standing`` is still this wait."""
-        if standing is None:
-            return False
-        return standing.since_ns <= self.standing.since_ns or standing.waiters[0] == self.standing.waiters[0]
+    def goes_on(self, standing: Standing | None, looks: Mapping[int, RankLook]) -> bool:
+        """Whether this wait is not over: the rank that waited longest still waits, or cannot say that it does not."""
+        first = self.standing.waiters[0]
+        if standing is not None and first in standing.waiters:
+            return True
+        look = looks.get(first)
+        # Stopped with the whole job (Ctrl-Z), or starved: nothing of it has moved.
+        return look is not None and look.state not in ("", "Z", "X") and (look.state == "T" or look.view.age_s() > 1.0)
 
     def look_due(self, standing: Standing) -> bool:
         """Whether it is time to look (again)."""

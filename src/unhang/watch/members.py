@@ -65,12 +65,13 @@ class Members:
             if member.ended_ns is None:
                 _look_at(member)
 
-    def wait(self, limit_s: float) -> bool:
-        """Sleep for ``limit_s``, less when a rank ends meanwhile; True when one did."""
-        ready = self._poll.poll(limit_s * 1000)
-        for number, _ in ready:
-            self._note_end(self._by_fd[number])
-        return bool(ready)
+    def wait(self, limit_s: float, job: int | None = None) -> None:
+        """Sleep for ``limit_s``, less when a rank ends meanwhile, or the command whose pidfd is ``job``."""
+        if job is not None:
+            self._poll.register(job, select.POLLIN)
+        for number, _ in self._poll.poll(limit_s * 1000):
+            if number in self._by_fd:
+                self._note_end(self._by_fd[number])
 
     @property
     def world_size(self) -> int | None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import enum
-import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
@@ -24,6 +21,7 @@ from unhang.report.json import to_json
 from unhang.report.text import to_text
 from unhang.watch import private_files
 from unhang.watch.collecting import Order, Taken, manifest_of, write_manifest
+from unhang.watch.summary import Level, Summary
 
 SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
 WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
@@ -31,41 +29,6 @@ WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT
 NEAR_SHARE, NEAR_S = 0.2, 10.0
 DOUBT_S = 5.0
 """So long the ranks must have waited before a finding that is only possible is said, or an honest unknown."""
-
-
-class Level(str, enum.Enum):
-    """How loud to be about it."""
-
-    NOTHING = "nothing"
-    WAITING = "waiting"
-    SLOW = "slow"
-    STALL = "stall"
-    CRASH = "crash"
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What the watcher needs to know of a verdict. Times are seconds since the epoch."""
-
-    number: int
-    level: str
-    status: str
-    cause: str
-    certainty: str
-    ranks: tuple[int, ...]
-    where: str
-    sentence: str
-    stalled_since_s: float | None
-    limit_at_s: float | None
-    """When the job's own watchdog will end it."""
-    moving: bool
-    settled: bool
-    """Certain, and it names the waiters' line too."""
-
-    @property
-    def same_as(self) -> tuple[object, ...]:
-        """Equal for verdicts that say the same."""
-        return (self.level, self.cause, self.ranks, self.where)
 
 
 def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width: int) -> tuple[Summary, str]:
@@ -180,19 +143,6 @@ def _summary(order: Order, verdict: Verdict, facts: Facts, level: Level, limit_a
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
         moving=any(facts.ranks[r].moving for r in (first.ranks if first is not None else ()) if r in facts.ranks),
     )
-
-
-def write_summary(path: Path, summary: Summary) -> None:
-    """For the watcher, which waits for it."""
-    private_files.replace(path, json.dumps(asdict(summary)).encode())
-
-
-def read_summary(path: Path) -> Summary | None:
-    """What :func:`write_summary` wrote; None when it is not there or torn."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        return Summary(**{**found, "ranks": tuple(found["ranks"])})
-    return None
 
 
 def _keep_source(evidence: EvidenceSet, folder: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,12 +21,13 @@ from unhang.watch import announcing, ending
 from unhang.watch.child import Child
 from unhang.watch.collecting import Order
 from unhang.watch.control_file import open_control
-from unhang.watch.detection import Detector, Standing
+from unhang.watch.detection import Detector, RankLook, Standing
 from unhang.watch.episode import Episode
 from unhang.watch.members import Members, outputs_of
+from unhang.watch.rhythm import RhythmSearch
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.summary import Level, Summary
 from unhang.watch.totals import Totals
-from unhang.watch.verdicts import Level, Summary
 
 TICK_S = 0.25
 NICE = 5
@@ -44,11 +46,13 @@ class Watcher:
         self.members = Members(self.records)
         self.detector = Detector()
         self.totals = Totals()
+        self.rhythm = RhythmSearch(self.records, folder.path / "dumps")
         self.episode: Episode | None = None
         self.child: Child | None = None
         self.looks = 0
         self.deaths = 0
         self.explained = False
+        self.loaded = False
         self.abort: ending.Abort | None = None
         self.job_outputs = outputs_of(self.plan.job_pid)
         self._waited_on = _open_pidfd(self.plan.job_pid)
@@ -61,7 +65,7 @@ class Watcher:
     def run(self) -> None:
         """Watch until the command has ended, then say the last words."""
         while not self._job_over():
-            self.members.wait(TICK_S)
+            self.members.wait(TICK_S, self._waited_on)
             self.tick()
         self.close()
 
@@ -70,11 +74,18 @@ class Watcher:
         self.members.refresh()
         now_ns = time.monotonic_ns()
         looks = self.members.looks()
+        if looks and not self.loaded:
+            self.loaded = True
+            import unhang.watch.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
         self.totals.add(looks)
         standing = self.detector.observe(now_ns, looks)
         self._note_deaths()
         self._take_answer()
-        self._follow(standing)
+        self._follow(standing, looks)
+        if self.episode is None and self.child is None:
+            self.rhythm.go_on(
+                max((g.completed for m in self.members.by_rank.values() for g in m.view.groups), default=0)
+            )
         if self.abort is not None:
             self.abort.go_on()
 
@@ -88,9 +99,9 @@ class Watcher:
             control.ask_dump()
             control.close()
 
-    def _follow(self, standing: Standing | None) -> None:
+    def _follow(self, standing: Standing | None, looks: Mapping[int, RankLook]) -> None:
         episode = self.episode
-        if episode is not None and not episode.goes_on(standing):
+        if episode is not None and not episode.goes_on(standing, looks):
             self.episode = None
             if self.child is not None:
                 self.child.end()
@@ -124,6 +135,7 @@ class Watcher:
 
     def _order(self, episode: Episode, standing: Standing) -> None:
         self.looks += 1
+        self.rhythm.end()
         since_s = time.time() - standing.waited_s
         order = Order(
             number=self.looks,
@@ -209,6 +221,7 @@ class Watcher:
         """The command has ended: look into a bad end, say the last two lines, leave."""
         self.members.refresh()
         self.members.wait(0)
+        self.rhythm.end()
         if self.child is not None:
             self.child.wait()
             self._take_answer()

@@ -1,0 +1,60 @@
+"""What the watcher needs to know of a verdict: small, and free of everything that takes long to import."""
+
+from __future__ import annotations
+
+import enum
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unhang.watch import private_files
+
+
+class Level(str, enum.Enum):
+    """How loud to be about it."""
+
+    NOTHING = "nothing"
+    WAITING = "waiting"
+    SLOW = "slow"
+    STALL = "stall"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the watcher needs to know of a verdict. Times are seconds since the epoch."""
+
+    number: int
+    level: str
+    status: str
+    cause: str
+    certainty: str
+    ranks: tuple[int, ...]
+    where: str
+    sentence: str
+    stalled_since_s: float | None
+    limit_at_s: float | None
+    """When the job's own watchdog will end it."""
+    moving: bool
+    settled: bool
+    """Certain, and it names the waiters' line too."""
+
+    @property
+    def same_as(self) -> tuple[object, ...]:
+        """Equal for verdicts that say the same."""
+        return (self.level, self.cause, self.ranks, self.where)
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """For the watcher, which waits for it."""
+    private_files.replace(path, json.dumps(asdict(summary)).encode())
+
+
+def read_summary(path: Path) -> Summary | None:
+    """What :func:`write_summary` wrote; None when it is not there or torn."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        return Summary(**{**found, "ranks": tuple(found["ranks"])})
+    return None

@@ -1,0 +1,186 @@
+"""When a look is worth its cost, told from records alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from unhang.records import GroupCount, Identity, Place, RecordView
+from unhang.watch.detection import Detector, Doing, RankLook, Standing
+
+S = 1_000_000_000
+START = 1_000 * S
+
+
+@dataclass
+class Rank:
+    """What one rank does, in words of a test."""
+
+    phase: str = "communication"
+    position: int = 20
+    pending: bool = True
+    changed_s: float = 0.0
+    """Seconds after the start at which its counts and its stack changed last."""
+    state: str = "S"
+    cpu: float = 0.0
+    beats: bool = True
+    ended_s: float | None = None
+    in_init: bool = False
+    steps: int = 0
+    backend: str = "gloo"
+    closed: bool = False
+
+
+@dataclass
+class Job:
+    """Feeds a detector; ``ranks`` may change between two looks."""
+
+    ranks: dict[int, Rank]
+    detector: Detector = field(default_factory=Detector)
+    now_s: float = 0.0
+
+    def at(self, now_s: float) -> Standing | None:
+        found = None
+        while self.now_s < now_s:
+            self.now_s = min(now_s, self.now_s + 0.25)
+            found = self.look()
+        return found
+
+    def look(self) -> Standing | None:
+        now_ns = START + int(self.now_s * S)
+        return self.detector.observe(now_ns, {rank: self.of(rank, now_ns) for rank in self.ranks})
+
+    def of(self, number: int, now_ns: int) -> RankLook:
+        rank = self.ranks[number]
+        changed_ns = START + int(rank.changed_s * S)
+        done = rank.position - 1 if rank.pending else rank.position
+        view = RecordView(
+            identity=Identity(pid=100 + number, rank=number, world_size=len(self.ranks), armed_ns=START),
+            in_init=rank.in_init,
+            closed=rank.closed,
+            beat_ns=now_ns if rank.beats else changed_ns,
+            phase="init" if rank.in_init else rank.phase,
+            since_ns=changed_ns if rank.phase in ("communication", "data") or rank.cpu == 0 else now_ns,
+            top=Place("f.py", 1, "f"),
+            steps=rank.steps,
+            groups=[] if rank.in_init else [group(rank, done, changed_ns)],
+        )
+        ended_ns = None if rank.ended_s is None else START + int(rank.ended_s * S)
+        return RankLook(view, "" if ended_ns else rank.state, rank.cpu, ended_ns)
+
+
+def group(rank: Rank, done: int, changed_ns: int) -> GroupCount:
+    return GroupCount("0", 2, rank.position, -1, done, changed_ns, True, rank.backend)
+
+
+def busy(**changes: object) -> Rank:
+    return Rank(**{"phase": "compute", "pending": False, "cpu": 1.0, **changes})  # type: ignore[arg-type]
+
+
+def test_ranks_that_all_compute_wait_for_nobody() -> None:
+    job = Job({0: busy(), 1: busy(), 2: busy()})
+
+    assert job.at(60.0) is None
+
+
+def test_everybody_inside_collectives_is_looked_at_after_a_second() -> None:
+    job = Job({0: Rank(), 1: Rank(position=21)})
+
+    assert not job.at(0.75).due  # type: ignore[union-attr]
+    standing = job.at(1.25)
+    assert standing is not None
+    assert standing.due
+    assert standing.urgent
+    assert standing.laggards == ()
+
+
+@pytest.mark.parametrize(
+    ("laggard", "what"),
+    [
+        (Rank(state="T", pending=False, phase="compute"), Doing.STOPPED),
+        (Rank(ended_s=0.0), Doing.DEAD),
+        (Rank(beats=False, phase="compute", cpu=1.0), Doing.SILENT),
+        (Rank(phase="other", pending=False), Doing.IDLE),
+    ],
+)
+def test_a_laggard_that_will_not_come_is_looked_at_within_three_seconds(laggard: Rank, what: Doing) -> None:
+    job = Job({0: Rank(), 1: laggard})
+
+    standing = job.at(2.5)
+
+    assert standing is not None
+    assert standing.doing[1] is what
+    assert standing.laggards == (1,)
+    assert standing.urgent
+    assert standing.due
+
+
+def test_a_laggard_that_works_gets_more_time() -> None:
+    job = Job({0: Rank(), 1: busy()})
+
+    assert not job.at(2.0).due  # type: ignore[union-attr]
+    standing = job.at(3.0)
+    assert standing is not None
+    assert standing.due
+    assert not standing.urgent
+
+
+def test_waits_that_ended_by_themselves_teach_patience() -> None:
+    job = Job({0: Rank(), 1: busy()})
+    job.at(8.0)  # rank 1 saves for 8 s
+    job.ranks[0] = Rank(position=21, changed_s=8.0)
+    job.look()
+    job.ranks[0].changed_s = 10.0
+    job.now_s = 10.0
+
+    assert not job.at(20.0).due  # type: ignore[union-attr]
+    assert job.at(27.0).due  # type: ignore[union-attr]
+
+
+def test_a_dead_rank_is_urgent_even_in_a_patient_job() -> None:
+    job = Job({0: Rank(), 1: busy()})
+    job.detector.usual.for_some_s = 100.0
+    job.ranks[1] = Rank(ended_s=0.0)
+
+    assert job.at(1.25).due  # type: ignore[union-attr]
+
+
+def test_a_pending_call_of_nccl_counts_whatever_the_thread_does() -> None:
+    job = Job({0: busy(pending=True, backend="nccl"), 1: busy(backend="nccl")})
+
+    standing = job.at(3.0)
+
+    assert standing is not None
+    assert standing.waiters == (0,)
+
+
+def test_a_call_gloo_left_open_is_not_believed_while_its_rank_computes() -> None:
+    job = Job({0: busy(pending=True), 1: busy()})
+
+    assert job.at(30.0) is None
+
+
+def test_ranks_inside_init_wait_for_those_who_have_not_come() -> None:
+    job = Job({0: Rank(in_init=True), 1: busy(position=0)})
+
+    assert not job.at(3.0).due  # type: ignore[union-attr]
+    standing = job.at(5.0)
+    assert standing is not None
+    assert standing.due
+    assert not standing.rhythm
+
+
+def test_a_whole_job_that_is_stopped_does_not_wait() -> None:
+    job = Job({0: Rank(state="T"), 1: Rank(state="T")})
+
+    assert job.at(30.0) is None
+
+
+def test_a_rank_that_closed_its_group_is_waited_for_but_did_not_die() -> None:
+    job = Job({0: Rank(), 1: Rank(ended_s=0.0, closed=True)})
+
+    standing = job.at(2.0)
+
+    assert standing is not None
+    assert standing.doing[1] is Doing.OVER
