@@ -125,6 +125,7 @@ class AnchorFilter(Generic[Tag]):
         other: AnchorFilter[Tag] = object.__new__(AnchorFilter)
         other._anchors, other._choices, other._buckets = self._anchors, self._choices, self._buckets
         other._table, other._second = self._table, self._second
+        other._checked, other._check, other._check_at = self._checked, self._check, self._check_at
         other._prepare()
         return other
 
@@ -144,6 +145,7 @@ class AnchorFilter(Generic[Tag]):
         hits: _Indices = np.flatnonzero(flags)
         if len(hits):
             hits = hits[self._second[(words[hits] * _SECOND_MULTIPLIER) >> _SECOND_SHIFT]]
+            hits = self._with_second_word(data, hits, hashes)
         self.passed_over = {}
         if self._limits is not None and len(hits):
             hits = self._limited(hits, hashes)
@@ -180,6 +182,18 @@ class AnchorFilter(Generic[Tag]):
                     found.append((at, tag))
             missed += len(found) == before
         return found, missed
+
+    def _with_second_word(self, data: bytes, hits: _Indices, hashes: _Indices) -> _Indices:
+        """``hits`` without those whose literal has another word that does not stand where it should."""
+        buckets = hashes[hits]
+        at = hits * 4 + self._check_at[buckets]
+        inside = (at >= 0) & (at + 4 <= len(data))
+        at[~inside] = 0
+        letters = np.frombuffer(data, dtype=np.uint8)
+        word = letters[at].astype(np.uint32)
+        for more in range(1, 4):
+            word |= letters[np.minimum(at + more, len(data) - 1)].astype(np.uint32) << np.uint32(8 * more)
+        return hits[~self._checked[buckets] | (inside & (word == self._check[buckets]))]
 
     def _limited(self, hits: _Indices, hashes: _Indices) -> _Indices:
         """``hits`` without those of quiet words beyond the first few of each."""
@@ -220,7 +234,23 @@ class AnchorFilter(Generic[Tag]):
         self._table[list(self._buckets)] = True
         self._second = np.zeros(1 << 20, dtype=np.bool_)
         self._second[(np.array(chosen, dtype=np.uint32) * _SECOND_MULTIPLIER) >> _SECOND_SHIFT] = True
+        self._set_checks()
         self._set_limits()
+
+    def _set_checks(self) -> None:
+        """A second word for every flag that stands for one literal only: the one farthest from the first."""
+        self._checked = np.zeros(_BUCKETS, dtype=np.bool_)
+        self._check = np.zeros(_BUCKETS, dtype=np.uint32)
+        self._check_at = np.zeros(_BUCKETS, dtype=np.intp)
+        for bucket, entries in self._buckets.items():
+            if len(entries) > 1:
+                continue
+            offset, anchor, _ = entries[0]
+            last = len(anchor) - 4
+            other = 0 if offset > last - offset else last
+            self._checked[bucket] = True
+            self._check[bucket] = _number(anchor[other : other + 4])
+            self._check_at[bucket] = other - offset
 
     def _set_limits(self) -> None:
         """A word is quiet when all literals it stands for are."""

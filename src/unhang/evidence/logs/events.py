@@ -15,7 +15,7 @@ from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, 
 from unhang.knowledge.torch_lines import torch_version_from_line
 
 EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 60_000
-FLOOD, FLOOD_BENIGN = 8192, 2048
+FLOOD, FLOOD_BENIGN = 4096, 2048
 NOTHING_NEW, NOTHING_NEW_BENIGN = 2048, 256
 """After so many lines of a kind, or so many in a row that were left out, only a few of every block are looked at."""
 OF_FLOOD, OF_FLOOD_BENIGN = 16, 2

@@ -134,6 +134,9 @@ class LineReader:
     def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, time_s: float | None) -> bool:
         """Keep what the line tells; False when it only looked like a message."""
         matches = match_rows(text, rows)
+        for row in rows:
+            if not any(match.row is row for match in matches):
+                self.events.told_nothing(row)
         if not matches:
             return False
         told = origin_of(text)

@@ -146,25 +146,25 @@ def origin_of(text: str) -> dict[str, object]:
     """What the inside of a torch or NCCL line says of its origin: ``rank``, ``group_rank``, ``group``,
     ``group_description``, ``cpp_file``, ``cpp_line``, ``nccl_host``, ``nccl_pid``, ``device``."""
     found: dict[str, object] = {}
-    c10d = _C10D.search(text)
+    c10d = _C10D.search(text) if "pp:" in text or ".h:" in text or ".c" in text else None
     if c10d is not None:
         found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], int(c10d["line"])
         if c10d["rank"]:
             found["rank"] = int(c10d["rank"])
     elif (spoken := re.search(r"\[rank(\d{1,6})\]:", text)) is not None:
         found["rank"] = int(spoken[1])
-    group = _GROUP.search(text)
+    group = _GROUP.search(text) if "[PG " in text else None
     if group is not None:
         found["group_rank"] = int(group["group_rank"])
         found["group_id"] = group["id"]
         found["group"] = group["guid"] or group["id"]
         if group["description"]:
             found["group_description"] = group["description"]
-    elif (old := _OLD_GROUP.search(text)) is not None:
+    elif "[Rank " in text and (old := _OLD_GROUP.search(text)) is not None:
         found["group_rank"] = int(old["group_rank"])
-    elif (tc := _TC.search(text)) is not None:
+    elif "[TC]" in text and (tc := _TC.search(text)) is not None:
         found["group_rank"], found["group"] = int(tc["rank"]), tc["name"]
-    nccl = _NCCL.search(text)
+    nccl = _NCCL.search(text) if " [" in text and ("NCCL " in text or "CCOM " in text) else None
     if nccl is not None:
         found["nccl_host"], found["nccl_pid"] = nccl["host"], int(nccl["pid"])
         found["nccl_device"] = int(nccl["device"])
