@@ -144,7 +144,7 @@ def _most_are_silent(stall: Stall) -> bool:
 def _laggard_summary(facts: Facts, stall: Stall) -> Text:
     if _device_behind(facts, stall):
         return say(
-            "{ranks:who} {ranks:holds|hold} the others up: its device has not run what its peers have finished",
+            "{ranks:who} {ranks:holds|hold} the others up: the device has not run what the peers have finished",
             ranks=stall.laggards,
         )
     if _most_are_silent(stall):
@@ -169,7 +169,7 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
         )
     if doing:
         return say("{ranks:who} {ranks:holds|hold} the others up; its stack tells no cause", ranks=stall.laggards)
-    return say("{ranks:who} {ranks:holds|hold} the others up; what it was doing is not recorded", ranks=stall.laggards)
+    return say("{ranks:who} {ranks:holds|hold} the others up; what {ranks:it was|they were} doing is not recorded", ranks=stall.laggards)
 
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
