@@ -36,7 +36,7 @@ _OOM_TYPES = re.compile(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
 _OOM_TEXT = re.compile(
     r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
 )
-_HOST_OOM = re.compile(r"Cannot allocate memory|DefaultCPUAllocator: can't allocate|MemoryError")
+_HOST_OOM = re.compile(r"Cannot allocate memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError")
 
 # Exceptions that state another rule's cause in so many words: DDP's unused parameters.
 _NAMES_ITS_CAUSE = re.compile(r"Expected to have finished reduction in the prior iteration")
