@@ -33,8 +33,10 @@ def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
     holder = lock_holder(rank.stack)
     if holder is None:
         return None
+    if rank.recording is not None:
+        return None
     others_answered = any(other.recording is not None for other in facts.ranks.values())
-    if rank.recording is not None or not others_answered:
+    if not others_answered and not sleeps_with_lock(holder):
         return None
     looks = [lock_holder(look) for look in rank.earlier_stacks]
     same = [look for look in looks if look is not None and _user_place(look) == _user_place(holder)]
@@ -50,6 +52,12 @@ def lock_holder(stack: StackDump) -> ThreadStack | None:
         return None
     running = [t for t in stack.threads if not _wants_lock(t) and any(is_user_frame(f) for f in t.frames)]
     return running[0] if len(running) == 1 else None
+
+
+def sleeps_with_lock(thread: ThreadStack) -> bool:
+    """The thread has the lock and does not run: it sleeps below Python. Only py-spy's JSON tells that of idle threads;
+    a loop in Python would be running, and whoever waits in Python has given the lock up."""
+    return thread.holds_gil is True and thread.active is False
 
 
 def _wants_lock(thread: ThreadStack) -> bool:

@@ -35,7 +35,7 @@ def build_ranks(
     for manifest in evidence.manifests:
         for process in manifest.processes:
             _take_process(facts_of(process.rank), process, manifest)
-    by_pid = {facts.pid: rank for rank, facts in ranks.items() if facts.pid is not None}
+    by_pid = _owners(ranks)
     for rank, stacks in _stacks_by_rank(evidence.stacks, by_pid).items():
         _take_stacks(facts_of(rank), stacks)
     for traceback in tracebacks:
@@ -66,6 +66,16 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
         told_by="bundle",
         text=f"rank {process.rank} (pid {process.pid}) ended with {process.exit_code}",
     )
+
+
+def _owners(ranks: Mapping[int, RankFacts]) -> dict[int, int]:
+    """``{pid: rank}``, without the numbers that processes of several hosts share."""
+    owners: dict[int, int] = {}
+    shared: set[int] = set()
+    for rank, facts in ranks.items():
+        if facts.pid is not None and owners.setdefault(facts.pid, rank) != rank:
+            shared.add(facts.pid)
+    return {pid: rank for pid, rank in owners.items() if pid not in shared}
 
 
 def _stacks_by_rank(stacks: Iterable[StackDump], by_pid: Mapping[int, int]) -> dict[int, list[StackDump]]:

@@ -7,16 +7,16 @@ that keeps the interpreter lock lets no other Python thread run, and NCCL's watc
 Example: `ctypes.PyDLL("libx.so").compute()` for ten minutes on one rank; `kill -STOP` by a batch system's preemption.
 Fix: continue the process (`kill -CONT PID`); release the lock around long native work
 (`ctypes.CDLL`, `py::gil_scoped_release`).
-Certain when: the process state is T; or two looks show the same thread holding the lock at the same line and the rank
-gave no dump while others did.
+Certain when: the process state is T; or two looks show the same thread holding the lock at the same line, and either
+the rank gave no dump while others did, or that thread sleeps in both looks.
 Possible when: only one look, or no other rank answered either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from unhang.facts.lock_holders import holds_lock
+from unhang.facts.lock_holders import holds_lock, lock_holder, sleeps_with_lock
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
@@ -36,21 +36,49 @@ def check(facts: Facts) -> Iterator[Answer]:
             certainty = holds_lock(facts, facts.ranks[rank])
             if certainty is not None:
                 yield _lock_holder(facts, stall, rank, certainty)
+    if not facts.stalls:
+        yield from _stopped_alone(facts)
 
 
-def _stopped(facts: Facts, stall: Stall, ranks: list[int]) -> Finding:
-    pids = ", ".join(str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None)
-    resume = Remedy(
+def _stopped_alone(facts: Facts) -> Iterator[Finding]:
+    """Nothing tells who waits for whom (nobody may look at the stacks): the process states tell this much."""
+    ranks = tuple(r for r, known in sorted(facts.ranks.items()) if known.state is RankState.STOPPED and known.alive)
+    if not ranks:
+        return
+    blind = any(known.stack is None and known.recording is None for known in facts.ranks.values())
+    yield finding(
+        CAUSE,
+        Certainty.LIKELY if blind else Certainty.CERTAIN,
+        say("{ranks:who} {ranks:is|are} stopped (state T); a job cannot go on without {ranks:it|them}", ranks=ranks),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        where=place_of(facts, ranks[0]),
+        because=(say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks), _WHO),
+        remedies=(_resume(facts, ranks),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(ranks)),
+    )
+
+
+_WHO = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")
+
+
+def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
+    pids = " ".join(str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None)
+    return Remedy(
         title=say("Continue the stopped process"),
         kind=RemedyKind.INFRASTRUCTURE,
         change=say("kill -CONT {pids}", pids=pids or "PID"),
         cost=say("none; the job goes on if its limit has not passed"),
-        verify=say("ps -o pid,stat -p {pids} no longer shows T", pids=pids or "PID"),
+        verify=say("ps -o pid,stat -p {pids} no longer shows T", pids=pids.replace(" ", ",") or "PID"),
     )
+
+
+def _stopped(facts: Facts, stall: Stall, ranks: list[int]) -> Finding:
     because = (
         say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks),
         *_waiting(stall),
-        say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)"),
+        _WHO,
     )
     return _build(
         facts,
@@ -58,7 +86,7 @@ def _stopped(facts: Facts, stall: Stall, ranks: list[int]) -> Finding:
         tuple(ranks),
         Certainty.CERTAIN,
         because,
-        (resume,),
+        (_resume(facts, ranks),),
         say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=ranks),
     )
 
@@ -75,7 +103,7 @@ def _lock_holder(facts: Facts, stall: Stall, rank: int, certainty: Certainty) ->
     )
     because = (
         say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
-        say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank),
+        _no_other_runs(facts, rank),
         *_waiting(stall),
     )
     return _build(
@@ -87,6 +115,14 @@ def _lock_holder(facts: Facts, stall: Stall, rank: int, certainty: Certainty) ->
         (release,),
         say("rank {rank} is inside a native call that holds the interpreter lock; the others wait for it", rank=rank),
     )
+
+
+def _no_other_runs(facts: Facts, rank: int) -> Text:
+    stack = facts.ranks[rank].stack
+    holder = lock_holder(stack) if stack is not None else None
+    if holder is not None and sleeps_with_lock(holder):
+        return say("rank {rank}: that thread sleeps in native code and keeps the lock meanwhile", rank=rank)
+    return say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank)
 
 
 def _waiting(stall: Stall) -> tuple[Text, ...]:

@@ -48,6 +48,9 @@ def permission_command(pids: Sequence[int]) -> str:
     import sys
     from pathlib import Path
 
+    if os.geteuid() == 0:
+        # root without the right: a container, or a security module
+        return "docker run --cap-add=SYS_PTRACE …, or on the host: sudo unhang attach PID"
     beside = Path(sys.executable).with_name("unhang")
     program = str(beside) if beside.exists() else shutil.which("unhang") or "unhang"
     return " ".join(["sudo", program, "attach", *map(str, pids)])

@@ -28,7 +28,7 @@ def _differs(first: Look, second: Look, *, waits_asleep: bool) -> bool:
     if first.dump is not None and second.dump is not None:
         if _places(first.dump) != _places(second.dump):
             return True
-        return waits_asleep and _asleep(first.dump) and _asleep(second.dump) and _woke(first.kernel, second.kernel)
+        return waits_asleep and _inside_torch(second.dump) and _woke(first, second)
     if first.kernel.state in "Tt" and second.kernel.state in "Tt":
         return False
     return _worked(first.kernel, second.kernel) or first.kernel.system_call != second.kernel.system_call
@@ -44,15 +44,19 @@ def _places(dump: StackDump) -> set[tuple[str, tuple[Frame, ...]]]:
     return found
 
 
-def _asleep(dump: StackDump) -> bool:
+def _inside_torch(dump: StackDump) -> bool:
+    """The main thread waits in torch, not in a loop of the user's own that looks again every so often."""
     main = next((t for t in dump.threads if t.name == "MainThread"), None)
-    return main is not None and main.active is False
+    frames = [frame for frame in main.frames if not frame.native] if main is not None else []
+    return bool(frames) and "/torch/" in frames[0].file
 
 
-def _woke(first: KernelLook, second: KernelLook) -> bool:
-    if first.switches is None or second.switches is None:
+def _woke(first: Look, second: Look) -> bool:
+    before, after = first.kernel.switches, second.kernel.switches
+    if before is None or after is None:
         return False
-    return second.switches > first.switches and _worked(first, second)
+    # a loader's queue is looked at again every five seconds, which is no progress
+    return after - before >= max(2.0, second.at_s - first.at_s)
 
 
 def _worked(first: KernelLook, second: KernelLook) -> bool:

@@ -25,7 +25,9 @@ def _moves(taken: Taken, rank: int) -> str:
     if state in ("T", "t"):
         return "stopped, state T"
     answer = taken.moving.get(rank)
-    return "not looked at twice" if answer is None else "moving" if answer else "frozen"
+    if answer and rank in taken.refused():
+        return "uses the processor"
+    return "looked at once" if answer is None else "moving" if answer else "does not move"
 
 
 def _place(taken: Taken, pid: int) -> str:
