@@ -214,7 +214,7 @@ def _consequences(sheet: Sheet, finding: Finding, voice: Voice) -> None:
         return
     parts = [consequence_line(item, voice) for item in finding.consequences]
     sheet.heading(voice.say(say("What followed from it")))
-    sheet.paragraph("; ".join(parts))
+    sheet.paragraph(voice.say(say("; ")).join(parts))
 
 
 def consequence_line(item: Consequence, voice: Voice) -> str:
