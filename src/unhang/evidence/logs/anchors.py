@@ -193,7 +193,8 @@ class AnchorFilter(Generic[Tag]):
         word = letters[at].astype(np.uint32)
         for more in range(1, 4):
             word |= letters[np.minimum(at + more, len(data) - 1)].astype(np.uint32) << np.uint32(8 * more)
-        return hits[~self._checked[buckets] | (inside & (word == self._check[buckets]))]
+        kept: _Indices = hits[~self._checked[buckets] | (inside & (word == self._check[buckets]))]
+        return kept
 
     def _limited(self, hits: _Indices, hashes: _Indices) -> _Indices:
         """``hits`` without those of quiet words beyond the first few of each."""

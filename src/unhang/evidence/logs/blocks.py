@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 BLOCK_BYTES = 1 << 20
@@ -14,31 +13,26 @@ LINE_BYTES = 1 << 16
 """Of a longer line (or a longer piece between two carriage returns) only this much is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Lines as UTF-8-like bytes (legacy encodings stay as they are). ``first_line`` counts from 1."""
-
-    data: bytes
-    first_line: int
-
-
 class Blocks:
-    """Iterates over the blocks of ``stream``. ``cut_lines`` counts lines of which the end was left out."""
+    """Iterates over the blocks of ``stream``: whole lines as UTF-8-like bytes (legacy encodings stay as they are).
+
+    ``cut_lines`` counts lines of which the end was left out.
+    """
 
     def __init__(self, stream: BinaryIO, *, block_bytes: int = BLOCK_BYTES) -> None:
         self._stream = stream
         self._block_bytes = block_bytes
         self.cut_lines = 0
-        self.lines = 0
+        self.ended = True
+        """Whether the last line had an end."""
         self.holes = 0
         """Bytes of value zero that were left out."""
         self.trouble = ""
         self.encoding = "utf-8"
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[bytes]:
         kept = b""
         dropping = False
-        line = 1
         ended = True
         for chunk in self._chunks():
             if dropping:
@@ -54,19 +48,18 @@ class Blocks:
                 at = kept.rfind(b"\r") + 1
                 if at == 0:
                     self.cut_lines += 1
-                    yield Block(kept[:LINE_BYTES], line)
+                    yield kept[:LINE_BYTES]
                     kept, dropping, ended = b"", True, False
                     continue
             if at == 0:
                 continue
             data, kept = kept[:at], kept[at:]
-            yield Block(data, line)
-            line += data.count(b"\n")
+            yield data
             ended = data.endswith(b"\n")
         if kept:
-            yield Block(kept, line)
+            yield kept
             ended = False
-        self.lines = line - 1 + (0 if ended else 1)
+        self.ended = ended
 
     def _chunks(self) -> Iterator[bytes]:
         chunk = self._read()

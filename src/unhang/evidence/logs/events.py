@@ -18,7 +18,7 @@ EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 60_000
 FLOOD, FLOOD_BENIGN = 4096, 2048
 NOTHING_NEW, NOTHING_NEW_BENIGN = 2048, 256
 """After so many lines of a kind, or so many in a row that were left out, only a few of every block are looked at."""
-OF_FLOOD, OF_FLOOD_BENIGN = 16, 2
+OF_FLOOD, OF_FLOOD_BENIGN = 8, 2
 """So many of every block."""
 EQUAL_UNNAMED = 64
 """Equal lines nobody is named in may come from as many ranks: more of them are kept."""

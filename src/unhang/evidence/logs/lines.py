@@ -170,7 +170,7 @@ class LineReader:
 
     # ---- the result
 
-    def reading(self, blocks: Blocks) -> LogReading:
+    def reading(self, blocks: Blocks, lines: int) -> LogReading:
         """Everything the lines told, now that it is known who is which rank."""
         events = self.events.log_events(self.voices, self.source, self.host)
         tracebacks = self._tracebacks()
@@ -193,14 +193,14 @@ class LineReader:
             tuple(self._process_exits()),
             progress,
             last_lines,
-            blocks.lines,
+            lines,
             tuple(sorted(ranks)),
             self._first_time_s,
             self._last_time_s(),
             self.first_attempt,
-            self._role(blocks.lines),
+            self._role(lines),
             folded,
-            tuple(self._unread(blocks)),
+            tuple(self._unread(blocks, lines)),
         )
 
     def _last_time_s(self) -> float | None:
@@ -287,10 +287,10 @@ class LineReader:
             return "launcher" if lines else ""
         return ""
 
-    def _unread(self, blocks: Blocks) -> Iterable[Unread]:
+    def _unread(self, blocks: Blocks, lines: int) -> Iterable[Unread]:
         where = Source(self.source)
         if blocks.trouble:
-            yield Unread(where, f"reading stopped after line {blocks.lines}: {blocks.trouble}", self.rank)
+            yield Unread(where, f"reading stopped after line {lines}: {blocks.trouble}", self.rank)
         if blocks.cut_lines:
             yield Unread(
                 where,

@@ -10,8 +10,10 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from unhang.evidence.items import LastLine, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.blocks import decoded
 from unhang.knowledge.messages import match_message
 
@@ -22,12 +24,17 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27|nbsp);")
 _SHARE, _LINES = 0.3, 3
 
 
+_Item = TypeVar("_Item", LogEvent, PythonTraceback, ProcessExit, Progress, LastLine)
+
+
 @dataclass(frozen=True, slots=True)
 class Mended:
     """The log with its lines whole again; ``first_lines[i]`` is where line ``i`` of ``data`` began in the paste."""
 
     data: bytes
     first_lines: tuple[int, ...]
+    lines: int
+    """How many lines the paste had."""
 
 
 def mend_paste(data: bytes) -> Mended | None:
@@ -44,7 +51,11 @@ def mend_paste(data: bytes) -> Mended | None:
         if plain == text:
             return None
         joined = [(number, line) for number, line in enumerate(lines, start=1)]
-    return Mended("\n".join(line for _, line in joined).encode("utf-8"), tuple(number for number, _ in joined))
+    return Mended(
+        "\n".join(line for _, line in joined).encode("utf-8"),
+        tuple(number for number, _ in joined),
+        len(lines) - (not lines[-1]),
+    )
 
 
 def _joined(lines: list[str]) -> list[tuple[int, str]] | None:
@@ -70,3 +81,24 @@ def _joined(lines: list[str]) -> list[tuple[int, str]] | None:
 def _told(lines: Iterable[str]) -> int:
     """How much the messages in these lines tell: one for each, and one for each of its fields."""
     return sum(1 + len(match.values) for line in lines for match in match_message(line[:20_000]))
+
+
+def renumbered(reading: LogReading, paste: Mended) -> LogReading:
+    """``reading`` of the mended log with the line numbers of the paste: of a joined line, where it began."""
+
+    def placed(line: int) -> int:
+        return paste.first_lines[line - 1] if 0 < line <= len(paste.first_lines) else line
+
+    def moved(item: _Item) -> _Item:
+        line = item.source.line
+        return item if line is None else replace(item, source=replace(item.source, line=placed(line)))
+
+    return replace(
+        reading,
+        events=tuple(map(moved, reading.events)),
+        tracebacks=tuple(map(moved, reading.tracebacks)),
+        exits=tuple(map(moved, reading.exits)),
+        progress=tuple(replace(moved(run), last_line=placed(run.last_line)) for run in reading.progress),
+        last_lines=tuple(map(moved, reading.last_lines)),
+        lines=paste.lines,
+    )

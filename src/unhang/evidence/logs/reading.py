@@ -9,19 +9,20 @@ from __future__ import annotations
 import io
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs.anchors import AnchorFilter
-from unhang.evidence.logs.blocks import Block, Blocks, decoded
+from unhang.evidence.logs.blocks import Blocks, decoded
 from unhang.evidence.logs.lines import LineReader
-from unhang.evidence.logs.pastes import mend_paste
+from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
-from unhang.evidence.logs.regions import Region, regions_of
+from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, newlines, regions_of
 from unhang.evidence.logs.times import Clock
 from unhang.findings import Source, Unread
 from unhang.knowledge.messages import MessageRow, load_messages
@@ -58,13 +59,13 @@ def read_log(
 
 def looks_like_log(head: bytes) -> bool:
     """Whether the first bytes of a file read as lines of a program: known messages, prefixes, times or plain words."""
-    block = next(iter(Blocks(io.BytesIO(head[:65_536]))), None)
-    if block is None:
+    data = next(iter(Blocks(io.BytesIO(head[:65_536]))), None)
+    if data is None:
         return False
-    text = decoded(block.data)
+    text = decoded(data)
     if sum(1 for character in text if character < " " and character not in "\t\n\r\x1b\x07\x08") > len(text) // 50:
         return False
-    if _untuned().fresh().places(block.data):
+    if _untuned().fresh().places(data):
         return True
     lines = [line for line in text.splitlines() if line.strip()][:200]
     clock = Clock(year=2000)
@@ -79,7 +80,7 @@ def _nothing(source: str, rank: int | None, attempt: int, reason: str) -> LogRea
 
 @dataclass(slots=True)
 class _Scanned:
-    block: Block
+    data: bytes
     places: list[tuple[int, MessageRow | None]] = field(default_factory=list)
 
 
@@ -95,37 +96,41 @@ class _LogReader:
     def __init__(self, lines: LineReader) -> None:
         self.lines = lines
         self.filter = _untuned().fresh()
-        self._first_lines: tuple[int, ...] = ()
         self._blocks = 0
+        self._line = 1
 
     def read(self, stream: BinaryIO) -> LogReading:
         blocks = Blocks(stream)
+        parts = iter(blocks)
+        head = b""
+        for part in parts:
+            head += part
+            if len(head) > PASTE_BYTES:
+                break
+        paste = mend_paste(head)
+        if paste is not None:
+            self._read_parts(iter((paste.data,)), b"")
+            return renumbered(self.lines.reading(blocks, len(paste.first_lines)), paste)
+        self._read_parts(parts, head)
+        return self.lines.reading(blocks, self._line - blocks.ended)
+
+    def _read_parts(self, parts: Iterator[bytes], head: bytes) -> None:
         waiting: deque[_Scanned] = deque()
-        for count, raw in enumerate(blocks):
-            block = self._mended(raw) if count == 0 else raw
+        for count, data in enumerate(chain((head,) if head else (), parts)):
             if count == 0:
-                self.lines.look_ahead(block.data)
+                self.lines.look_ahead(data)
             if count < FIRST_BLOCKS:
-                self._all_of(self._scan(block))
+                self._all_of(self._scan(data))
                 continue
-            waiting.append(self._scan(block))
+            waiting.append(self._scan(data))
             if len(waiting) > LAST_BLOCKS:
                 self._parts_of(waiting.popleft())
         for scanned in waiting:
             self._all_of(scanned)
         self.lines.tracebacks.gap()
-        return self.lines.reading(blocks)
 
-    def _mended(self, block: Block) -> Block:
-        """The first block with the lines of a paste made whole again."""
-        mended = mend_paste(block.data)
-        if mended is None:
-            return block
-        self._first_lines = mended.first_lines
-        return Block(mended.data, block.first_line)
-
-    def _scan(self, block: Block) -> _Scanned:
-        scanned = _Scanned(block, self.filter.places(block.data))
+    def _scan(self, data: bytes) -> _Scanned:
+        scanned = _Scanned(data, self.filter.places(data))
         for row, count in self.filter.passed_over.items():
             if row is not None:
                 self.lines.events.leave_out(row, count)
@@ -149,24 +154,25 @@ class _LogReader:
 
     def _all_of(self, scanned: _Scanned) -> None:
         self._without_floods(scanned)
-        end = len(scanned.block.data)
+        end = len(scanned.data)
         self._read_regions(scanned, [Region(0, end, end)])
 
     def _parts_of(self, scanned: _Scanned) -> None:
         self._without_floods(scanned)
         self._blocks += 1
         tail_bytes = _TAIL_BYTES if self._blocks < _EARLY_BLOCKS else _LATER_TAIL_BYTES
-        self._read_regions(scanned, regions_of(scanned.block.data, scanned.places, tail_bytes))
+        self._read_regions(scanned, regions_of(scanned.data, scanned.places, tail_bytes))
 
     def _read_regions(self, scanned: _Scanned, regions: Iterable[Region]) -> None:
-        data, places = scanned.block.data, scanned.places
-        line, at, next_place = scanned.block.first_line, 0, 0
+        data, places = scanned.data, scanned.places
+        line, at, next_place, more = self._line, 0, 0, 0
         for region in regions:
             if region.start > at:
                 self.lines.tracebacks.gap()
-                line += data.count(b"\n", at, region.start)
+                line += newlines(data, at, region.start)
                 at = region.start
-            while at < region.stop or (at < region.until and self.lines.tracebacks.open):
+            more = 0
+            while at < region.stop or (at < region.until and (more := self._lines_more(more)) > 0):
                 end = data.find(b"\n", at)
                 if end < 0:
                     end = len(data)
@@ -179,7 +185,11 @@ class _LogReader:
                         rows.append(row)
                     next_place += 1
                 if end > at:
-                    mended = 0 < line <= len(self._first_lines)
-                    self.lines.take(data[at:end], self._first_lines[line - 1] if mended else line, rows)
+                    self.lines.take(data[at:end], line, rows)
                 at = end + 1
                 line += 1
+        self._line = line + (newlines(data, at, len(data)) if at < len(data) else 0) - (at > len(data))
+
+    def _lines_more(self, left: int) -> int:
+        """How many lines still belong to a traceback: some after its end."""
+        return AFTER_TRACEBACK + 1 if self.lines.tracebacks.open else left - 1

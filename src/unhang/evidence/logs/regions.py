@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from unhang.knowledge.messages import MessageRow
 
-_AFTER_HIT, _AFTER_TRACEBACK, _LONGEST_TRACEBACK = 4, 8, 160
-"""So many lines behind a recognised line, or behind the head of a traceback (and at most) are read with it."""
+_NEWLINE = np.uint8(10)
+
+_AFTER_HIT, _LONGEST_TRACEBACK = 4, 160
+"""So many lines from a recognised line on, or at most from the head of a traceback on, are read with it."""
+AFTER_TRACEBACK = 4
+"""So many lines behind the end of a traceback: its message may go on, or another be chained to it."""
 
 
 @dataclass(slots=True)
 class Region:
-    """Bytes ``start`` to ``stop``, and on to ``until`` while a traceback has not ended."""
+    """Bytes ``start`` to ``stop``, and on to ``until`` while a traceback has not ended, with what follows it."""
 
     start: int
     stop: int
@@ -46,9 +52,14 @@ def _add(regions: list[Region], new: Region) -> None:
 
 def _lines_with(row: MessageRow | None) -> int:
     """How many lines from a literal on belong to it: NCCL and plain information say all in one."""
-    if row is None:
-        return _AFTER_TRACEBACK
-    return 1 if row.benign or row.owner == "NCCL" else _AFTER_HIT
+    return 1 if row is None or row.benign or row.owner == "NCCL" else _AFTER_HIT
+
+
+def newlines(data: bytes, start: int, stop: int) -> int:
+    """How many line ends stand between two bytes; quicker than ``bytes.count`` where there are many."""
+    if stop - start < 4096:
+        return data.count(b"\n", start, stop)
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8, stop - start, start) == _NEWLINE))
 
 
 def _lines_on(data: bytes, at: int, lines: int) -> int:
