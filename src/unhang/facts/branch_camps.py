@@ -10,16 +10,42 @@ from unhang.facts.camps import Camp
 _NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
 
 
-def entered_alone(inside: Camp, outside: Camp) -> bool:
+def entered_alone(inside: Camp, outside: Camp, world_size: int | None = None) -> bool:
     """Those inside the branch are the few: they call what the others never call.
 
-    With as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out, any other to
-    let somebody in.
+    The test tells it where it singles out some ranks of the job, also when not all ranks were seen. Else the smaller
+    camp is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out, any
+    other to let somebody in.
     """
+    odd = _singled_out(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
+    if odd and len({odd.issuperset(inside.ranks), odd.issuperset(outside.ranks)}) == 2:
+        return odd.issuperset(inside.ranks) and not odd & set(outside.ranks)
     if len(inside.ranks) != len(outside.ranks):
         return len(inside.ranks) < len(outside.ranks)
     branch = inside.reading.branch
     return branch is None or "!=" not in branch.test
+
+
+MOST_RANKS = 4096
+
+
+def _singled_out(test: str, world_size: int | None) -> frozenset[int]:
+    """The ranks for which the parts of the test that speak of the rank come out otherwise than for most; empty when
+    they cannot be worked out, or divide the job in halves."""
+    if world_size is None or not 2 <= world_size <= MOST_RANKS:
+        return frozenset()
+    try:
+        tree = ast.parse(test.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    leaves = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.Name | ast.Attribute | ast.Call)]
+    classes: dict[tuple[object, ...], list[int]] = {}
+    for rank in range(world_size):
+        answers = tuple(v if isinstance(v := _value(leaf, rank, world_size), bool) else None for leaf in leaves)
+        classes.setdefault(answers, []).append(rank)
+    most = max(classes.values(), key=len)
+    few = frozenset(range(world_size)) - set(most)
+    return few if len(few) < len(most) else frozenset()
 
 
 def excludes(inside: Camp, ranks: Sequence[int], world_size: int | None) -> bool:
@@ -44,6 +70,12 @@ def test_value(test: str, rank: int, world_size: int | None) -> bool | None:
         return None
     value = _value(tree, rank, world_size)
     return value if isinstance(value, bool) else None
+
+
+def number_value(node: ast.expr, rank: int, world_size: int | None) -> int | None:
+    """What a simple expression of the rank gives for ``rank``: ``(rank + 1) % world_size``; else None."""
+    value = _value(node, rank, world_size)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _value(node: ast.expr, rank: int, world: int | None) -> bool | int | list[int] | None:

@@ -38,7 +38,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     events = _events(evidence)
     add_progress_from_logs(groups, events, world, choice.by_rank)
     reopen_failed(groups, ranks)
-    settle_with_stacks(groups, ranks, world)
+    settle_with_stacks(groups, ranks, world, sources)
     forget_moving(groups, ranks)
     forget_ended(groups, ranks)
     for rank in world:

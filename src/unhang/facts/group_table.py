@@ -37,6 +37,7 @@ def groups_from_recordings(
     }
     groups = _declare_groups(recordings, keys, parts, statuses, world)
     p2p_groups = {name for by_group in parts.values() for name, (_, p2p) in by_group.items() if len(p2p)}
+    p2p_groups |= _gloo_counts_p2p(recordings, parts, statuses)
     for name, group in groups.items():
         for rank in group.members:
             if rank not in recordings:
@@ -53,6 +54,21 @@ def groups_from_recordings(
         group.silent = tuple(rank for rank in group.members if rank not in group.progress)
         _lift_gloo(group, recordings, alive)
     return groups
+
+
+def _gloo_counts_p2p(
+    recordings: Mapping[int, Recording],
+    parts: Mapping[int, Mapping[str, tuple[Entries, Entries]]],
+    statuses: Mapping[int, Mapping[str, tuple[GroupStatus, bool]]],
+) -> set[str]:
+    """Groups in which Gloo has counted more calls than it has recorded: sends and receives, which it never records."""
+    found = set()
+    for rank, by_group in parts.items():
+        for name, (collectives, _) in by_group.items() if recordings[rank].backend == "gloo" else ():
+            status = statuses[rank].get(name)
+            if status is not None and len(collectives) and status[0].last_enqueued > int(collectives.position[-1]):
+                found.add(name)
+    return found
 
 
 def _lift_gloo(group: GroupFacts, recordings: Mapping[int, Recording], alive: Container[int]) -> None:

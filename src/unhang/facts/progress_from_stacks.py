@@ -10,24 +10,31 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from unhang.evidence.items import Signature, SourceFile
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.operations import POINT_TO_POINT, canonical
+from unhang.facts.p2p_partner import partner_on_line
 from unhang.findings import Phase, Where
 
 STACK_GROUP = "(group not recorded)"
 
 
-def settle_with_stacks(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFacts], world: tuple[int, ...]) -> None:
+def settle_with_stacks(
+    groups: dict[str, GroupFacts],
+    ranks: Mapping[int, RankFacts],
+    world: tuple[int, ...],
+    sources: Mapping[str, SourceFile],
+) -> None:
     """Add pending calls that only the stacks show; drop Gloo's that the stacks contradict."""
     for rank, facts in sorted(ranks.items()):
         if facts.activity is None or not facts.alive:
             continue
         if facts.recording is not None and facts.recording.backend == "gloo":
             _settle_gloo(rank, facts, groups)
-    _from_stacks_alone(groups, ranks, world)
+    _from_stacks_alone(groups, ranks, world, sources)
 
 
 def forget_moving(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
@@ -149,7 +156,12 @@ def _place(where: Where) -> tuple[str, int | None]:
     return (where.file.rsplit("/", 1)[-1], where.line)
 
 
-def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFacts], world: tuple[int, ...]) -> None:
+def _from_stacks_alone(
+    groups: dict[str, GroupFacts],
+    ranks: Mapping[int, RankFacts],
+    world: tuple[int, ...],
+    sources: Mapping[str, SourceFile],
+) -> None:
     """Ranks in a collective that no dump explains wait in a group of which only the stacks tell."""
     explained = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
     lost = {
@@ -166,7 +178,7 @@ def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
         if facts is None or (facts.activity is None and (facts.alive or fell_with_others(facts))):
             continue
         activity = lost.get(rank)
-        call = _call_from_stack(activity) if activity is not None else None
+        call = _call_from_stack(activity, rank, len(members), sources) if activity is not None else None
         group.progress[rank] = GroupProgress(
             rank, STACK_GROUP, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
         )
@@ -179,6 +191,8 @@ def _from_stacks_alone(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFa
 
 def _tells(facts: RankFacts) -> bool:
     """Its stack says where it stands: it lives, or its traceback shows where it gave up and no dump can tell better."""
+    if facts.process_state == "T":
+        return False  # whatever call it stands in, it is not there to take part
     if facts.alive:
         return True
     unrecorded = facts.activity is not None and facts.activity.operation in _NEVER_RECORDED
@@ -188,13 +202,14 @@ def _tells(facts: RankFacts) -> bool:
 _NEVER_RECORDED = {"monitored_barrier"}
 
 
-def _call_from_stack(activity: Activity) -> PendingCall:
+def _call_from_stack(activity: Activity, rank: int, world_size: int, sources: Mapping[str, SourceFile]) -> PendingCall:
     # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
     operation = MEETINGS.get(activity.what) or canonical(activity.operation or "all_reduce")
+    partner = partner_on_line(activity.where, operation, rank, world_size, sources)
     return PendingCall(
         group=STACK_GROUP,
         position=None if operation in POINT_TO_POINT else 1,
-        signature=None,
+        signature=Signature(operation, partner, (), (), (), ()) if partner is not None else None,
         operation=operation,
         elements=None,
         dtype=None,

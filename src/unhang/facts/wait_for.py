@@ -110,7 +110,7 @@ def _answers(partner: int, rank: int, operation: str, group: GroupFacts) -> bool
     """``partner`` has an unfinished call towards ``rank`` that matches ``operation``."""
     entries = group.p2p.get(partner)
     if entries is None:
-        return False
+        return _stands_answering(partner, rank, operation, group)
     wanted = "recv" if operation.endswith("send") else "send"
     me = group.members.index(rank)
     for index in range(len(entries)):
@@ -118,6 +118,17 @@ def _answers(partner: int, rank: int, operation: str, group: GroupFacts) -> bool
         if int(entries.state[index]) != 2 and signature.operation.endswith(wanted) and signature.peer == me:
             return True
     return False
+
+
+def _stands_answering(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
+    """Without records: its stack stands in the matching call, towards ``rank`` as far as its line tells."""
+    progress = group.progress.get(partner)
+    call = progress.pending if progress is not None else None
+    if call is None or call.operation not in POINT_TO_POINT:
+        return False
+    peer = call.signature.peer if call.signature is not None else None
+    wanted = "recv" if operation.endswith("send") else "send"
+    return call.operation.endswith(wanted) and (peer is None or group.members[peer] == rank)
 
 
 def _reason(rank: int, ranks: Mapping[int, RankFacts], otherwise: str) -> str:

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 
 from unhang.facts.fingerprints import PrintedMismatch, printed_mismatch
 from unhang.facts.model import Facts
+from unhang.facts.printed_parameters import odd_models, parameter_counts
 from unhang.facts.said import first_attempt, quotes
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import hosts_of
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import hosts_of, place_of
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
@@ -38,10 +39,47 @@ def check(facts: Facts) -> Iterator[Answer]:
             ranks,
         )
         return
+    counts = parameter_counts(facts)
+    if odd := odd_models(counts):
+        yield _other_model(facts, counts, odd)
+        return
     model = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
     if model:
         yield _plain(Certainty.LIKELY, say("ranks brought tensors of different sizes to one call"), quotes(model))
         return
+
+
+def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> Answer:
+    """DDP counts the parameters of all ranks before the first step."""
+    events = first_attempt(facts.events_of("ddp.shape"))
+    tied = len(odd) == len(counts)
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say("ranks have built models with different numbers of parameters")
+        if tied
+        else say("{ranks:who} built another model than the others: DDP counts other parameters", ranks=odd),
+        ranks=odd,
+        nodes=hosts_of(facts, odd),
+        phase=Phase.INIT,
+        where=place_of(facts, odd[0]),
+        because=tuple(
+            say("rank {rank}'s model has {count} parameters", rank=rank, count=count)
+            for rank, count in sorted(counts.items())[:4]
+        ),
+        evidence=quotes(events),
+        remedies=(
+            Remedy(
+                title=say("Build the same model on every rank"),
+                kind=RemedyKind.CODE,
+                change=say("look for a branch on the rank, a local configuration or a checkpoint in the model's code"),
+                cost=say("none"),
+                verify=say("print(len(list(model.parameters()))) is the same on every rank"),
+            ),
+        ),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(facts.ranks)),
+    )
 
 
 def _belongs_elsewhere(printed: PrintedMismatch) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.left_partners import left_partners
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT
 from unhang.facts.order_swap import swapped_groups
@@ -27,7 +28,8 @@ CAUSE = Cause.DEADLOCK_ORDER
 def check(facts: Facts) -> Iterator[Answer]:
     """Circles of the wait-for graph, partners that all send or all receive, queues in opposite order, teardown."""
     for cycle in facts.graph.cycles:
-        yield _circle(facts, cycle)
+        if left_partners(facts, cycle) is None:
+            yield _circle(facts, cycle)
     if not facts.graph.cycles:
         yield from _all_in_p2p(facts)
         yield from _swapped(facts)

@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
         calls = calls_of(disagreement)
         if inside and outside:
-            if entered_alone(inside[0], outside[0]):
+            if entered_alone(inside[0], outside[0], facts.world_size):
                 yield _entered_alone(facts, inside[0], outside[0], calls, disagreement.group)
             else:
                 yield _left_out(facts, outside[0], inside[0], calls, disagreement.group)
@@ -91,7 +91,7 @@ def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
         return
     if not excludes(wait, stall.laggards, facts.world_size):
         return
-    if entered_alone(wait, lag):
+    if entered_alone(wait, lag, facts.world_size):
         yield _entered_alone(facts, wait, lag, call_of(wait.ranks, stall.call), stall.group)
     else:
         yield _left_out(facts, lag, wait, call_of(wait.ranks, stall.call), stall.group)

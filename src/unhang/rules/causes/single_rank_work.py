@@ -64,7 +64,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         lag, wait = camps_of_stall(facts, stall)
         # On a processor at the look, it computes, although both looks fell on one line.
         moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
-        if _belongs_elsewhere(lag, wait, moving=moving):
+        if _belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag):
             continue
         yield _found(facts, stall, lag)
 
@@ -91,6 +91,11 @@ def _stands_in_its_own_call(facts: Facts, stall: Stall, rank: int) -> bool:
         return False
     progress = facts.groups[stall.group].progress.get(rank)
     return progress is not None and progress.pending is not None
+
+
+def _may_wait_too(stall: Stall, lag: Camp) -> bool:
+    """In backward with no record of its collectives: its hooks may have issued one that does not fit the others'."""
+    return lag.what == "backward" and stall.reason in ("silent", "dead")
 
 
 def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:

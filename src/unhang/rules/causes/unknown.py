@@ -169,7 +169,10 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
         )
     if doing:
         return say("{ranks:who} {ranks:holds|hold} the others up; its stack tells no cause", ranks=stall.laggards)
-    return say("{ranks:who} {ranks:holds|hold} the others up; what {ranks:it was|they were} doing is not recorded", ranks=stall.laggards)
+    return say(
+        "{ranks:who} {ranks:holds|hold} the others up; what {ranks:it was|they were} doing is not recorded",
+        ranks=stall.laggards,
+    )
 
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
