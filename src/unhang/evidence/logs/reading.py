@@ -78,10 +78,22 @@ def _nothing(source: str, rank: int | None, attempt: int, reason: str) -> LogRea
     return LogReading(where, rank, (), (), (), (), (), 0, (), attempt=attempt, unread=(Unread(where, reason, rank),))
 
 
+_FAMILIAR_BYTES = 4096
+"""So far on a traceback of a kind of which enough were kept is looked for its end."""
+
+
 @dataclass(slots=True)
 class _Scanned:
     data: bytes
     places: list[tuple[int, MessageRow | None]] = field(default_factory=list)
+
+
+def _holds(data: bytes, at: int, words: tuple[bytes, bytes]) -> bool:
+    """Whether the traceback at ``at`` ends in these words, one after the other."""
+    stop = data.find(b"Traceback (most recent", at + 10, at + _FAMILIAR_BYTES)
+    stop = stop if stop > 0 else at + _FAMILIAR_BYTES
+    first = data.find(words[0], at, stop)
+    return first > 0 and data.find(words[1], first, stop) > 0
 
 
 @cache
@@ -140,7 +152,11 @@ class _LogReader:
         """Of kinds of which thousands were seen, only the first few of a block stay."""
         counts: dict[str, int] = {}
         kept: list[tuple[int, MessageRow | None]] = []
+        familiar = self.lines.tracebacks.familiar
         for at, row in scanned.places:
+            if row is None and familiar and any(_holds(scanned.data, at, words) for words in familiar):
+                self.lines.tracebacks.dropped += 1
+                continue
             if row is not None:
                 count = counts[row.id] = counts.get(row.id, 0) + 1
                 enough = self.lines.events.wanted(row)

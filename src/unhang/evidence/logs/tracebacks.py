@@ -30,6 +30,8 @@ _ENDS_MESSAGE = re.compile(
 )
 MAX_FRAMES = 256
 MESSAGE_CHARS = 2000
+OF_SHAPE = 2048
+"""How many with the same exception and innermost frames are kept."""
 EQUAL, EQUAL_UNNAMED, TRACEBACKS = 3, 1024, 4000
 """How many equal ones of a speaker are kept, of nobody in particular (they may be as many ranks), and of all."""
 
@@ -70,6 +72,9 @@ class TracebackReader:
         self.dropped = 0
         """How many were left out because enough equal ones of the same speaker were kept."""
         self.attempt = 0
+        self.familiar: list[tuple[bytes, bytes]] = []
+        """Innermost frame and exception, as written, of tracebacks of which enough were kept."""
+        self._shapes: dict[Hashable, int] = {}
         self._equal: dict[Hashable, int] = {}
         self._open: dict[Hashable, RawTraceback] = {}
         self._closing: dict[Hashable, RawTraceback] = {}
@@ -178,8 +183,24 @@ class TracebackReader:
         if len(self._equal) > TRACEBACKS:
             self._equal.clear()
         seen = self._equal[key] = self._equal.get(key, 0) + 1
-        if seen > (EQUAL_UNNAMED if ended.speaker == NOBODY else EQUAL) or len(self.done) >= TRACEBACKS:
+        shape = (ended.exception, tuple(ended.frames[-3:]), ended.attempt)
+        if len(self._shapes) > TRACEBACKS:
+            self._shapes.clear()
+        alike = self._shapes[shape] = self._shapes.get(shape, 0) + 1
+        if (
+            seen > (EQUAL_UNNAMED if ended.speaker == NOBODY else EQUAL)
+            or alike > OF_SHAPE
+            or len(self.done) >= TRACEBACKS
+        ):
             self.dropped += 1
+            if alike == OF_SHAPE + 1 and ended.frames and ended.exception and len(self.familiar) < 16:
+                last = ended.frames[-1]
+                self.familiar.append(
+                    (
+                        f'File "{last.file}", line {last.line}, in {last.function}\n'.encode(),
+                        f"{ended.exception}:".encode(),
+                    )
+                )
             return
         self.done.append(ended)
 
