@@ -1,0 +1,138 @@
+"""Jobs that stall and were started without unhang: `unhang attach` names cause, rank and line, and leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import unhang
+from unhang.watch.attach.choosing import choose
+from unhang.watch.attach.ladder import kernel_look
+from unhang.watch.attach.machine import Machine
+from watch.attach.plain_jobs import CASES, PlainJob, plain_job
+
+pytestmark = pytest.mark.job
+
+
+@pytest.fixture(scope="module")
+def missing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainJob]:
+    with plain_job(tmp_path_factory.mktemp("missing"), CASES / "missing_rank.py") as job:
+        job.wait_until_waiting(3)
+        yield job
+
+
+def attach(*words: str | Path | int) -> dict[str, Any]:
+    done = unhang("attach", *map(str, words), "--format", "json")
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def line_of(script: str, text: str) -> int:
+    lines = (CASES / script).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def test_the_launcher_names_its_job(missing: PlainJob, tmp_path: Path) -> None:
+    verdict = attach(missing.launcher.pid, "--dir", tmp_path / "seen")
+    first = verdict["findings"][0]
+    assert verdict["status"] == "hang"
+    assert (first["cause"], first["ranks"]) == ("rank-conditional-collective", [2])
+    assert first["where"]["line"] == line_of("missing_rank.py", "dist.barrier()")
+    assert first["waiter_where"]["line"] == line_of("missing_rank.py", "dist.all_gather(losses, mine)")
+    assert verdict["world_size"] == 3
+    assert verdict["ranks_missing"] == []
+
+
+def test_the_folder_reads_back_to_the_same_verdict(missing: PlainJob, tmp_path: Path) -> None:
+    folder = tmp_path / "seen"
+    verdict = attach(missing.pid_of(1), "--dir", folder)
+    again = json.loads(unhang("diagnose", folder, "--format", "json").stdout)
+    kept = json.loads((folder / "verdict.json").read_text())
+    for key in ("status", "ranks_seen", "world_size"):
+        assert again[key] == verdict[key] == kept[key]
+    for key in ("cause", "ranks", "where", "certainty"):
+        assert again["findings"][0][key] == verdict["findings"][0][key]
+    assert (folder / "source" / "missing_rank.py").exists()
+    assert (folder / "logs" / "attempt_0" / "0" / "stdout.log").stat().st_size
+    for path in (folder, *folder.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_one_job_on_a_machine_needs_no_argument(missing: PlainJob) -> None:
+    machine = Machine.seen_now()
+    mine = {missing.launcher.pid, *(p.pid for p in machine.descendants(missing.launcher.pid))}
+    machine.processes = {pid: process for pid, process in machine.processes.items() if pid in mine}
+    chosen = choose(machine, [])
+    assert [rank.rank for rank in chosen.ranks] == [0, 1, 2]
+    assert chosen.launcher == missing.launcher.pid
+
+
+def test_the_text_says_what_to_do_now(missing: PlainJob, tmp_path: Path) -> None:
+    said = unhang("attach", missing.launcher.pid, "--dir", tmp_path / "seen").stdout
+    assert "stop it? yes" in said
+    assert f"kill -TERM {missing.launcher.pid}" in said
+    assert f"unhang diagnose {tmp_path / 'seen'}" in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to give up rights")
+def test_without_the_right_to_trace_it_says_who_may_look(missing: PlainJob, tmp_path: Path) -> None:
+    dropped = ["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"]
+    start = [sys.executable, "-c", "from unhang.cli.main import main; main()", "attach", str(missing.launcher.pid)]
+    done = subprocess.run(
+        [*dropped, *start, "--dir", str(tmp_path / "seen"), "--format", "json"],
+        capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    verdict = json.loads(done.stdout)
+    blind = next(gap for gap in verdict["not_checked"] if "stacks of ranks 0-2" in gap["what"])
+    assert "SYS_PTRACE" in blind["because"]
+    assert blind["how"]
+    kernel = json.loads((tmp_path / "seen" / "bundle.json").read_text())["processes"][0]["kernel"]
+    assert [look["state"] for look in kernel][:2] == ["S", "S"]
+
+
+def test_a_stopped_rank_is_found_and_stays_as_it_was(tmp_path: Path) -> None:
+    with plain_job(tmp_path, CASES / "steady.py", ranks=2) as job:
+        job.wait_for(lambda: len(job.printed()) == 2 and all("step 5/" in text for text in job.printed()))
+        frozen = job.pid_of(1)
+        os.kill(frozen, signal.SIGSTOP)
+        time.sleep(1.0)
+        verdict = attach(job.launcher.pid, "--dir", tmp_path / "seen")
+        first = verdict["findings"][0]
+        assert (first["cause"], first["ranks"], first["certainty"]) == ("rank-frozen", [1], "certain")
+        states = {rank.rank: kernel_look(rank.pid).state for rank in job.ranks}
+        assert states[1] == "T"
+        assert states[0] != "T"
+        os.kill(frozen, signal.SIGCONT)
+        before = max(map(len, job.printed()))
+        job.wait_for(lambda: max(map(len, job.printed())) > before)
+
+
+def test_a_rank_that_works_alone_is_slow_not_stuck(tmp_path: Path) -> None:
+    with plain_job(tmp_path, CASES / "rank0_tokenises.py", ranks=2) as job:
+        job.wait_until_waiting(1)
+        verdict = attach(job.pid_of(0), "--dir", tmp_path / "seen")
+        first = verdict["findings"][0]
+        assert verdict["status"] == "slow"
+        assert (first["cause"], first["ranks"]) == ("single-rank-work", [0])
+        assert first["where"]["file"].endswith("rank0_tokenises.py")
+
+
+def test_a_thread_that_sleeps_with_the_interpreter_lock_is_found(tmp_path: Path) -> None:
+    with plain_job(tmp_path, CASES / "holds_interpreter_lock.py", ranks=2) as job:
+        job.wait_until_waiting(2)
+        verdict = attach(job.launcher.pid, "--dir", tmp_path / "seen")
+        first = verdict["findings"][0]
+        assert (first["cause"], first["ranks"]) == ("rank-frozen", [1])
+        assert first["where"]["line"] == line_of("holds_interpreter_lock.py", "library.usleep")
+        assert all(kernel_look(rank.pid).state != "T" for rank in job.ranks)
