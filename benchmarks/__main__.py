@@ -1,4 +1,4 @@
-"""``make bench``: the measurements whose tables stand in docs/benchmarks.md."""
+"""``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import flight_recorder
+from benchmarks import flight_recorder, logs
 
 
 def main() -> int:
-    """Dumps beside torchfrtrace and pickle.load, with the whole command; options are passed on."""
+    """Dumps beside torchfrtrace and pickle.load, with the whole command, or ``logs``; options are passed on."""
+    if sys.argv[1:2] == ["logs"]:
+        return logs.main(sys.argv[2:])
     unhang = Path(sys.executable).with_name("unhang")
     diagnose = f"{shlex.quote(str(unhang))} diagnose {{dir}} --format json"
     sys.argv[1:1] = ["--diagnose", diagnose]

@@ -148,13 +148,14 @@ class _LogReader:
                 self.lines.events.leave_out(row, count)
         return scanned
 
-    def _without_floods(self, scanned: _Scanned) -> None:
+    def _without_floods(self, scanned: _Scanned, tail_bytes: int) -> None:
         """Of kinds of which thousands were seen, only the first few of a block stay."""
         counts: dict[str, int] = {}
         kept: list[tuple[int, MessageRow | None]] = []
         familiar = self.lines.tracebacks.familiar
+        stop = len(scanned.data) - tail_bytes
         for at, row in scanned.places:
-            if row is None and familiar and any(_holds(scanned.data, at, words) for words in familiar):
+            if row is None and familiar and at < stop and any(_holds(scanned.data, at, words) for words in familiar):
                 self.lines.tracebacks.dropped += 1
                 continue
             if row is not None:
@@ -169,14 +170,14 @@ class _LogReader:
         scanned.places = kept
 
     def _all_of(self, scanned: _Scanned) -> None:
-        self._without_floods(scanned)
         end = len(scanned.data)
+        self._without_floods(scanned, end)
         self._read_regions(scanned, [Region(0, end, end)])
 
     def _parts_of(self, scanned: _Scanned) -> None:
-        self._without_floods(scanned)
         self._blocks += 1
         tail_bytes = _TAIL_BYTES if self._blocks < _EARLY_BLOCKS else _LATER_TAIL_BYTES
+        self._without_floods(scanned, tail_bytes)
         self._read_regions(scanned, regions_of(scanned.data, scanned.places, tail_bytes))
 
     def _read_regions(self, scanned: _Scanned, regions: Iterable[Region]) -> None:
