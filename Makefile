@@ -2,14 +2,17 @@
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: demo test bench lint format schema clean
+.PHONY: demo test test-live bench lint format schema clean
 
 demo: .venv/.ready  ## run a job that stalls and say why
 	.venv/bin/unhang demo
 
 test: .venv/.ready  ## everything: quick tests side by side, then the ones that start real jobs
 	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "not job" $(ARGS)
-	$(PY) -m pytest -m job $(ARGS)
+	$(PY) -m pytest -m "job and not live" $(ARGS)
+
+test-live: .venv/.ready  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
+	$(PY) -m pytest -m live $(ARGS)
 
 bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load
 	for file in benchmarks/*.py; do $(PY) $$file || exit 1; done
