@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.findings import Cause
+from unhang.knowledge.environment import variables
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import advices, terms
 from unhang.knowledge.xid import xid_row
@@ -13,7 +14,10 @@ from unhang.report.explain.code_pages import DOCUMENTED_XIDS
 
 
 def known_sentences() -> Iterator[str]:
-    """The sentences, page by page; some stand twice. What variables do and cost stays English."""
+    """The sentences, page by page; some stand twice.
+
+    Of variables: what the documented ones do, cost and get in the way of. Values and the others stay English.
+    """
     for cause in Cause:
         title, parts = cause_parts(cause)
         yield from (title, *parts.values())
@@ -22,3 +26,6 @@ def known_sentences() -> Iterator[str]:
     yield from (advice.do for advice in advices())
     yield from (row.meaning for row in map(xid_row, DOCUMENTED_XIDS) if row is not None)
     yield from (row.meaning for row in load_messages())
+    for variable in variables():
+        if variable.documented and not variable.guess:
+            yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))

@@ -63,6 +63,6 @@ def _further(sheet: Sheet, page: Page, voice: Voice) -> None:
     words = (*page.causes, *page.see_also)
     if words:
         sheet.paragraph(" · ".join(words), lead=voice.say(say("See also: ")), style="bold")
-    if page.source:
+    if page.source and page.kind != "word":
         checked = f" ({page.checked})" if page.checked else ""
         sheet.paragraph(voice.line(f"{page.source}{checked}", 240), lead=voice.say(say("Source: ")), style="dim")

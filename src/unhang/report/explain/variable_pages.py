@@ -77,7 +77,9 @@ def _details(row: Variable) -> list[tuple[Text, Line]]:
         (say("Cost and risk"), row.cost),
     ]
     details = [(label, line) for label, line in given if line]
-    details += [(say("Gets in the way of"), f"{item.other}: {item.why}") for item in row.conflicts]
+    details += [
+        (say("Gets in the way of"), say("{other}: {why}", other=item.other, why=item.why)) for item in row.conflicts
+    ]
     if row.guess:
         details.append((say("How sure"), say("name and default stand in the source; the effect is a guess from both")))
     elif not row.verified:
