@@ -24,16 +24,22 @@ class Looking:
     def look(self, view: RecordView, now_ns: int) -> None:
         """Write thread, phase, places and stack into ``view``; times in monotonic nanoseconds."""
         frames = sys._current_frames()  # noqa: SLF001  the only way to see another thread
-        view.threads = len(frames) - 1
-        view.looked_ns = now_ns
+        frames.pop(self.own, None)  # it would hold this very dictionary, and with it everybody's variables
+        try:
+            self._look(frames, view, now_ns)
+        finally:
+            frames.clear()
+
+    def _look(self, frames: dict[int, FrameType], view: RecordView, now_ns: int) -> None:
+        view.threads, view.looked_ns = len(frames), now_ns
         ident = self.issuer
-        frame = frames.get(ident)
-        digest = _digest(ident, frame)
+        digest = _digest(ident, frames.get(ident))
         if digest == self._hash:
             return
-        lines = _lines(frame)
-        if frame is None or _only_waits(lines):
-            ident, lines, digest = _who_works(frames, {self.issuer, self.own}) or (ident, lines, digest)
+        lines = _lines(frames.get(ident))
+        if not lines or _only_waits(lines):
+            self._hash = 0
+            ident, lines, digest = _who_works(frames, self.issuer) or (ident, lines, digest)
             if digest == view.stack_hash:
                 return
         else:
@@ -80,11 +86,11 @@ def _only_waits(lines: list[tuple[str, int, str]]) -> bool:
     )
 
 
-def _who_works(frames: dict[int, FrameType], but: set[int]) -> tuple[int, list[tuple[str, int, str]], int] | None:
-    """The thread that communicates, else the one that computes, of those that are not ``but``."""
+def _who_works(frames: dict[int, FrameType], but: int) -> tuple[int, list[tuple[str, int, str]], int] | None:
+    """The thread that communicates, else the one that computes, of all but one."""
     best, best_rank = None, 0
     for ident, frame in list(frames.items())[:_OTHERS]:
-        if ident in but:
+        if ident == but:
             continue
         lines = _lines(frame)
         phase = phases.of_stack([(path, function) for path, _, function in lines])
