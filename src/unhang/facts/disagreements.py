@@ -18,6 +18,7 @@ from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT, differences
+from unhang.facts.slipped import start_of_slip
 
 # A stretch of disagreement may hold positions that agree by chance (the same all-reduce one step apart).
 DENSITY = 0.3
@@ -53,15 +54,16 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
     first = _start_of_stretch(sorted(wrong), stall, table)
     if first is None:
         return None
-    calls = table.calls_at(first)
+    odd = _minority(table.calls_at(first))
+    slip = start_of_slip(group.entries, odd, first)
     return Disagreement(
         group=group.name,
-        position=first,
-        calls=calls,
-        pending=_calls_by_rank(group, first, recordings),
-        differs_in=wrong[first],
-        odd=_minority(calls),
-        records_align=table.overlap_before(first),
+        position=slip,
+        calls=table.calls_at(slip),
+        pending=_calls_by_rank(group, slip, recordings),
+        differs_in=wrong[first] if slip == first else ("call-site",),
+        odd=odd,
+        records_align=table.overlap_before(slip),
     )
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.camps import Camp, camps_of_disagreement, past_and_inside
-from unhang.facts.model import CodeContext, Disagreement, Facts
+from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, past_and_inside
+from unhang.facts.caught import caught_in_a_call
+from unhang.facts.model import CodeContext, Disagreement, Facts, Stall
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import calls_of, group_label, hosts_of, quote_disagreement
+from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
@@ -31,6 +32,48 @@ def check(facts: Facts) -> Iterator[Answer]:
         if any(c.context is CodeContext.RANK_BRANCH for c in camps) or past_and_inside(camps) is not None:
             continue
         yield _found(facts, disagreement, camps)
+    for stall in facts.stalls:
+        if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
+            lag, wait = camps_of_stall(facts, stall)
+            if CodeContext.RANK_BRANCH not in (lag.context, wait.context) and past_and_inside((wait, lag)) is None:
+                yield _other_place(facts, stall, lag, wait)
+
+
+def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
+    """Gloo ended a rank because sizes did not fit; those without a record stand in another call than the others."""
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say(
+            "{ranks:who} {ranks:is|are} in another call than the others: Gloo met sizes that differ",
+            ranks=lag.ranks,
+        ),
+        ranks=lag.ranks,
+        nodes=hosts_of(facts, lag.ranks),
+        group=group_label(facts, stall.group),
+        phase=lag.phase,
+        where=lag.where,
+        waiter_where=wait.where,
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=(
+            say("{ranks:who} left no record; the stack stands in a collective of another line", ranks=lag.ranks),
+            say("which side went another way is not proven: look for a condition on data between these lines"),
+        ),
+        evidence=tuple(camp.evidence for camp in (lag, wait) if camp.evidence is not None),
+        remedies=(_same_calls(),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(facts.ranks)),
+    )
+
+
+def _same_calls() -> Remedy:
+    return Remedy(
+        title=say("Make all ranks issue the same collectives in the same order"),
+        kind=RemedyKind.CODE,
+        change=say("compare the two call sites above; look for a condition on data, an early return, or an exception"),
+        cost=say("none"),
+        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
+    )
 
 
 def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> Answer:
@@ -74,7 +117,14 @@ def _way_unknown(camps: tuple[Camp, ...]) -> bool:
 
 
 def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
-    kinds = " and ".join(disagreement.differs_in)
+    kinds = " and ".join(kind.replace("call-site", "line") for kind in disagreement.differs_in)
+    if disagreement.group != STACK_GROUP and disagreement.odd and disagreement.differs_in == ("call-site",):
+        return say(
+            "from position {position} on {ranks:who} called from another line than the others, "
+            "and then another operation",
+            ranks=ranks,
+            position=disagreement.position,
+        )
     if disagreement.group == STACK_GROUP:
         return say(
             "{ranks:who} {ranks:stands|stand} in another call than the others, in the same group as far as can be told",
@@ -114,16 +164,8 @@ def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Te
 
 
 def _remedy(disagreement: Disagreement) -> Remedy:
-    if "operation" in disagreement.differs_in:
-        return Remedy(
-            title=say("Make all ranks issue the same collectives in the same order"),
-            kind=RemedyKind.CODE,
-            change=say(
-                "compare the two call sites above; look for a condition on data, an early return, or an exception"
-            ),
-            cost=say("none"),
-            verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
-        )
+    if {"operation", "call-site"} & set(disagreement.differs_in):
+        return _same_calls()
     if "dtype" in disagreement.differs_in:
         return Remedy(
             title=say("Cast to one dtype before the call"),

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from unhang.facts.branch_camps import entered_alone, excludes
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
+from unhang.facts.caught import caught_in_a_call
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of, place_of
@@ -101,6 +102,8 @@ def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
     """The laggards will not come: they have ended, are in another call, or at the end; work they do would end."""
     if any(facts.ranks[r].state in (RankState.CRASHED, RankState.FALLEN, RankState.STOPPED) for r in stall.laggards):
         return False
+    if caught_in_a_call(facts, stall):
+        return True
     if stall.reason == "silent":
         return False
     return lag.ended or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION) or lag.context is CodeContext.AFTER_LOOP

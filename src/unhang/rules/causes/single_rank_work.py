@@ -100,6 +100,9 @@ def _may_wait_too(stall: Stall, lag: Camp) -> bool:
 
 def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
     """Another rule knows better: loader, teardown, handler, past the loop."""
+    if lag.where is None and lag.what not in WORK:
+        # A thread without a line of the program, in nothing that is known as work.
+        return True
     if lag.what == "native" and not moving:
         return True
     if lag.what in _SPARED or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):

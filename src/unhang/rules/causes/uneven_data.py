@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
-from unhang.facts.model import CodeContext, Facts, Stall
-from unhang.facts.progress_from_stacks import waiting_activity
+from unhang.facts.caught import caught_in_a_call
+from unhang.facts.model import CodeContext, Facts
 from unhang.facts.step_counts import StepCounts, step_counts
 from unhang.facts.unseeded_splits import split_without_seed
 from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
@@ -48,21 +48,10 @@ def check(facts: Facts) -> Iterator[Answer]:
                 len(stall.waiters),
                 certainty,
             )
-        elif past_and_inside((wait, lag)) == (wait, lag) and _caught_in_a_call(facts, stall):
+        elif past_and_inside((wait, lag)) == (wait, lag) and caught_in_a_call(facts, stall):
             certainty = Certainty.CERTAIN if facts.events_of("gloo.enforce") else Certainty.LIKELY
             calls = call_of(stall.direct_waiters, stall.call)
             yield _found(facts, wait, lag, counts, calls, stall.group, len(facts.ranks), certainty)
-
-
-def _caught_in_a_call(facts: Facts, stall: Stall) -> bool:
-    """No record of the laggards was read, but their stacks stand in a collective of the loop: they wait as well, and
-    those past the loop are the ones that left."""
-    if stall.reason not in ("silent", "dead"):
-        return False
-    laggards = [facts.ranks[rank] for rank in stall.laggards]
-    inside = [a for known in laggards if known.recording is None and (a := waiting_activity(known)) is not None]
-    still = all(known.moving is False for known in laggards)
-    return len(inside) == len(laggards) and (still or bool(facts.events_of("gloo.enforce")))
 
 
 def _certainty(lag: Camp, wait: Camp, counts: StepCounts) -> Certainty:
