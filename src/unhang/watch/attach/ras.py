@@ -7,7 +7,9 @@ between ranks mean a stall only when they do not move between two queries.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from unhang.watch.attach.exchange import exchange
@@ -62,8 +64,21 @@ def address_of(ranks: Sequence[LiveRank]) -> tuple[str, int] | None:
             continue
         host, _, port = named.rpartition(":")
         host = host.strip("[]") or "localhost"
-        return host, int(port) if port.isdigit() and 0 < int(port) < 65536 else PORT
+        number = int(port) if port.isdigit() and 0 < int(port) < 65536 else PORT
+        return (host, number) if _is_here(host) else None
     return None
+
+
+def _is_here(host: str) -> bool:
+    """An address of this machine: RAS listens beside its rank, and nothing of ours leaves the machine."""
+    if host == "localhost":
+        return True
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with suppress(OSError, ValueError), socket.socket(family, socket.SOCK_DGRAM) as trial:
+        socket.inet_pton(family, host)  # names are not looked up: that may take long
+        trial.bind((host, 0))
+        return True
+    return False
 
 
 def ask_ras(address: tuple[str, int], *, limit_s: float) -> RasReport | None:

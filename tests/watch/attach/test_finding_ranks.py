@@ -1,0 +1,141 @@
+"""Having RANK in its environment does not make a process a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from unhang.errors import UsageError
+from unhang.watch.attach.bundle_folder import open_folder
+from unhang.watch.attach.choosing import choose
+from unhang.watch.attach.machine import Machine, Process
+from unhang.watch.attach.ranks import ranks_of
+from unhang.watch.attach.taking import settings_of
+
+JOB = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "r"}
+BASE = 4_000_000
+"""Larger than any process number of this machine."""
+
+
+def process(pid: int, parent: int, *command: str, environment: Mapping[str, str] | None, started: int = 0) -> Process:
+    return Process(BASE + pid, BASE + parent, "S", started or pid, 1000, command, environment)
+
+
+def rank_environment(rank: int, world: int = 2, **more: str) -> dict[str, str]:
+    return {**JOB, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), **more}
+
+
+def machine(*processes: Process) -> Machine:
+    return Machine({p.pid: p for p in processes})
+
+
+def torchrun(environment: Mapping[str, str] | None = None) -> list[Process]:
+    mine = {"PATH": "/bin"} if environment is None else environment
+    found = [process(1, 0, "bash", environment={}), process(2, 1, "python", "torchrun", "train.py", environment=mine)]
+    for rank in (0, 1):
+        pid = 10 + 10 * rank
+        own = rank_environment(rank)
+        found.append(process(pid, 2, "python", "-u", "train.py", environment=own))
+        found.append(process(pid + 1, pid, "python", "-u", "train.py", environment=own))
+        tracker = "from multiprocessing.resource_tracker import main;main(5)"
+        found.append(process(pid + 2, pid, "python", "-c", tracker, environment=own))
+        spawned = "from multiprocessing.spawn import spawn_main; spawn_main()"
+        found.append(process(pid + 3, pid, "python", "-c", spawned, "--multiprocessing-fork", environment=own))
+    return found
+
+
+def pids(found: Machine) -> list[tuple[int, int]]:
+    return [(rank.rank, rank.pid - BASE) for rank in ranks_of(found)]
+
+
+def test_workers_and_trackers_are_no_ranks() -> None:
+    assert pids(machine(*torchrun())) == [(0, 10), (1, 20)]
+
+
+def test_a_launcher_with_a_rank_in_its_environment_is_no_rank() -> None:
+    """Operators give the launcher of each node RANK and WORLD_SIZE, counted in nodes."""
+    assert pids(machine(*torchrun({"RANK": "0", "WORLD_SIZE": "2"}))) == [(0, 10), (1, 20)]
+
+
+def test_a_shell_around_a_rank_is_no_rank() -> None:
+    own = rank_environment(0, 1)
+    found = machine(process(1, 0, "bash", "run.sh", environment=own), process(2, 1, "python", "t.py", environment=own))
+    assert pids(found) == [(0, 2)]
+
+
+def test_a_launcher_under_srun_is_no_rank() -> None:
+    slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}
+    found = [process(2, 1, "python", "-m", "torch.distributed.run", "t.py", environment=slurm)]
+    found.append(process(3, 2, "python", "t.py", environment=rank_environment(0, 1, **slurm)))
+    assert pids(machine(*found)) == [(0, 3)]
+
+
+def test_ranks_of_mpirun_and_srun_are_ranks() -> None:
+    mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
+    slurm = {"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "MASTER_PORT": "1"}
+    found = machine(
+        process(5, 1, "python", "t.py", environment=mpi), process(6, 1, "python", "t.py", environment=slurm)
+    )
+    assert sorted(pids(found)) == [(1, 5), (3, 6)]
+
+
+def test_of_two_that_claim_one_rank_the_newest_is_it() -> None:
+    own = rank_environment(0, 1)
+    found = machine(process(5, 1, "python", "t.py", environment=own), process(9, 1, "python", "t.py", environment=own))
+    assert pids(found) == [(0, 9)]
+
+
+@pytest.mark.parametrize("values", [("x", "2"), ("2", "2"), ("-1", "2"), ("0", "99999999999"), ("", "")])
+def test_numbers_that_cannot_be_are_no_rank(values: tuple[str, str]) -> None:
+    own = {"RANK": values[0], "WORLD_SIZE": values[1]}
+    assert pids(machine(process(5, 1, "python", "t.py", environment=own))) == []
+
+
+@pytest.mark.parametrize("pid", [1, 2, 10, 11, 23])
+def test_any_process_of_a_job_names_it(pid: int) -> None:
+    chosen = choose(machine(*torchrun()), [BASE + pid])
+    assert [rank.pid - BASE for rank in chosen.ranks] == [10, 20]
+
+
+def test_two_jobs_must_be_told_apart() -> None:
+    other = process(50, 1, "python", "b.py", environment=rank_environment(0, 1, MASTER_PORT="1"))
+    found = machine(*torchrun(), other)
+    with pytest.raises(UsageError, match="2 jobs run on this machine"):
+        choose(found, [])
+    assert [rank.pid for rank in choose(found, [other.pid]).ranks] == [other.pid]
+
+
+def test_no_rank_at_all_says_what_was_looked_for() -> None:
+    with pytest.raises(UsageError, match="RANK and WORLD_SIZE"):
+        choose(machine(process(1, 0, "bash", environment={})), [])
+    with pytest.raises(UsageError, match="no process"):
+        choose(machine(), [BASE])
+
+
+def test_another_users_job_is_left_alone_unless_named() -> None:
+    closed = [process(2, 1, "python", "torchrun", "t.py", environment=None)]
+    closed += [process(pid, 2, "python", "t.py", environment=None) for pid in (3, 4)]
+    with pytest.raises(UsageError, match="belong to") as caught:
+        choose(machine(*closed), [])
+    assert str(BASE + 2) in str(caught.value)
+    chosen = choose(machine(*closed), [BASE + 3])
+    assert [(rank.rank, rank.guessed) for rank in chosen.ranks] == [(0, True), (1, True)]
+    assert chosen.foreign == (BASE + 3, BASE + 4)
+
+
+def test_settings_hold_no_secret() -> None:
+    own = rank_environment(0, NCCL_DEBUG="INFO", TORCH_HUB_TOKEN="t", AWS_SECRET_ACCESS_KEY="k", HF_TOKEN="h")
+    rank = ranks_of(machine(process(5, 1, "python", "t.py", environment=own)))[0]
+    assert set(settings_of(rank)) == {"NCCL_DEBUG", "TORCHELASTIC_RUN_ID"}
+
+
+def test_each_host_has_a_folder_where_there_are_several(tmp_path: Path) -> None:
+    assert open_folder(tmp_path / "one", host="h1", several_hosts=False) == tmp_path / "one"
+    shared = tmp_path / "shared"
+    assert open_folder(shared, host="h1", several_hosts=True) == shared / "h1"
+    assert open_folder(shared, host="../h2", several_hosts=True) == shared / ".._h2"
+    (shared / "h1" / "x").write_text("")
+    with pytest.raises(UsageError, match="already holds something"):
+        open_folder(shared, host="h1", several_hosts=True)
