@@ -64,7 +64,7 @@ def _say(text: Text, voice: Voice) -> str:
 
 
 def _headline(verdict: Verdict, voice: Voice) -> str:
-    return f"**{voice.say(labels.STATUS[verdict.status])}**: {_say(labels.headline(verdict), voice)}"
+    return f"**{voice.say(labels.STATUS[verdict.status])}**{voice.colon}{_say(labels.headline(verdict), voice)}"
 
 
 def _you(verdict: Verdict, voice: Voice) -> list[str]:
@@ -72,8 +72,8 @@ def _you(verdict: Verdict, voice: Voice) -> list[str]:
     for finding in verdict.findings[:1]:
         lines += _finding(finding, voice)
     for item in verdict.not_checked[:2]:
-        how = f": {code(voice.line(voice.command(item.how)))}" if item.how else ""
-        lines.append(f"- {voice.say(say('Not checked'))}: {_say(item.what, voice)}{how}")
+        how = f"{voice.colon}{code(voice.line(voice.command(item.how)))}" if item.how else ""
+        lines.append(f"- {voice.say(say('Not checked'))}{voice.colon}{_say(item.what, voice)}{how}")
     advice = labels.restart_advice(verdict)
     if advice is not None:
         lines.append(f"- {_say(advice, voice)}")
@@ -99,7 +99,7 @@ def _finding(finding: Finding, voice: Voice) -> list[str]:
 
 
 def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
-    lines = [f"- **{voice.say(heading)}**: {_say(remedy.title, voice)}"]
+    lines = [f"- **{voice.say(heading)}**{voice.colon}{_say(remedy.title, voice)}"]
     change = voice.say(remedy.change).strip("\n")
     if "\n" in change:
         shown = change.split("\n")
@@ -112,7 +112,7 @@ def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
     settings += [f"unset {' '.join(remedy.unset)}"] if remedy.unset else []
     lines += [f"  {code(setting)}" for setting in settings]
     if str(remedy.verify).strip():
-        lines.append(f"- {voice.say(say('Check'))}: {_say(remedy.verify, voice)}")
+        lines.append(f"- {voice.say(say('Check'))}{voice.colon}{_say(remedy.verify, voice)}")
     return lines
 
 

@@ -221,7 +221,7 @@ def consequence_line(item: Consequence, voice: Voice) -> str:
     """``63 × rank-crashed (ranks 0-62)``, or the rule's own words."""
     if item.summary is not None:
         return voice.line(voice.say(item.summary))
-    ranks = f" ({voice.say(labels.ranks_label(item.ranks))})" if item.ranks else ""
+    ranks = voice.aside(voice.say(labels.ranks_label(item.ranks))) if item.ranks else ""
     return f"{item.count} × {item.cause.value}{ranks}"
 
 
@@ -239,7 +239,8 @@ def other_line(finding: Finding, voice: Voice) -> str:
     """A finding that is not the verdict, in one line."""
     place = f" · {voice.place(finding.where)}" if finding.where is not None else ""
     certainty = voice.say(labels.CERTAINTY[finding.certainty])
-    return f"{finding.cause.value} ({certainty}): {voice.line(voice.say(finding.summary), 240)}{place}"
+    summary = voice.line(voice.say(finding.summary), 240)
+    return f"{finding.cause.value}{voice.aside(certainty)}{voice.colon}{summary}{place}"
 
 
 def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
@@ -247,7 +248,7 @@ def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         return
     sheet.heading(voice.say(say("Ruled out")))
     for item in verdict.ruled_out[:OTHERS_SHOWN]:
-        sheet.paragraph(f"{item.cause.value}: {voice.line(voice.say(item.because), 200)}", lead="• ")
+        sheet.paragraph(f"{item.cause.value}{voice.colon}{voice.line(voice.say(item.because), 200)}", lead="• ")
     _more(sheet, len(verdict.ruled_out) - OTHERS_SHOWN, voice)
 
 
@@ -268,7 +269,7 @@ def _unread(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         return
     sheet.heading(voice.say(say("Could not be read")))
     for item in verdict.unread[:UNREAD_SHOWN]:
-        sheet.paragraph(f"{source_label(item.source, voice)}: {voice.line(item.reason, 240)}", lead="• ")
+        sheet.paragraph(f"{source_label(item.source, voice)}{voice.colon}{voice.line(item.reason, 240)}", lead="• ")
     _more(sheet, len(verdict.unread) - UNREAD_SHOWN, voice)
 
 
@@ -277,8 +278,7 @@ def _closing(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     advice = labels.restart_advice(verdict)
     if advice is not None:
         because = voice.sentence(verdict.restart.because) if verdict.restart.because else ""
-        between = "" if voice.lang == "zh" or not because else " "
-        sheet.paragraph(voice.sentence(advice) + between + because, indent=0)
+        sheet.paragraph(voice.two(voice.sentence(advice), because), indent=0)
     if verdict.restart.last_complete_checkpoint:
         path = verdict.restart.last_complete_checkpoint
         sheet.paragraph(voice.say(say("Last complete checkpoint: {path}", path=path)), indent=0)

@@ -33,6 +33,19 @@ class Voice:
         """A command, or the words that stand in for one (``run again with …``)."""
         return self.clean(words(self.lang).get(text, text) if self.lang != "en" else text)
 
+    @property
+    def colon(self) -> str:
+        """What stands between a label and its text."""
+        return "：" if self.lang == "zh" else ": "
+
+    def aside(self, text: str) -> str:
+        """``text`` in brackets behind a word."""
+        return f"（{text}）" if self.lang == "zh" else f" ({text})"
+
+    def two(self, first: str, second: str) -> str:
+        """Two sentences, one behind the other; the second may be empty."""
+        return f"{first}{second}" if self.lang == "zh" or not second else f"{first} {second}"
+
     def place(self, where: Where) -> str:
         """``train.py:88`` or ``train.py`` when the line is not known."""
         file = self.line(where.file)

@@ -134,6 +134,7 @@ def _data_block(data: Any) -> str:
 def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
     cited = CitedLines(verdict, facts, voice)
     advice = labels.restart_advice(verdict)
+    because = voice.sentence(verdict.restart.because) if verdict.restart.because else ""
     folder = evidence_folder(verdict.findings, voice)
     findings = [_finding(finding, facts, cited, folder, voice) for finding in verdict.findings]
     return {
@@ -144,8 +145,7 @@ def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
         "seen": voice.say(labels.seen(verdict)),
         "first": findings[0] if findings else None,
         "others": findings[1:],
-        "restart": voice.sentence(advice) if advice is not None else "",
-        "restart_because": voice.sentence(verdict.restart.because) if verdict.restart.because else "",
+        "restart": voice.two(voice.sentence(advice), because) if advice is not None else "",
         "folder": voice.say(say("in {folder}", folder=folder)) if folder else "",
         "unread": [
             {"label": source_label(item.source, voice), "reason": voice.line(item.reason)} for item in verdict.unread
