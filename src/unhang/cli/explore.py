@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,20 +56,7 @@ def _next_command(anything_here: bool, bundles: list[Path], elsewhere: Mapping[s
         return f"unhang diagnose {newest.parent if newest.name == 'bundle.json' else newest}"
     if named:
         return " ".join(["unhang diagnose", *named])
-    if live:
-        return _stacks_of(live)
-    return ""
-
-
-def _stacks_of(live: list[LiveRank]) -> str:
-    """Nothing was left behind yet: stacks are the next best thing, and py-spy leaves a job as it is."""
-    pairs = " ".join(f"{rank.rank}:{rank.pid}" for rank in live)
-    install = "" if shutil.which("py-spy") else "pip install py-spy; "
-    return (
-        f"{install}mkdir -p stacks; for r in {pairs}; "
-        "do py-spy dump --pid ${r#*:} > stacks/rank_${r%:*}.txt; done; "
-        "unhang diagnose stacks"
-    )
+    return "unhang attach" if live else ""
 
 
 def _nothing_here() -> str:
