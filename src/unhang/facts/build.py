@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
 from unhang.facts.activity import activity_of
+from unhang.facts.call_places import place_calls
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.failed_calls import reopen_failed
@@ -39,6 +40,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     add_progress_from_logs(groups, events, world, choice.by_rank)
     reopen_failed(groups, ranks)
     settle_with_stacks(groups, ranks, world, sources)
+    place_calls(groups, ranks)
     forget_moving(groups, ranks)
     forget_ended(groups, ranks)
     for rank in world:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from unhang.watch import private_files
 from unhang.watch.collecting import Interrupted, Order, take
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.summary import Summary, read_summary, write_summary
@@ -94,7 +95,7 @@ def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
 
     taken = take(order, folder.path)
     summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
-    _text_path(folder, order.number).write_text(text, encoding="utf-8")
+    private_files.write(_text_path(folder, order.number), text.encode("utf-8", "backslashreplace"))
     write_summary(_summary_path(folder, order.number), summary)
 
 

@@ -57,6 +57,11 @@ class Episode:
         wait_s = max(LEAST_BETWEEN_S, (LOOK_AGAIN - 1) * self._looked_at_s)
         return since_look_s >= min(wait_s, MOST_BETWEEN_S)
 
+    @property
+    def was_looked_at(self) -> bool:
+        """A look began, and may have left something in the run folder."""
+        return self._looked > 0
+
     def looked(self, standing: Standing) -> None:
         """A look begins."""
         self._looked += 1

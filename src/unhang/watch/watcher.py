@@ -33,7 +33,8 @@ TICK_S = 0.25
 NICE = 5
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
-SETTLE_S = 20.0
+ENDED_LIMIT_S = 2.0
+"""The front process writes down how the command ended a moment after it did."""
 
 
 class Watcher:
@@ -108,7 +109,7 @@ class Watcher:
                 self.child = None
             if self._deaths_since(episode):
                 self.explained = self.explained or episode.said is not None
-            elif episode.last is not None:
+            elif episode.was_looked_at:
                 if episode.said is not None:
                     self.folder.say(announcing.over(episode.said))
                 self._put_away(episode)
@@ -227,15 +228,27 @@ class Watcher:
             self._take_answer()
         if self.abort is not None:
             self.abort.finish()
-        ended = self.folder.read_json(".unhang/ended.json") or {}
-        status = ended.get("status")
-        failed = status not in (0, None) and not ended.get("asked")
+        failed = self._failed()
         explained = self.explained or (self.episode is not None and self.episode.said is not None)
         if failed and self.members.by_rank and not explained:
             self._last_look()
+        elif self.episode is not None and self.episode.said is None and not failed:
+            self._put_away(self.episode)
         self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
         if not Path(f"/proc/{self.plan.front_pid}").exists():
             shutil.rmtree(self.records, ignore_errors=True)
+
+    def _failed(self) -> bool:
+        """The command ended badly, and nobody had asked it to end."""
+        deadline = time.monotonic() + ENDED_LIMIT_S
+        while not self.folder.ended.exists() and time.monotonic() < deadline:
+            if not Path(f"/proc/{self.plan.front_pid}").exists():
+                break
+            time.sleep(0.02)
+        ended = self.folder.read_json(".unhang/ended.json")
+        if ended is None:
+            return any(member.exit_code not in (0, None) for member in self.members.by_rank.values())
+        return ended.get("status") != 0 and not ended.get("asked")
 
     def _last_look(self) -> None:
         self.looks += 1
