@@ -16,7 +16,7 @@ from unhang.knowledge.activities import ActivityRow, ActivityTable, activity_tab
 
 _Sources = Mapping[str, SourceFile]
 
-BUSY_ELSEWHERE = {"join", "queue-wait", "lock-wait", "interpreter-exit"}
+BUSY_ELSEWHERE = {"join", "child-process", "queue-wait", "lock-wait", "interpreter-exit"}
 """What a main thread does while another thread trains."""
 _BACKGROUND = {"pin-memory", "launcher", "queue-wait", "lock-wait", "socket", "gil-wait", "unknown", "process-pool"}
 """Not worth a word in a thread without a frame of the user's."""

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, past_and_inside
 from unhang.facts.caught import caught_in_a_call
-from unhang.facts.model import CodeContext, Disagreement, Facts, Stall
+from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.facts.roots import rank_dependent_root
+from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
 from unhang.rules.rule import Answer, finding
 
@@ -32,11 +33,47 @@ def check(facts: Facts) -> Iterator[Answer]:
         if any(c.context is CodeContext.RANK_BRANCH for c in camps) or past_and_inside(camps) is not None:
             continue
         yield _found(facts, disagreement, camps)
+    for symmetric in () if facts.graph.edges else facts.symmetric:
+        first = symmetric.pending[symmetric.ranks[0]]
+        root = rank_dependent_root(first.where, facts.sources)
+        if root is not None:
+            yield _other_root(facts, symmetric, first, root)
     for stall in facts.stalls:
         if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
             lag, wait = camps_of_stall(facts, stall)
             if CodeContext.RANK_BRANCH not in (lag.context, wait.context) and past_and_inside((wait, lag)) is None:
                 yield _other_place(facts, stall, lag, wait)
+
+
+def _other_root(facts: Facts, stall: SymmetricStall, first: PendingCall, root: str) -> Answer:
+    """All joined, and the line gives each rank another root: some wait for a sender that does not know it is one."""
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say("ranks name different roots in {operation}: {root}", operation=stall.operation, root=root),
+        ranks=stall.ranks,
+        group=group_label(facts, stall.group),
+        phase=Phase.COMMUNICATION,
+        where=first.where,
+        waiter_where=first.where,
+        calls=call_of(stall.ranks, first),
+        because=(
+            say("all ranks joined the call and none finished it"),
+            say("{root} depends on the rank, and all ranks must name the same one", root=root),
+        ),
+        evidence=tuple(stall.pending[rank].evidence for rank in stall.ranks[:2]),
+        remedies=(
+            Remedy(
+                title=say("Name one root on all ranks"),
+                kind=RemedyKind.CODE,
+                change=say("src=0 (a global rank, the same everywhere), also in a group: then a member of that group"),
+                cost=say("none"),
+                verify=say("every rank prints the same root before the call"),
+            ),
+        ),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(stall.ranks)),
+    )
 
 
 def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
@@ -100,9 +137,13 @@ def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) ->
 
 
 def _certainty(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> Certainty:
+    group = facts.groups.get(disagreement.group)
+    progress = group.progress.values() if group is not None else ()
+    if disagreement.group == STACK_GROUP and any(p.pending is None for p in progress):
+        # Somebody is in no call at all: the others may wait for it in different groups, which stacks do not name.
+        return Certainty.POSSIBLE
     if not disagreement.records_align or _way_unknown(camps):
         return Certainty.LIKELY
-    group = facts.groups.get(disagreement.group)
     heard = {rank for ranks in disagreement.calls.values() for rank in ranks}
     if not disagreement.odd and group is not None and set(group.members) - heard:
         # As many on one side as on the other, and the record that would decide is missing.

@@ -38,6 +38,7 @@ WORK = {
     "download": "downloading",
     "http": "waiting for a network request",
     "file-io": "reading or writing files",
+    "child-process": "waiting for a process it started",
     "subprocess": "waiting for another program",
     "debugger": "waiting for somebody at a prompt or breakpoint",
     "compile": "compiling",
@@ -117,6 +118,8 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         say("busy in {function}", function=lag.where.function) if lag.where is not None else "working alone"
     )
     moving = any(facts.ranks[r].moving for r in stall.laggards)
+    if lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
+        doing = f"standing still in {lag.where.function}"
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
     certainty = Certainty.CERTAIN if known_work or moving else Certainty.LIKELY
     return finding(
@@ -140,6 +143,12 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.waiters)),
     )
+
+
+def _idle(facts: Facts, rank: int) -> bool:
+    """Off the processor and at one place in both looks: it waits for something, a lock perhaps."""
+    known = facts.ranks[rank]
+    return known.moving is False and known.process_state == "S"
 
 
 def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:

@@ -80,10 +80,10 @@ def _transport(facts: Facts, stall: SymmetricStall) -> Iterator[Finding]:
 
 
 def _laggard(facts: Facts, stall: Stall) -> Finding:
-    silent = stall.reason == "silent"
+    unsure = stall.reason == "silent" or _told_by_logs(facts, stall) or _waits_itself(facts, stall)
     return finding(
         CAUSE,
-        Certainty.POSSIBLE if silent or _told_by_logs(facts, stall) else Certainty.LIKELY,
+        Certainty.POSSIBLE if unsure else Certainty.LIKELY,
         _laggard_summary(facts, stall),
         ranks=() if _most_are_silent(stall) else stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
@@ -96,6 +96,20 @@ def _laggard(facts: Facts, stall: Stall) -> Finding:
         remedies=(_collect_stacks(stall),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.waiters)),
+    )
+
+
+def _waits_itself(facts: Facts, stall: Stall) -> bool:
+    """The laggards wait as well, in groups of which no other member's record was read."""
+    return all(
+        any(
+            group.name != stall.group
+            and not group.members_known
+            and (progress := group.progress.get(rank)) is not None
+            and progress.pending is not None
+            for group in facts.groups.values()
+        )
+        for rank in stall.laggards
     )
 
 
@@ -161,6 +175,12 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
         return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
     if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
         return say("{ranks:who} ended; how is not recorded", ranks=stall.laggards)
+    if _waits_itself(facts, stall):
+        return say(
+            "the others wait for {ranks:who}, {ranks:which waits itself|who wait themselves} in a group "
+            "whose other members left no record",
+            ranks=stall.laggards,
+        )
     doing = {a.what for r in stall.laggards if (a := facts.ranks[r].activity) is not None}
     if doing == {"store-wait"}:
         return say(
