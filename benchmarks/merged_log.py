@@ -1,5 +1,7 @@
 """Write the log of a large job as one merged file: everything such logs hold, in the order of a job's life."""
 
+# ruff: noqa: E501 - lines of logs are as long as programs print them
+
 from __future__ import annotations
 
 import random
