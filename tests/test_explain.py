@@ -100,6 +100,12 @@ def test_a_benign_line_says_that_it_is_harmless_and_asks_for_nothing() -> None:
     assert page.do == ()
 
 
+def test_a_message_without_its_prefix_is_found() -> None:
+    assert titles("socketStartConnect: Connect to 10.1.2.3<500> failed : Software caused connection abort") == [
+        "NCCL: n.conn"
+    ]
+
+
 def test_half_a_message_is_found_by_its_words() -> None:
     assert [page.kind for page in explain("Got completion from peer").pages] == ["message"]
 

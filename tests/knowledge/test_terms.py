@@ -21,7 +21,7 @@ def test_every_kind_of_message_has_its_advice() -> None:
     assert sorted(kind for kind in said if advice(kind) is None) == []
 
 
-@pytest.mark.parametrize("word", ["Killed", "  killed ", "SIGKILL", "-9", "137", "exitcode: -9"])
+@pytest.mark.parametrize("word", ["Killed", "  killed ", "SIGKILL", "-9", "137", "exitcode: -9", "exitcode  : -9"])
 def test_one_end_has_many_names(word: str) -> None:
     found = term(word)
     assert found is not None
@@ -30,6 +30,7 @@ def test_one_end_has_many_names(word: str) -> None:
 
 def test_a_question_holds_its_word() -> None:
     assert [found.names[0] for found in terms_within("多卡训练卡死怎么办？")] == ["hang"]
+    assert terms_within("ZeRO-3卡住")[0].names[0] == "zero3"
     assert terms_within("shm") == ()
 
 

@@ -75,13 +75,14 @@ def advices() -> tuple[Advice, ...]:
 
 
 def plain(text: str) -> str:
-    """``text`` without case, quotes, end marks and repeated blanks."""
-    return " ".join(text.casefold().strip(" \t\r\n\"'`“”‘’.,:;!?。，：；！？、").split())
+    """``text`` without case, quotes, end marks and repeated blanks; ``exitcode  : -9`` is ``exitcode: -9``."""
+    words = " ".join(text.casefold().strip(" \t\r\n\"'`“”‘’.,:;!?。，：；！？、").split())
+    return re.sub(r" ?= ?", "=", re.sub(r" ?: ?", ": ", words))
 
 
 def _stands_in(name: str, text: str) -> bool:
     if name.isascii():
-        return len(name) >= 4 and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+        return len(name) >= 4 and re.search(rf"(?<![a-z0-9_-]){re.escape(name)}(?![a-z0-9_-])", text) is not None
     return len(name) >= 2 and name in text
 
 

@@ -16,10 +16,16 @@ from unhang.report.explain.page import Line, Page
 MESSAGES_SHOWN, RELATED_SHOWN = 4, 3
 _SHOWN = ("operation", "position", "last_completed", "last_enqueued", "limit_ms", "elapsed_ms", "peer", "ranks", "key")
 _HALF_A_NAME = 8
+_NCCL_SAYS = "host:1:1 [0] NCCL WARN "
+"""Many copy what NCCL says without what stands in front of it."""
 
 
 def message_pages(text: str) -> list[Page]:
     """What the pasted lines say, in their order: one page a kind of message, and pages of the codes in them."""
+    return _pages(text) or (_pages(_NCCL_SAYS + text) if " " in text and "\n" not in text else [])
+
+
+def _pages(text: str) -> list[Page]:
     reading = read_log(io.BytesIO(text.encode("utf-8", "replace")), source="paste")
     first: dict[str, LogEvent] = {}
     for event in reading.events:
@@ -35,7 +41,16 @@ def pages_with_phrase(text: str) -> list[Page]:
     if len(phrase) < _HALF_A_NAME:
         return []
     rows = [row for row in load_messages() if phrase in " ".join(row.example.casefold().split())]
-    return [_row_page(row) for row in rows[:MESSAGES_SHOWN]]
+    return [_row_page(row) for row in rows[:MESSAGES_SHOWN]] or _with_anchor(text)
+
+
+def _with_anchor(text: str) -> list[Page]:
+    """The message whose literal text stands in the line, although the rest of the line is new."""
+    if " " not in text:
+        return []
+    near = [(max(map(len, held)), row) for row in load_messages() if (held := [a for a in row.anchors if a in text])]
+    longest = max((length for length, _ in near), default=0)
+    return [_row_page(row) for length, row in near if length == longest and length >= _HALF_A_NAME][:2]
 
 
 def _page(event: LogEvent) -> Page:
