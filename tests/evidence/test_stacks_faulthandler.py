@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.items import Frame, StackDump
+from unhang.evidence.kinds import Kind, decide
 from unhang.evidence.stacks import looks_like_stack, read_stacks
 
 STACKS = Path(__file__).parent / "stacks"
@@ -134,3 +135,11 @@ def test_a_traceback_or_a_c_backtrace_is_no_faulthandler_dump() -> None:
         "Exception raised from checkTimeout at ../c10d/NCCL.cpp:525 (most recent call first):\nframe #0: x\n",
     ):
         assert not looks_like_stack(text.encode())
+
+
+def test_a_log_that_ends_in_stacks_stays_a_log() -> None:
+    stacks = b'Fatal Python error: Aborted\n\nCurrent thread 0x00007f (most recent call first):\n  File "t.py", line 3 in f\n'
+    terminate = b"terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
+
+    assert decide(stacks, "stderr.log").kind is Kind.STACKS
+    assert decide(terminate + stacks, "stderr.log").kind is Kind.LOG

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unhang.facts.branch_camps import singled_out
 from unhang.facts.branch_camps import test_value as value_of
 
 
@@ -65,3 +66,18 @@ def test_what_cannot_be_worked_out_is_not_guessed(test: str) -> None:
 
 def test_without_a_world_size_a_test_on_it_is_open() -> None:
     assert value_of("rank == world_size - 1", 3, None) is None
+
+
+@pytest.mark.parametrize(
+    ("test", "world_size", "odd"),
+    [
+        ("rank == 1 and batch > 50", 3, {1}),
+        ("batch is None or (self.rank == 1 and batch > 50)", 3, {1}),
+        ("rank != 0", 4, {0}),
+        ("rank < 2", 4, set()),
+        ("batch > 50", 4, set()),
+        ("rank == 1", None, set()),
+    ],
+)
+def test_the_test_singles_out_the_odd_ranks(test: str, world_size: int | None, odd: set[int]) -> None:
+    assert singled_out(test, world_size) == odd

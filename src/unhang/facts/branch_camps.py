@@ -17,7 +17,7 @@ def entered_alone(inside: Camp, outside: Camp, world_size: int | None = None) ->
     camp is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out, any
     other to let somebody in.
     """
-    odd = _singled_out(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
+    odd = singled_out(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
     if odd and len({odd.issuperset(inside.ranks), odd.issuperset(outside.ranks)}) == 2:
         return odd.issuperset(inside.ranks) and not odd & set(outside.ranks)
     if len(inside.ranks) != len(outside.ranks):
@@ -29,7 +29,7 @@ def entered_alone(inside: Camp, outside: Camp, world_size: int | None = None) ->
 MOST_RANKS = 4096
 
 
-def _singled_out(test: str, world_size: int | None) -> frozenset[int]:
+def singled_out(test: str, world_size: int | None) -> frozenset[int]:
     """The ranks for which the parts of the test that speak of the rank come out otherwise than for most; empty when
     they cannot be worked out, or divide the job in halves."""
     if world_size is None or not 2 <= world_size <= MOST_RANKS:
