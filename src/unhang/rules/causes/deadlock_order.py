@@ -46,18 +46,16 @@ def _calls(facts: Facts, ranks: tuple[int, ...]) -> dict[int, PendingCall]:
     return calls
 
 
+def _waits(waiter: int, awaited: int, group: str | None) -> Text:
+    if group is None:  # known from stacks alone
+        return say("rank {waiter} waits for rank {awaited}", waiter=waiter, awaited=awaited)
+    return say("rank {waiter} waits in group {group} for rank {awaited}", waiter=waiter, group=group, awaited=awaited)
+
+
 def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
     edges = [e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle]
     calls = _calls_in(facts, cycle, {(e.waiter, e.group) for e in edges})
-    because = [
-        say(
-            "rank {waiter} waits in group {group} for rank {awaited}",
-            waiter=e.waiter,
-            group=group_label(facts, e.group),
-            awaited=e.awaited,
-        )
-        for e in edges[:6]
-    ]
+    because = [_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]]
     p2p = any(call.operation in POINT_TO_POINT for call in calls.values())
     return _found(
         facts,
