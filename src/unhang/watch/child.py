@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.collecting import Interrupted, Order, take
+from unhang.watch.collecting import Interrupted, Order, restore, take
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.summary import Summary, read_summary, write_summary
 
@@ -76,6 +76,7 @@ class Child:
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self.ended = True
+        restore(self.folder.path)
 
     def answer(self) -> tuple[Summary, str] | None:
         """(summary, text for people); None when it came to nothing."""

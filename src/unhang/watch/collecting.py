@@ -86,8 +86,8 @@ def take(order: Order, folder: Path) -> Taken:
 def _look_aside(order: Order, folder: Path, taken: Taken) -> None:
     """Look while the evidence of the look before lies aside, and give it up only for a whole new one."""
     aside, stacks = folder / ".unhang" / "before", folder / ".unhang" / "stacks"
-    for leaving in (aside, stacks):
-        shutil.rmtree(leaving, ignore_errors=True)
+    restore(folder)
+    shutil.rmtree(stacks, ignore_errors=True)
     with suppress(OSError):
         (folder / "dumps").rename(aside)
     private_files.make_folder(folder / "dumps")
@@ -95,13 +95,20 @@ def _look_aside(order: Order, folder: Path, taken: Taken) -> None:
     _look(order, folder, stacks, taken)
     gone = [rank for rank in taken.states if not _lives(order.members[rank].pid)]
     if gone and (folder / "verdict.json").exists():
-        shutil.rmtree(folder / "dumps", ignore_errors=True)
-        with suppress(OSError):
-            aside.rename(folder / "dumps")
+        restore(folder)
         raise Interrupted(f"rank {gone[0]} ended during the look")
     shutil.rmtree(folder / "stacks", ignore_errors=True)
     stacks.rename(folder / "stacks")
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def restore(folder: Path) -> None:
+    """Put the evidence of the look before back where a look was killed in the middle."""
+    aside = folder / ".unhang" / "before"
+    if aside.is_dir():
+        shutil.rmtree(folder / "dumps", ignore_errors=True)
+        with suppress(OSError):
+            aside.rename(folder / "dumps")
 
 
 def _lives(pid: int) -> bool:

@@ -71,7 +71,7 @@ class Episode:
         """A look came to ``summary``."""
         self.last = summary
         # They cost the ranks a second or more: only where looking from outside left doubt.
-        self.wants_stacks = summary.level == Level.STALL.value and not summary.settled
+        self.wants_stacks = summary.needs_lines or (summary.level == Level.STALL.value and not summary.settled)
 
     def say(self, summary: Summary) -> None:
         """It was printed."""

@@ -40,6 +40,8 @@ class Summary:
     moving: bool
     settled: bool
     """Certain, and it names the waiters' line too."""
+    needs_lines: bool
+    """Ranks called different collectives, and no dump says on which lines."""
 
     @property
     def same_as(self) -> tuple[object, ...]:

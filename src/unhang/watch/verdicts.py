@@ -43,13 +43,16 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
     verdict = diagnose(facts)
     limit_at_s = _limit_at_s(facts, order.stalled_since_s)
     level = level_of(verdict, facts, waited_s=waited_s, limit_at_s=limit_at_s, live=order.live)
+    needs_lines = order.live and not order.with_stacks and bool(facts.disagreements)
+    if needs_lines and level is Level.STALL:
+        level = Level.WAITING
     if level is Level.SLOW:
         manifest["level"] = level.value
         verdict = as_slow(verdict)
     write_manifest(folder, manifest)
     verdict = _with_times(verdict, order, limit_at_s)
     text = _write(verdict, facts, folder, width)
-    return _summary(order, verdict, facts, level, limit_at_s), text
+    return _summary(order, verdict, facts, level, limit_at_s, needs_lines=needs_lines), text
 
 
 def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, limit_at_s: float | None, live: bool) -> Level:
@@ -126,7 +129,9 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int) -> str:
     return to_text(verdict, facts, width=width)
 
 
-def _summary(order: Order, verdict: Verdict, facts: Facts, level: Level, limit_at_s: float | None) -> Summary:
+def _summary(
+    order: Order, verdict: Verdict, facts: Facts, level: Level, limit_at_s: float | None, *, needs_lines: bool
+) -> Summary:
     first: Finding | None = verdict.findings[0] if verdict.findings else None
     where = first.where if first is not None else None
     return Summary(
@@ -141,6 +146,7 @@ def _summary(order: Order, verdict: Verdict, facts: Facts, level: Level, limit_a
         stalled_since_s=order.stalled_since_s,
         limit_at_s=limit_at_s,
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
+        needs_lines=needs_lines,
         moving=any(facts.ranks[r].moving for r in (first.ranks if first is not None else ()) if r in facts.ranks),
     )
 

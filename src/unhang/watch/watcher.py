@@ -19,7 +19,7 @@ from pathlib import Path
 
 from unhang.watch import announcing, ending
 from unhang.watch.child import Child
-from unhang.watch.collecting import Order
+from unhang.watch.collecting import Order, restore
 from unhang.watch.control_file import open_control
 from unhang.watch.detection import Detector, RankLook, Standing
 from unhang.watch.episode import Episode
@@ -33,6 +33,8 @@ TICK_S = 0.25
 NICE = 5
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
+FADING_S = 3.0
+"""A wait that ends because ranks are being ended looks at first as if it ended by itself."""
 ENDED_LIMIT_S = 2.0
 """The front process writes down how the command ended a moment after it did."""
 
@@ -53,9 +55,12 @@ class Watcher:
         self.looks = 0
         self.deaths = 0
         self.explained = False
+        self.fading: Episode | None = None
+        self.faded_at = 0.0
         self.loaded = False
         self.abort: ending.Abort | None = None
         self.job_outputs = outputs_of(self.plan.job_pid)
+        restore(folder.path)
         self._waited_on = _open_pidfd(self.plan.job_pid)
         control = open_control(self.records)
         if control is not None:
@@ -107,12 +112,9 @@ class Watcher:
             if self.child is not None:
                 self.child.end()
                 self.child = None
-            if self._deaths_since(episode):
-                self.explained = self.explained or episode.said is not None
-            elif episode.was_looked_at:
-                if episode.said is not None:
-                    self.folder.say(announcing.over(episode.said))
-                self._put_away(episode)
+            if episode.was_looked_at:
+                self.fading, self.faded_at = episode, time.monotonic() + FADING_S
+        self._fade(at_once=False)
         if standing is None:
             return
         if self.episode is None and standing.waited_s >= 0.5:
@@ -124,6 +126,19 @@ class Watcher:
         self._countdown(self.episode)
         if self.child is None and standing.due and self.episode.look_due(standing):
             self._order(self.episode, standing)
+
+    def _fade(self, *, at_once: bool) -> None:
+        """A wait ended some time ago: by itself, or because its job came to an end."""
+        episode = self.fading
+        if episode is None or not (at_once or time.monotonic() > self.faded_at):
+            return
+        self.fading = None
+        if self._deaths_since(episode):
+            self.explained = self.explained or episode.said is not None
+            return
+        if episode.said is not None:
+            self.folder.say(announcing.over(episode.said))
+        self._put_away(episode)
 
     def _deaths_since(self, episode: Episode) -> bool:
         """Ranks ended during ``episode``: it did not end by itself, the job did, and its verdict stands."""
@@ -137,6 +152,7 @@ class Watcher:
     def _order(self, episode: Episode, standing: Standing) -> None:
         self.looks += 1
         self.rhythm.end()
+        self._fade(at_once=True)
         since_s = time.time() - standing.waited_s
         order = Order(
             number=self.looks,
@@ -229,11 +245,12 @@ class Watcher:
         if self.abort is not None:
             self.abort.finish()
         failed = self._failed()
-        explained = self.explained or (self.episode is not None and self.episode.said is not None)
+        last = self.episode or self.fading
+        explained = self.explained or (last is not None and last.said is not None)
         if failed and self.members.by_rank and not explained:
             self._last_look()
-        elif self.episode is not None and self.episode.said is None and not failed:
-            self._put_away(self.episode)
+        elif last is not None and last.said is None and not failed:
+            self._put_away(last)
         self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
         if not Path(f"/proc/{self.plan.front_pid}").exists():
             shutil.rmtree(self.records, ignore_errors=True)
