@@ -138,7 +138,7 @@ def test_a_traceback_or_a_c_backtrace_is_no_faulthandler_dump() -> None:
 
 
 def test_a_log_that_ends_in_stacks_stays_a_log() -> None:
-    stacks = b'Fatal Python error: Aborted\n\nCurrent thread 0x00007f (most recent call first):\n  File "t.py", line 3 in f\n'
+    stacks = b'Fatal Python error: Aborted\n\nThread 0x7f (most recent call first):\n  File "t.py", line 3 in f\n'
     terminate = b"terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
 
     assert decide(stacks, "stderr.log").kind is Kind.STACKS
