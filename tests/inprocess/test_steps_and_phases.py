@@ -10,13 +10,14 @@ import threading
 import time
 import types
 import weakref
+from pathlib import Path
 
 import pytest
 
-from unhang.inprocess import phases, steps
+from unhang.inprocess import arming, phases, session, steps
 from unhang.inprocess.frames import Looking
 from unhang.inprocess.recorder import Groups, Recorder
-from unhang.records import PHASES, GroupCount, RecordView
+from unhang.records import PHASES, GroupCount, RecordView, read_troubles
 
 SITE = "/opt/env/lib/python3.11/site-packages"
 C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")
@@ -166,3 +167,51 @@ def test_a_count_that_goes_back_is_not_believed(monkeypatch: pytest.MonkeyPatch)
 
     (group,) = recorder.living([])
     assert (group.name, group.enqueued, group.completed, group.changed_ns) == ("?0", 5, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "user", "found"),
+    [
+        ("2.4.1+cu121", {}, {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}),
+        ("2.8.0", {}, {"TORCH_FR_BUFFER_SIZE": "2000"}),
+        ("2.10.1", {}, {"TORCH_FR_BUFFER_SIZE": "2000"}),
+        ("2.11.0a0+git", {}, {}),
+        ("2.13.0", {}, {}),
+        ("2.8.0", {"TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}, {"TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}),
+        ("2.8.0", {"TORCH_FR_BUFFER_SIZE": "50"}, {"TORCH_FR_BUFFER_SIZE": "50"}),
+        ("strange", {}, {}),
+    ],
+)
+def test_the_recorder_is_switched_on_only_where_nobody_decided(
+    version: str, user: dict[str, str], found: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(__version__=version))  # type: ignore[arg-type]
+    for name in ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name, value in user.items():
+        monkeypatch.setenv(name, value)
+
+    arming._switch_recorder_on()
+
+    assert {name: value for name, value in os.environ.items() if name.endswith("BUFFER_SIZE")} == found
+
+
+def test_a_recorder_that_fails_is_asked_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    def dump(**_: bool) -> bytes:
+        asked.append(1)
+        raise TypeError("another torch")
+
+    monkeypatch.setenv("UNHANG_RUN", str(tmp_path))
+    (tmp_path / "births").mkdir()
+    module = types.SimpleNamespace(_dump_fr_trace=dump)
+    monkeypatch.setitem(sys.modules, "torch._C._distributed_c10d", module)  # type: ignore[arg-type]
+    recorder = Recorder(Groups())
+    rank = session.Session(0, 1, "gloo")
+    for now_ns in (1, 2, 3):
+        rank._ask(recorder, now_ns)
+
+    assert asked == [1]
+    assert "another torch" in str(read_troubles(tmp_path))

@@ -49,6 +49,7 @@ def made_group(made: Any) -> None:
         group = made[0]
         if _session is None or not hasattr(group, "size"):
             return
+        _session.was_up = True
         module = sys.modules[DISTRIBUTED]
         world = getattr(module, "_world", None)
         config = world.pg_backend_config.get(group, "") if world is not None else ""

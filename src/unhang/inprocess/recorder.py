@@ -51,6 +51,7 @@ class Recorder:
         self._calls: dict[str, Callable[..., bytes]] | None = None
         self._last: dict[str, bytes] = {}
         self._sure: dict[tuple[str, int], str] = {}
+        self._learned_at = 0
 
     def available(self) -> bool:
         """Torch is there and offers one."""
@@ -71,6 +72,10 @@ class Recorder:
             if said != self._last.get(kind):
                 self._last[kind] = said
                 self._take(kind, pickle.loads(said), now_ns)  # noqa: S301  made by this process a moment ago
+
+    def leave(self) -> None:
+        """This torch answers differently: ask no more."""
+        self._calls = {}
 
     def _take(self, kind: str, said: dict[str, Any], now_ns: int) -> None:
         status = said.get("pg_status") or {}
@@ -98,8 +103,9 @@ class Recorder:
         """Confirm the names from the recorder's own entries, while they are so few that it costs next to nothing."""
         doubtful = [at for at, group in self.counts.items() if not group.sure]
         total = sum(max(group.enqueued, 0) for group in self.counts.values())
-        if not doubtful or not self._calls or not 0 < total <= _LEARN_BELOW:
+        if not doubtful or not self._calls or not 0 < total <= _LEARN_BELOW or total == self._learned_at:
             return
+        self._learned_at = total
         for kind in {kind for kind, _ in doubtful}:
             said = self._calls[kind](includeCollectives=True, includeStackTraces=False, onlyActive=False)
             for entry in pickle.loads(said).get("entries", ()):  # noqa: S301  as above

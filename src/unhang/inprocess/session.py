@@ -124,8 +124,7 @@ class Session:
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
         looking.look(view, now_ns)
         names = self._world(view)
-        recorder.read(now_ns)
-        recorder.learn()
+        self._ask(recorder, now_ns)
         view.recorder_on, view.groups = recorder.on, recorder.living(names)
         rhythm.follow(view, control.collectives_per_step, now_ns)
         if self.crash is not None:
@@ -139,6 +138,15 @@ class Session:
         if view.beats > 1:  # the first one imports, looks up and opens
             view.longest_beat_ns = max(view.longest_beat_ns, spent_ns - cost_ns)
             view.longest_pause_ns = max(view.longest_pause_ns, time.monotonic_ns() - now_ns)
+
+    def _ask(self, recorder: Recorder, now_ns: int) -> None:
+        """How far every group is; a recorder that fails is asked no more, and the heartbeat goes on without it."""
+        try:
+            recorder.read(now_ns)
+            recorder.learn()
+        except Exception as error:  # noqa: BLE001  whatever another version of torch raises
+            tell("the flight recorder's status cannot be read", error)
+            recorder.leave()
 
     def _world(self, view: Any) -> list[str]:
         """Names of the groups that exist now; also notes groups made by other ways than new_group."""
