@@ -39,7 +39,7 @@ with open(sys.argv[1], "rb") as log:
         if left <= 0:
             break
 """
-_RE_BYTES = 16_000_000
+_RE_BYTES = 4_000_000
 """``re`` reads only the beginning: the whole would take minutes."""
 
 

@@ -20,7 +20,7 @@ _INFO = (
     "NCCL INFO Trees [0] {a}/{b}/-1->{rank}->-1 [1] {a}/{b}/-1->{rank}->{a}",
     "NCCL INFO P2P Chunksize set to 131072",
     "NCCL INFO Channel {channel:02d}/0 : {a}[{da}] -> {rank}[{device}] [receive] via NET/IB/{net}/GDRDMA",
-    "NCCL INFO Channel {channel:02d}/0 : {rank}[{device}] -> {b}[{db}] via P2P/CUMEM/read",
+    "NCCL INFO Channel {channel:02d}/0 : {rank}[{device}] -> {near}[{dn}] via P2P/CUMEM/read",
     "NCCL INFO Channel {channel:02d}/0 : {rank}[{device}] -> {b}[{db}] [send] via NET/IB/{net}/GDRDMA",
     "NCCL INFO Connected all rings",
     (
@@ -113,7 +113,9 @@ def _start(ranks: int, chance: random.Random) -> Iterator[list[str]]:
             yield [
                 head
                 + line.format(
-                    node=node, rank=rank, ranks=ranks, device=device, a=a, b=b, da=a % 8, db=b % 8,
+                    node=node, rank=rank, ranks=ranks, device=device, a=a, b=b,
+                    near=rank ^ 1,
+                    dn=device ^ 1, da=a % 8, db=b % 8,
                     channel=chance.randrange(32), net=chance.randrange(8),
                 )
                 for line in _INFO

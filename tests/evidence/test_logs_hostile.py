@@ -1,0 +1,154 @@
+"""Logs nobody would write: they cost time and memory in proportion at most, and never a crash."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from unhang.evidence.items import LogReading
+from unhang.evidence.logs import read_log
+from unhang.evidence.logs.anchors import SHORTEST, AnchorFilter
+from unhang.knowledge.messages import load_messages
+
+TIMEOUT = (
+    b"[rank3]:[E1121 10:30:00.500000000 ProcessGroupNCCL.cpp:685] [Rank 3] Watchdog caught collective operation "
+    b"timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600066 "
+    b"milliseconds before timing out."
+)
+TRACEBACK = b'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    f()\nValueError: shard %d\n'
+CRASH = b'Traceback (most recent call last):\n  File "b.py", line 9, in g\n    g()\nKeyError: last\n'
+STEPS = b"".join(b"[rank%d]: step %d/9000 loss 2.5\n" % (rank, step) for step in range(40) for rank in range(512))
+
+
+class Endless(io.RawIOBase):
+    """``piece`` over and over, ``size`` bytes in all, without holding them."""
+
+    def __init__(self, piece: bytes, size: int, end: bytes = b"") -> None:
+        super().__init__()
+        self._piece, self._left, self._end = piece, size, end
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._left <= 0:
+            end, self._end = self._end, b""
+            return end
+        count = max(1, size // len(self._piece))
+        self._left -= count * len(self._piece)
+        return self._piece * count
+
+
+def read(stream: bytes | BinaryIO | io.RawIOBase) -> LogReading:
+    return read_log(io.BytesIO(stream) if isinstance(stream, bytes) else stream, source="job.log")  # type: ignore[arg-type]
+
+
+def peak_of(stream: io.RawIOBase) -> tuple[LogReading, float]:
+    tracemalloc.start()
+    try:
+        reading = read(stream)
+        return reading, tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_line_of_a_hundred_megabytes_costs_no_memory_and_hides_nothing_behind_it() -> None:
+    reading, mebibytes = peak_of(Endless(b"x" * 4096, 100 << 20, end=b"\n" + TIMEOUT + b"\n"))
+    assert [event.kind for event in reading.events] == ["wd.timeout"]
+    assert reading.lines == 2
+    assert "1 lines longer than" in reading.unread[0].reason
+    assert mebibytes < 40
+
+
+def test_holes_of_zero_bytes_are_left_out() -> None:
+    reading, mebibytes = peak_of(Endless(b"\0" * 4096, 64 << 20, end=TIMEOUT))
+    assert [(event.kind, event.source.line) for event in reading.events] == [("wd.timeout", 1)]
+    assert mebibytes < 40
+
+
+def test_no_newline_at_the_end() -> None:
+    reading = read(b"start\n" + TIMEOUT)
+    assert (reading.lines, reading.events[0].source.line) == (2, 2)
+    large = read(STEPS * 5 + TIMEOUT)
+    assert large.lines == large.events[0].source.line == 40 * 512 * 5 + 1
+
+
+def test_a_log_that_grows_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_bytes(STEPS * 3)
+    with path.open("rb") as opened, path.open("ab") as other:
+
+        class Growing(io.RawIOBase):
+            grown = 0
+
+            def read(self, size: int = -1) -> bytes:
+                if self.grown < 20:
+                    self.grown += 1
+                    other.write(STEPS[: 1 << 17] if self.grown < 20 else b"\n" + TIMEOUT)
+                    other.flush()
+                return opened.read(size)
+
+        reading = read(Growing())
+    assert [event.kind for event in reading.events] == ["wd.timeout"]
+
+
+def test_very_many_tracebacks_stay_bounded_and_do_not_hide_another_one() -> None:
+    between = STEPS[: STEPS.index(b"\n", 300) + 1]
+    flood = b"".join(TRACEBACK % number + between * (number % 3) for number in range(9_000))
+    reading = read(flood + CRASH + STEPS * 12 + flood[: 4 << 20])
+    kept = [traceback for traceback in reading.tracebacks if traceback.exception == "ValueError"]
+    assert len(kept) <= 2048
+    assert reading.folded["traceback"] > 6_000
+    (crash,) = [traceback for traceback in reading.tracebacks if traceback.exception == "KeyError"]
+    assert crash.source.line == flood.count(b"\n") + 1
+
+
+def test_a_large_log_has_the_same_events_at_the_same_lines_as_its_pieces() -> None:
+    parts = [STEPS * 3, TIMEOUT + b"\n", STEPS * 4, TRACEBACK % 1, STEPS * 9, CRASH, STEPS * 5]
+    reading = read(b"".join(parts))
+    starts = [1 + b"".join(parts[:index]).count(b"\n") for index in range(len(parts))]
+    assert [event.source.line for event in reading.events if event.kind == "wd.timeout"] == [starts[1]]
+    assert [traceback.source.line for traceback in reading.tracebacks] == [starts[3], starts[5]]
+    assert reading.lines == starts[6] + STEPS.count(b"\n") * 5 - 1
+    last = {run.rank: run.last_step for run in sorted(reading.progress, key=lambda run: run.last_line)}
+    assert (len(last), set(last.values())) == (512, {39})
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_every_literal_is_found_wherever_it_lies(shift: int) -> None:
+    anchors = sorted({anchor.encode("ascii") for row in load_messages() for anchor in row.anchors})
+    finder = AnchorFilter([(anchor, anchor) for anchor in anchors])
+    data = b"." * shift + b"\n...".join(anchors)
+    found = finder.places(data)
+    for anchor in anchors:
+        assert any(tag == anchor and data.startswith(anchor, at) for at, tag in found), anchor
+    assert found == sorted(found, key=lambda place: place[0])
+    assert [tag for _, tag in finder.places(anchors[shift])].count(anchors[shift]) == 1
+
+
+def test_a_literal_is_found_at_the_very_end_and_after_tuning() -> None:
+    finder = AnchorFilter([(b"Killed", 1), (b"MiB |", 2), (b"Watchdog caught", 3)])
+    for _ in range(3):
+        assert finder.places(STEPS + b"Killed") == [(len(STEPS), 1)]
+        assert finder.places(STEPS + b"9MiB |") == [(len(STEPS) + 1, 2)]
+        assert finder.places(b"Killed" + STEPS) == [(0, 1)]
+
+
+def test_quiet_literals_are_counted_and_others_beside_them_still_found() -> None:
+    finder = AnchorFilter([(b"via P2P/", "channel"), (b"Watchdog caught", "timeout")])
+    data = b"0 -> 1 via P2P/CUMEM\n" * 5000 + b"Watchdog caught\n"
+    finder.quiet("channel", 2)
+    tags = [tag for _, tag in finder.places(data)]
+    assert tags[-1] == "timeout"
+    assert tags.count("channel") + finder.passed_over["channel"] == 5000
+    assert tags.count("channel") <= 8
+
+
+def test_literals_are_long_enough_to_be_looked_for() -> None:
+    assert all(len(anchor) >= SHORTEST for row in load_messages() for anchor in row.anchors)
+    with pytest.raises(ValueError, match="fewer than"):
+        AnchorFilter([(b"RAS ", 1)])
