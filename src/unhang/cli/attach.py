@@ -68,11 +68,16 @@ def attach(
     output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
     machine = Machine.seen_now()
     chosen = choose(machine, pids or [])
-    world = max((rank.world_size or 0 for rank in chosen.ranks), default=0)
-    place = open_folder(folder, host=os.uname().nodename, several_hosts=world > len(chosen.ranks))
-    print(f"looking at {len(chosen.ranks)} of {world or '?'} ranks", file=sys.stderr)
-    taken = take(chosen, machine, place, for_s=for_s)
-    conclusion = conclude(taken)
+    place = open_folder(folder, host=os.uname().nodename, several_hosts=chosen.several_hosts)
+    world = chosen.ranks[0].world_size
+    print(f"looking at {len(chosen.ranks)} of {world if world is not None else '?'} ranks", file=sys.stderr)
+    try:
+        taken = take(chosen, machine, place, for_s=for_s)
+        conclusion = conclude(taken)
+    except OSError as error:
+        raise UsageError(
+            f"the evidence cannot be written to {place} ({error.strerror})", next_step="name another folder with --dir"
+        ) from error
     output.give(conclusion.verdict, conclusion.facts, None)
     redactor = Redactor(share=redact)
     redactor.learn_from(conclusion.verdict, conclusion.facts)

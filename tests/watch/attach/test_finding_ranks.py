@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from unhang.errors import UsageError
+from unhang.watch.attach import ranks
 from unhang.watch.attach.bundle_folder import open_folder
 from unhang.watch.attach.choosing import choose
 from unhang.watch.attach.machine import Machine, Process
@@ -123,6 +124,28 @@ def test_another_users_job_is_left_alone_unless_named() -> None:
     chosen = choose(machine(*closed), [BASE + 3])
     assert [(rank.rank, rank.guessed) for rank in chosen.ranks] == [(0, True), (1, True)]
     assert chosen.foreign == (BASE + 3, BASE + 4)
+
+
+def test_ranks_that_their_program_started_are_told_by_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "has_joined", lambda pid: pid - BASE in (3, 4, 9))
+    spawn = ("python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()")
+    found = [process(2, 1, "python", "train.py", environment={}), process(9, 1, "python", "alone.py", environment={})]
+    found += [process(pid, 2, *spawn, environment={}) for pid in (3, 4)]
+    found.append(process(5, 3, *spawn, environment={}))
+    for words in ([], [BASE + 2], [BASE + 4]):
+        chosen = choose(machine(*found), words)
+        assert [(rank.rank, rank.pid - BASE, rank.guessed) for rank in chosen.ranks] == [(0, 3, True), (1, 4, True)]
+        assert chosen.launcher == BASE + 2
+
+
+def test_a_rank_without_a_process_is_gone_not_elsewhere() -> None:
+    more = {"GROUP_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    found = machine(process(5, 1, "python", "t.py", environment=rank_environment(3, 4, **more)))
+    assert choose(found, []).gone == (2,)
+    assert choose(found, []).several_hosts
+    alone = {"GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    found = machine(process(5, 1, "python", "t.py", environment=rank_environment(1, 2, **alone)))
+    assert (choose(found, []).gone, choose(found, []).several_hosts) == ((0,), False)
 
 
 def test_settings_hold_no_secret() -> None:

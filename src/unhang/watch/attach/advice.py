@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from unhang.findings import Phase, Status, Text, say
+from unhang.findings import Certainty, Phase, Status, Text, say
 from unhang.watch.attach.concluding import Conclusion
 from unhang.watch.attach.ras import RasStatement, behind
 from unhang.watch.attach.taking import Taken
@@ -56,6 +56,9 @@ def _safe(taken: Taken, conclusion: Conclusion) -> Text:
         )
     if status is Status.UNKNOWN and not conclusion.facts.graph.waiters:
         return say("stop it? wait: nothing shows yet that it is stuck; look again with --for 60")
+    lead = conclusion.verdict.findings[0] if conclusion.verdict.findings else None
+    if lead is None or lead.certainty is not Certainty.CERTAIN:
+        return say("stop it? the evidence is kept; nothing shows that it will go on by itself")
     return say("stop it? yes: it will not go on by itself, and the evidence is kept")
 
 
@@ -100,7 +103,12 @@ def _ras(taken: Taken) -> Iterator[Text]:
 
 def _elsewhere(taken: Taken) -> Iterator[Text]:
     here, world = len(taken.chosen.ranks), taken.world_size
-    if world is None or here >= world:
+    gone = taken.chosen.gone
+    if gone:
+        yield say(
+            "{ranks:who} {ranks:belongs|belong} on this machine and {ranks:has|have} no process any more", ranks=gone
+        )
+    if world is None or here + len(gone) >= world:
         return
     yield say("{here} of {world} ranks run on this machine; the others are elsewhere", here=here, world=world)
     job = taken.chosen.ranks[0].environment.get("SLURM_JOB_ID") or os.environ.get("SLURM_JOB_ID", "ID")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.errors import UsageError
 from unhang.watch.attach.machine import Machine
-from unhang.watch.attach.ranks import LiveRank, guessed_ranks, is_launcher, ranks_of
+from unhang.watch.attach.ranks import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,24 @@ class Chosen:
     ranks: tuple[LiveRank, ...]
     launcher: int | None
     foreign: tuple[int, ...] = ()
-    earlier: tuple[int, ...] = ()
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Ranks that torchrun started on this machine and that have no process any more."""
+        here = {rank.rank for rank in self.ranks}
+        environment = self.ranks[0].environment
+        node, size = environment.get("GROUP_RANK", ""), environment.get("LOCAL_WORLD_SIZE", "")
+        if not (node.isdigit() and size.isdigit() and len(node + size) < 10):
+            return ()
+        expected = range(int(node) * int(size), (int(node) + 1) * int(size))
+        # nodes of different sizes are numbered otherwise
+        return tuple(rank for rank in expected if rank not in here) if all(r in expected for r in here) else ()
+
+    @property
+    def several_hosts(self) -> bool:
+        """The job has ranks on other machines."""
+        world = max((rank.world_size or 0 for rank in self.ranks), default=0)
+        return world > len(self.ranks) + len(self.gone)
 
 
 def choose(machine: Machine, pids: Sequence[int]) -> Chosen:
@@ -30,6 +47,8 @@ def choose(machine: Machine, pids: Sequence[int]) -> Chosen:
     ranks = ranks_of(machine)
     if pids:
         ranks = _of_pids(machine, ranks, pids)
+    if not ranks:
+        ranks = spawned_ranks(machine, [] if pids else machine.processes)
     if not ranks:
         raise _nobody(machine)
     jobs = sorted({rank.job for rank in ranks})
@@ -76,7 +95,9 @@ def _unreadable(machine: Machine, pid: int) -> dict[int, LiveRank]:
     if launcher is None:
         launcher = next((p for p in machine.descendants(pid) if is_launcher(p.command) and p.is_python), None)
     if launcher is None:
-        return {}
+        family = {pid, *(p.pid for p in machine.descendants(pid))}
+        parent = machine.processes[pid].parent
+        return {r.pid: r for r in spawned_ranks(machine, family | {p.pid for p in machine.children(parent)})}
     return {rank.pid: rank for rank in guessed_ranks(machine, launcher.pid)}
 
 

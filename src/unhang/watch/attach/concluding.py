@@ -110,8 +110,8 @@ def _not_looked_at(taken: Taken) -> tuple[NotChecked, ...]:
         found.append(
             NotChecked(
                 say("which process is which rank"),
-                say("their environments may not be read; ranks are numbered in the order they started"),
-                how=permission_command([top]),
+                say("their environments do not tell; ranks are numbered in the order they started"),
+                how=permission_command([top]) if taken.chosen.foreign else "",
             )
         )
     return tuple(found)

@@ -13,6 +13,7 @@ PROC = Path("/proc")
 ENVIRONMENT_BYTES = 1 << 20
 MAPS_BYTES = 8 << 20
 _PYTHONS = ("python", "pypy")
+_GROUP_THREADS = ("pt_gloo", "gloo_", "pt_nccl", "nccl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,16 @@ class Machine:
 
     def descendants(self, pid: int) -> tuple[Process, ...]:
         """Children, grandchildren, …, oldest first."""
-        below = [p for p in self.processes.values() if any(a.pid == pid for a in self.ancestors(p.pid))]
-        return tuple(sorted(below, key=lambda p: (p.started_ticks, p.pid)))
+        children: dict[int, list[Process]] = {}
+        for process in self.processes.values():
+            children.setdefault(process.parent, []).append(process)
+        found: dict[int, Process] = {}
+        wave = [pid]
+        while wave:
+            below = [p for parent in wave for p in children.get(parent, ()) if p.pid not in found and p.pid != pid]
+            found |= {p.pid: p for p in below}
+            wave = [p.pid for p in below]
+        return tuple(sorted(found.values(), key=lambda p: (p.started_ticks, p.pid)))
 
     def children(self, pid: int) -> tuple[Process, ...]:
         """Direct children, oldest first."""
@@ -108,6 +117,16 @@ def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
     """Whether ``library`` (part of a file name) is loaded in the process; False where we may not look."""
     with suppress(OSError), (proc / str(pid) / "maps").open("rb") as file:
         return library.encode() in file.read(MAPS_BYTES)
+    return False
+
+
+def has_joined(pid: int, *, proc: Path = PROC) -> bool:
+    """Whether a thread of a process group runs in it. Forked loader workers have none, and anybody may see names."""
+    with suppress(OSError):
+        for task in (proc / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                if (task / "comm").read_text(errors="replace").startswith(_GROUP_THREADS):
+                    return True
     return False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from unhang.watch.attach.machine import Machine, Process, has_mapped
+from unhang.watch.attach.machine import Machine, Process, has_joined, has_mapped
 
 _NAMES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
@@ -90,6 +90,21 @@ def guessed_ranks(machine: Machine, launcher: int) -> tuple[LiveRank, ...]:
     return tuple(
         LiveRank(process, number, len(children), number, 0, launcher, ("", "", "", str(launcher)), guessed=True)
         for number, process in enumerate(children)
+    )
+
+
+def spawned_ranks(machine: Machine, among: Iterable[int]) -> tuple[LiveRank, ...]:
+    """Ranks whose program started them itself (``torch.multiprocessing.spawn``, a notebook): no environment tells them,
+    but their threads do. Numbered as they started."""
+    joined = [machine.processes[pid] for pid in among if machine.processes[pid].is_python and has_joined(pid)]
+    families: dict[int, list[Process]] = {}
+    for process in sorted(joined, key=lambda p: (p.started_ticks, p.pid)):
+        families.setdefault(process.parent, []).append(process)
+    return tuple(
+        LiveRank(process, number, len(family), number, 0, parent, ("", "", "", f"spawned by {parent}"), guessed=True)
+        for parent, family in sorted(families.items())
+        if len(family) > 1
+        for number, process in enumerate(family)
     )
 
 

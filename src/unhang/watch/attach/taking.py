@@ -90,6 +90,9 @@ def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, 
         _look_deeper(taken)
         for pull in pulls:
             pull.result()
+        if for_s >= EVERY_S and taken.dumps:
+            _set_dumps_aside(taken)
+            _pull_recorders(taken, machine)
         answer = cards.result()
     if answer is not None:
         private_files.write(folder / "logs" / "nvidia-smi.txt", answer)
@@ -169,6 +172,14 @@ def _pull_recorders(taken: Taken, machine: Machine) -> None:
         path = recorder_files.newest_dump(rank) if rank.rank not in taken.dumps else None
         if path is not None and recorder_files.keep_dump(path, taken.folder / "dumps" / f"rank_{rank.rank}"):
             taken.dumps.add(rank.rank)
+
+
+def _set_dumps_aside(taken: Taken) -> None:
+    """The first dumps of a slow job are its earlier ones: two of them show who comes last."""
+    for path in sorted((taken.folder / "dumps").glob("rank_*")):
+        private_files.make_folder(taken.folder / "dumps" / "earlier")
+        path.replace(taken.folder / "dumps" / "earlier" / path.name)
+    taken.dumps.clear()
 
 
 def _pull_ras(taken: Taken, for_s: float) -> None:
