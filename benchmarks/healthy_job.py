@@ -27,19 +27,19 @@ def steps(grad: torch.Tensor, count: int, seconds: float = 0.02) -> None:
         step(grad, seconds)
 
 
-def evaluation_on_all(grad: torch.Tensor, number: int, rank: int) -> None:
+def evaluation_on_all(grad: torch.Tensor, _number: int, _rank: int) -> None:
     steps(grad, 40)
     work(15.0)
 
 
-def rank0_saves(grad: torch.Tensor, number: int, rank: int) -> None:
+def rank0_saves(grad: torch.Tensor, _number: int, rank: int) -> None:
     steps(grad, 100)
     if rank == 0:
         time.sleep(20.0)
     dist.barrier()
 
 
-def rank0_evaluates(grad: torch.Tensor, number: int, rank: int) -> None:
+def rank0_evaluates(grad: torch.Tensor, _number: int, rank: int) -> None:
     steps(grad, 100)
     if rank == 0:
         work(20.0)
@@ -57,8 +57,8 @@ def loader_starts(grad: torch.Tensor, number: int, rank: int) -> None:
 
 
 SHAPES = {
-    "tiny-steps": lambda grad, number, rank: steps(grad, 200, 0.0),
-    "long-steps": lambda grad, number, rank: step(grad, 10.0),
+    "tiny-steps": lambda grad, _number, _rank: steps(grad, 200, 0.0),
+    "long-steps": lambda grad, _number, _rank: step(grad, 10.0),
     "evaluation-on-all": evaluation_on_all,
     "rank0-saves": rank0_saves,
     "rank0-evaluates": rank0_evaluates,
