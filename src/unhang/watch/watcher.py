@@ -249,7 +249,7 @@ class Watcher:
         explained = self.explained or (last is not None and last.said is not None)
         if failed and self.members.by_rank and not explained:
             self._last_look()
-        elif last is not None and last.said is None and not failed:
+        elif last is not None and last.said is None and self._ended_well():
             self._put_away(last)
         self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
         if not Path(f"/proc/{self.plan.front_pid}").exists():
@@ -266,6 +266,9 @@ class Watcher:
         if ended is None:
             return any(member.exit_code not in (0, None) for member in self.members.by_rank.values())
         return ended.get("status") != 0 and not ended.get("asked")
+
+    def _ended_well(self) -> bool:
+        return (self.folder.read_json(".unhang/ended.json") or {}).get("status") == 0
 
     def _last_look(self) -> None:
         self.looks += 1
