@@ -14,8 +14,8 @@ test: .venv/.ready  ## everything: quick tests side by side, then the ones that 
 test-live: .venv/.ready  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
 	$(PY) -m pytest -m live $(ARGS)
 
-bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load
-	for file in benchmarks/*.py; do $(PY) $$file || exit 1; done
+bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load; ARGS=logs: logs beside rg and re
+	$(PY) -m benchmarks $(ARGS)
 
 lint: .venv/.ready  ## ruff and the strict type checker
 	$(PY) -m ruff check .
