@@ -16,7 +16,8 @@ from unhang.report.explain.code_pages import DOCUMENTED_XIDS
 def known_sentences() -> Iterator[str]:
     """The sentences, page by page; some stand twice.
 
-    Of variables: what the documented ones do, cost and get in the way of. Values and the others stay English.
+    Of variables: what the documented ones do, cost and get in the way of. Values, the others, and what is
+    known of single versions stay English.
     """
     for cause in Cause:
         title, parts = cause_parts(cause)

@@ -12,6 +12,7 @@ from unhang.report.explain.code_pages import code_pages, term_page
 from unhang.report.explain.message_pages import message_pages, pages_with_phrase
 from unhang.report.explain.page import Explanation, Page
 from unhang.report.explain.variable_pages import variable_page
+from unhang.report.explain.version_pages import limit_page, version_page
 
 ASKED_CHARS = 200_000
 """Of a paste no more is looked at; whole logs are for ``unhang diagnose``."""
@@ -28,8 +29,10 @@ def explain(text: str) -> Explanation:
 def _exactly(asked: str) -> list[Page]:
     if (cause := cause_page(asked)) is not None:
         return [cause]
-    found = variable_page(asked)
-    return [found] if found is not None else code_pages(asked)
+    for page_of in (variable_page, version_page, limit_page):
+        if (page := page_of(asked)) is not None:
+            return [page]
+    return code_pages(asked)
 
 
 def _inside(asked: str) -> list[Page]:

@@ -15,7 +15,8 @@ class Page:
     """One thing explained."""
 
     kind: str
-    """``cause``, ``variable``, ``message``, ``xid``, ``nccl-error``, ``status``, ``exit``, ``operation``, ``word``."""
+    """``cause``, ``variable``, ``message``, ``xid``, ``nccl-error``, ``status``, ``exit``, ``operation``, ``word``,
+    ``version``, ``limit``."""
     title: str
     meaning: tuple[Line, ...]
     harmless: Line | None = None

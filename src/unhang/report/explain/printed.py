@@ -20,6 +20,8 @@ KINDS: dict[str, Text] = {
     "exit": say("how a process ended"),
     "operation": say("operation"),
     "word": say("what people ask"),
+    "version": say("version"),
+    "limit": say("limit"),
 }
 
 

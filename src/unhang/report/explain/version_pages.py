@@ -1,0 +1,68 @@
+"""Pages of single versions (``torch 2.7.0``) and of limits (``1800 s``): what is known of them."""
+
+from __future__ import annotations
+
+import re
+
+from unhang.findings import Text, say
+from unhang.knowledge.timeouts import defaults_of
+from unhang.knowledge.versions import VersionRow, known_of, version_numbers, version_rows
+from unhang.report.explain.page import Line, Page
+
+_VERSION = re.compile(r"(?P<package>[A-Za-z][\w-]{1,30})\s*(?:==|=|\s)\s*v?(?P<version>\d+(?:\.\d+)+\S{0,20})$")
+_LIMIT = re.compile(
+    r"(?:Timeout\(ms\)\s*=\s*)?(?P<number>\d{1,12})\s*(?P<unit>ms|s|sec|seconds|min|minutes|秒|毫秒|分钟)?$"
+)
+_SECONDS = {"ms": 0.001, "毫秒": 0.001, "min": 60.0, "minutes": 60.0, "分钟": 60.0}
+_OTHER_NAMES = {"pytorch": "torch", "driver": "nvidia-driver", "llamafactory": "llama-factory"}
+_LABELS: dict[str, Text] = {"fact": say("Known"), "bad": say("Defect"), "trap": say("Trap"), "unverified": say("Claim")}
+
+
+def version_page(text: str) -> Page | None:
+    """What is known of one release of a package; None for other words and packages without a row."""
+    found = _VERSION.match(text.strip())
+    if found is None or version_numbers(found["version"]) is None:
+        return None
+    package = _OTHER_NAMES.get(found["package"].lower(), found["package"].lower())
+    if package not in {row.package for row in version_rows()}:
+        return None
+    rows = sorted(known_of(package, found["version"]), key=lambda row: list(_LABELS).index(row.kind))
+    return Page(
+        kind="version",
+        title=f"{package} {found['version']}",
+        meaning=(say("{count} things are known of this version.", count=len(rows)),),
+        details=tuple((_LABELS[row.kind], _said(row)) for row in rows),
+        causes=("version-mismatch",),
+        source="; ".join(dict.fromkeys(row.source for row in rows)),
+        checked=rows[0].checked if rows else "",
+    )
+
+
+def limit_page(text: str) -> Page | None:
+    """Whose default a limit is; None when ``text`` is no time, or nobody's default."""
+    found = _LIMIT.match(text.strip())
+    if found is None or not (found["unit"] or "ms" in text):
+        return None
+    seconds = int(found["number"]) * (0.001 if "(ms)" in text else _SECONDS.get(found["unit"] or "", 1.0))
+    rows = defaults_of(seconds)
+    if not rows:
+        return None
+    details: list[tuple[Text, Line]] = [
+        (say("Default of"), f"{row.component} {row.versions}" + (f": {row.knob}" if row.knob else "")) for row in rows
+    ]
+    return Page(
+        kind="limit",
+        title=f"{seconds:g} s",
+        meaning=(say("A limit of {seconds:g} s is the default of:", seconds=seconds),),
+        details=tuple(details),
+        causes=("timeout-too-short",),
+        source="; ".join(dict.fromkeys(row.source for row in rows)),
+        checked=rows[0].checked,
+    )
+
+
+def _said(row: VersionRow) -> str:
+    parts = [row.symptom + (f" ({row.where})" if row.where else "")]
+    parts += [f"fixed: {row.fixed_in}"] if row.fixed_in else []
+    parts += [f"meanwhile: {row.workaround}"] if row.workaround else []
+    return "; ".join(parts)
