@@ -96,13 +96,14 @@ class CrashEvidence:
             self._stop_timer()
             self.held = -1
             return
+        self._timer_ns = now_ns
+        if os.fstat(self.held).st_size:
+            os.ftruncate(self.held, 0)
         if self._lock.acquire(False):  # taken while the program forks
             try:
-                self._timer_ns = now_ns
-                if os.fstat(self.held).st_size:
-                    os.ftruncate(self.held, 0)
-                _real(faulthandler.dump_traceback_later)(HELD_AFTER_S, file=self.held)
-                self._timer_on = True
+                if not deciding.users_timer:  # asked last, with nothing in between that waits
+                    _real(faulthandler.dump_traceback_later)(HELD_AFTER_S, file=self.held)
+                    self._timer_on = True
             finally:
                 self._lock.release()
 
