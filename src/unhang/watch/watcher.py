@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from unhang.watch import announcing, ending
@@ -26,6 +27,7 @@ from unhang.watch.episode import Episode
 from unhang.watch.members import Members, outputs_of
 from unhang.watch.rhythm import RhythmSearch
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.straggling import StragglerWatch
 from unhang.watch.summary import Level, Summary
 from unhang.watch.totals import Totals
 
@@ -33,6 +35,9 @@ TICK_S = 0.25
 NICE = 5
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
+LONG_STEP_S = 5.0
+STRAGGLER_LOOKS = 4
+OF_ONE_LOOK = ("verdict.json", "report.html", "bundle.json", "dumps", "stacks", "source")
 FADING_S = 3.0
 """A wait that ends because ranks are being ended looks at first as if it ended by itself."""
 ENDED_LIMIT_S = 2.0
@@ -54,6 +59,9 @@ class Watcher:
         self.child: Child | None = None
         self.looks = 0
         self.deaths = 0
+        self.stragglers = StragglerWatch()
+        self.straggler_look = 0
+        self.slow_said: set[tuple[object, ...]] = set()
         self.explained = False
         self.fading: Episode | None = None
         self.faded_at = 0.0
@@ -109,7 +117,7 @@ class Watcher:
         episode = self.episode
         if episode is not None and not episode.goes_on(standing, looks):
             self.episode = None
-            if self.child is not None:
+            if self.child is not None and self.child.number != self.straggler_look:
                 self.child.end()
                 self.child = None
             if episode.was_looked_at:
@@ -126,6 +134,31 @@ class Watcher:
         self._countdown(self.episode)
         if self.child is None and standing.due and self.episode.look_due(standing):
             self._order(self.episode, standing)
+
+    def _follow_straggler(self, looks: Mapping[int, RankLook]) -> None:
+        """A job that moves at the pace of one rank: look at it a few times in a row, now and then."""
+        waits = self.episode is not None and self.episode.standing.waited_s > LONG_STEP_S
+        slow = None if waits or self.fading is not None else self.stragglers.add(looks)
+        if slow is None or self.child is not None:
+            return
+        self.looks += 1
+        self.rhythm.end()
+        order = self._new_order(None, with_stacks=False)
+        self.straggler_look = self.looks
+        self.child = Child.start(
+            replace(order, looks=STRAGGLER_LOOKS, earlier_dumps=True),
+            self.folder,
+            waited_s=0.0,
+            width=self.plan.width,
+        )
+
+    def _hear_of_straggler(self, answer: tuple[Summary, str] | None) -> None:
+        if answer is not None and answer[0].level == Level.SLOW.value and answer[0].same_as not in self.slow_said:
+            self.slow_said.add(answer[0].same_as)
+            self.folder.say(announcing.verdict(*answer, self.folder.path))
+            self.totals.findings.append(answer[0].cause)
+        elif not self.slow_said and self.episode is None:
+            self._clear()
 
     def _fade(self, *, at_once: bool) -> None:
         """A wait ended some time ago: by itself, or because its job came to an end."""
@@ -153,24 +186,30 @@ class Watcher:
         self.looks += 1
         self.rhythm.end()
         self._fade(at_once=True)
-        since_s = time.time() - standing.waited_s
-        order = Order(
+        order = self._new_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
+        episode.looked(standing)
+        self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
+
+    def _new_order(self, since_s: float | None, *, with_stacks: bool, live: bool = True) -> Order:
+        return Order(
             number=self.looks,
             records=self.records,
             members=dict(self.members.by_rank),
             world_size=self.members.world_size,
             job_outputs=self.job_outputs,
             stalled_since_s=since_s,
-            with_stacks=episode.wants_stacks,
+            with_stacks=with_stacks,
+            live=live,
         )
-        episode.looked(standing)
-        self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
 
     def _take_answer(self) -> None:
         if self.child is None or not self.child.over():
             return
         child, self.child = self.child, None
         answer = child.answer()
+        if child.number == self.straggler_look:
+            self._hear_of_straggler(answer)
+            return
         if answer is None or self.episode is None:
             return
         summary, text = answer
@@ -216,14 +255,24 @@ class Watcher:
 
     def _put_away(self, episode: Episode) -> None:
         """The verdict on a wait that is over is history, and its evidence must not pass for that of a later one."""
+        if episode.said is None:
+            self._clear()
+            return
         past = self.folder.path / ".unhang" / "past" / str(episode.number)
         with suppress(OSError):
             past.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("verdict.json", "report.html", "bundle.json", "dumps", "stacks", "source"):
+        for name in OF_ONE_LOOK:
             with suppress(OSError):
                 (self.folder.path / name).rename(past / name)
-        if episode.said is None:
-            shutil.rmtree(past, ignore_errors=True)
+        with suppress(OSError):
+            (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
+
+    def _clear(self) -> None:
+        """Nothing came of the last look."""
+        for name in OF_ONE_LOOK:
+            with suppress(OSError):
+                (self.folder.path / name).unlink()
+            shutil.rmtree(self.folder.path / name, ignore_errors=True)
         with suppress(OSError):
             (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
 
@@ -272,16 +321,7 @@ class Watcher:
 
     def _last_look(self) -> None:
         self.looks += 1
-        since_s = None
-        order = Order(
-            number=self.looks,
-            records=self.records,
-            members=dict(self.members.by_rank),
-            world_size=self.members.world_size,
-            job_outputs=self.job_outputs,
-            stalled_since_s=since_s,
-            live=False,
-        )
+        order = self._new_order(None, with_stacks=False, live=False)
         child = Child.start(order, self.folder, waited_s=0.0, width=self.plan.width)
         child.wait()
         answer = child.answer()

@@ -50,6 +50,10 @@ class PlainJob:
             assert time.monotonic() < deadline, f"the job did not get there: {self.printed()}"
             time.sleep(0.1)
 
+    def wait_until_printed(self, words: str) -> None:
+        """Until every rank has printed ``words``."""
+        self.wait_for(lambda: bool(self.printed()) and all(words in text for text in self.printed()))
+
     def wait_until_waiting(self, ranks: int) -> None:
         """Until so many ranks have joined and stand still."""
         since: dict[int, tuple[int | None, float]] = {}

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.job
 @pytest.fixture(scope="module")
 def missing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainJob]:
     with plain_job(tmp_path_factory.mktemp("missing"), CASES / "missing_rank.py") as job:
+        job.wait_until_printed("step 11")
         job.wait_until_waiting(3)
         yield job
 
@@ -43,8 +44,9 @@ def line_of(script: str, text: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
-def test_the_launcher_names_its_job(missing: PlainJob, tmp_path: Path) -> None:
-    verdict = attach(missing.launcher.pid, "--dir", tmp_path / "seen")
+def test_the_launcher_names_its_job_and_the_folder_reads_back(missing: PlainJob, tmp_path: Path) -> None:
+    folder = tmp_path / "seen"
+    verdict = attach(missing.launcher.pid, "--dir", folder)
     first = verdict["findings"][0]
     assert verdict["status"] == "hang"
     assert (first["cause"], first["ranks"]) == ("rank-conditional-collective", [2])
@@ -52,11 +54,6 @@ def test_the_launcher_names_its_job(missing: PlainJob, tmp_path: Path) -> None:
     assert first["waiter_where"]["line"] == line_of("missing_rank.py", "dist.all_gather(losses, mine)")
     assert verdict["world_size"] == 3
     assert verdict["ranks_missing"] == []
-
-
-def test_the_folder_reads_back_to_the_same_verdict(missing: PlainJob, tmp_path: Path) -> None:
-    folder = tmp_path / "seen"
-    verdict = attach(missing.pid_of(1), "--dir", folder)
     again = json.loads(unhang("diagnose", folder, "--format", "json").stdout)
     kept = json.loads((folder / "verdict.json").read_text())
     for key in ("status", "ranks_seen", "world_size"):
@@ -79,7 +76,7 @@ def test_one_job_on_a_machine_needs_no_argument(missing: PlainJob) -> None:
 
 
 def test_the_text_says_what_to_do_now(missing: PlainJob, tmp_path: Path) -> None:
-    said = unhang("attach", missing.launcher.pid, "--dir", tmp_path / "seen").stdout
+    said = unhang("attach", str(missing.pid_of(1)), "--dir", tmp_path / "seen").stdout
     assert "stop it? yes" in said
     assert f"kill -TERM {missing.launcher.pid}" in said
     assert f"unhang diagnose {tmp_path / 'seen'}" in said
@@ -103,7 +100,7 @@ def test_without_the_right_to_trace_it_says_who_may_look(missing: PlainJob, tmp_
 
 def test_a_stopped_rank_is_found_and_stays_as_it_was(tmp_path: Path) -> None:
     with plain_job(tmp_path, CASES / "steady.py", ranks=2) as job:
-        job.wait_for(lambda: len(job.printed()) == 2 and all("step 5/" in text for text in job.printed()))
+        job.wait_until_printed("step 5/")
         frozen = job.pid_of(1)
         os.kill(frozen, signal.SIGSTOP)
         time.sleep(1.0)
@@ -122,6 +119,8 @@ def test_a_rank_that_works_alone_is_slow_not_stuck(tmp_path: Path) -> None:
     with plain_job(tmp_path, CASES / "rank0_tokenises.py", ranks=2) as job:
         job.wait_until_waiting(1)
         verdict = attach(job.pid_of(0), "--dir", tmp_path / "seen")
+        if not verdict["findings"]:  # a crowded machine: rank 1 stood still before it came to the barrier
+            verdict = attach(job.pid_of(0), "--dir", tmp_path / "later")
         first = verdict["findings"][0]
         assert verdict["status"] == "slow"
         assert (first["cause"], first["ranks"]) == ("single-rank-work", [0])
@@ -130,6 +129,7 @@ def test_a_rank_that_works_alone_is_slow_not_stuck(tmp_path: Path) -> None:
 
 def test_a_thread_that_sleeps_with_the_interpreter_lock_is_found(tmp_path: Path) -> None:
     with plain_job(tmp_path, CASES / "holds_interpreter_lock.py", ranks=2) as job:
+        job.wait_until_printed("step 19")
         job.wait_until_waiting(2)
         verdict = attach(job.launcher.pid, "--dir", tmp_path / "seen")
         first = verdict["findings"][0]
