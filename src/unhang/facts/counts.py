@@ -100,7 +100,7 @@ def _stopped_apart(facts: Facts) -> UnequalCounts | None:
             continue
         least = min(steps.values())
         short = tuple(sorted(rank for rank, step in steps.items() if step == least))
-        told = ", ".join(f"{steps[r]} on rank {rank_ranges([r])}" for r in sorted(steps)[:4])
+        told = ", ".join(f"rank {rank_ranges([r])}: {steps[r]}" for r in sorted(steps)[:4])
         evidence = tuple(
             Evidence(Source(p.source.path, p.last_line), p.last_text, r) for r, p in sorted(runs.items())[:4]
         )
