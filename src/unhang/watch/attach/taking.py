@@ -28,7 +28,7 @@ SCHEMA = "unhang.bundle/1"
 BETWEEN_LOOKS_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""
 MOST_LOOKS = 12
-EVERY_S = 5.0
+EVERY_S = 2.5
 WORKERS = 16
 """At most so many children of a rank are looked at."""
 PULL_LIMIT_S = 6.0
