@@ -17,6 +17,7 @@ from unhang.findings import Source, Unread
 _ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
 _LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".faulthandler", ".held")
 _EMPTY = "an empty file"
+_OUR_VERDICT = "a verdict of unhang"
 
 
 class EvidenceReader:
@@ -56,6 +57,8 @@ class EvidenceReader:
         if not named and (self._evidence.logs or self._evidence.recordings):
             # launchers open a log for each stream of each rank; most stay empty, which is nothing to report
             self._passed_over.pop(_EMPTY, None)
+        if self._evidence.manifests:
+            self._passed_over.pop(_OUR_VERDICT, None)  # it belongs to the bundle as its evidence does
         for label, count in sorted(self._passed_over.items()):
             example = self._passed_over_example[label]
             others = f" (and {count - 1} more like it)" if count > 1 else ""
