@@ -23,7 +23,7 @@ KINDS = ("hit", "miss", "unsure")
 HEADINGS = ("What happens", "Why it hangs", "Example", "Fix", "Certain when", "Possible when")
 KEYS = {
     *("cause", "certainty", "ranks", "where", "waiter_where", "status", "ranks_missing", "ranks_seen", "world_size"),
-    *("not_cause", "certainty_at_most", "certainty_at_least", "exit_code", "group", "phase", "also", "note"),
+    *("not_cause", "certainty_at_most", "certainty_at_least", "exit_code", "group", "phase", "also", "note", "says"),
 }
 
 
@@ -96,6 +96,11 @@ def _bounds(wanted: dict[str, Any], verdict: Verdict, got: dict[str, Any]) -> It
             difference = Certainty(got["certainty"]).order - Certainty(wanted[key]).order
             if difference * worse > 0:
                 yield f"certainty is {got['certainty']}, {key} {wanted[key]}"
+    lead = verdict.findings[0] if verdict.findings else None
+    said = " ".join(map(str, (lead.summary, *lead.because))) if lead is not None else ""
+    for words in wanted.get("says", []):
+        if words not in said:
+            yield f"{words!r} is not said"
     causes = {finding.cause.value for finding in verdict.findings}
     causes |= {consequence.cause.value for finding in verdict.findings for consequence in finding.consequences}
     for cause in wanted.get("also", []):
