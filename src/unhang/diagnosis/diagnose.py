@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from unhang.diagnosis.gaps import gaps_of, stacks_wanted
+from unhang.diagnosis.levels import at_recorded_level
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.restart import restart_after
 from unhang.diagnosis.state import status_of, unexplained
@@ -35,7 +36,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     if not findings:
         findings = unexplained(facts)
     not_checked.extend(stacks_wanted(facts, findings))
-    return Verdict(
+    verdict = Verdict(
         status=status_of(facts, findings),
         world_size=facts.world_size,
         ranks_seen=facts.ranks_seen,
@@ -47,6 +48,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
         restart=restart_after(findings),
         stalled_since=stalled_since(facts),
     )
+    return at_recorded_level(verdict, facts)
 
 
 def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:

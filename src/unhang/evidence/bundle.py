@@ -50,6 +50,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     limit_s: float | None = None
     source_root: str | None = None
     source_prefix: str | None = None
+    level: str = ""
 
 
 def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManifest | Unread:
@@ -79,6 +80,7 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
         limit_s=manifest.limit_s,
         source_root=manifest.source_root,
         source_prefix=manifest.source_prefix,
+        level=manifest.level,
     )
 
 

@@ -354,6 +354,8 @@ class BundleManifest:
     """Folder in the bundle holding copies of the user's source files, keyed by their path."""
     source_prefix: str | None = None
     """Path the source folder had when the job ran, as stack frames spell it."""
+    level: str = ""
+    """``slow``: the job was looked at while a laggard worked and its own limit was far; else empty."""
 
 
 @dataclass(slots=True)

@@ -40,6 +40,8 @@ class Summary:
     moving: bool
     settled: bool
     """Certain, and it names the waiters' line too."""
+    laggard_works: bool
+    """The cause is one that would end by itself."""
     needs_lines: bool
     """Ranks called different collectives, and no dump says on which lines."""
 

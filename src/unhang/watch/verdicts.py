@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 
 from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.levels import SLOW, WORK, as_slow
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet, Frame, SourceFile
 from unhang.facts.build import build_facts
@@ -24,8 +25,6 @@ from unhang.watch.collecting import Order, Taken, manifest_of, write_manifest
 from unhang.watch.summary import Level, Summary
 
 SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
-WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
-"""The laggard gets on by itself: slow, until the limit is near."""
 NEAR_SHARE, NEAR_S = 0.2, 10.0
 DOUBT_S = 5.0
 """So long the ranks must have waited before a finding that is only possible is said, or an honest unknown."""
@@ -47,7 +46,7 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
     if needs_lines and level is Level.STALL:
         level = Level.WAITING
     if level is Level.SLOW:
-        manifest["level"] = level.value
+        manifest["level"] = SLOW
         verdict = as_slow(verdict)
     write_manifest(folder, manifest)
     verdict = _with_times(verdict, order, limit_at_s)
@@ -80,15 +79,6 @@ def _near(limit_at_s: float | None, waited_s: float) -> bool:
         return False
     left_s = limit_at_s - time.time()
     return left_s <= max(NEAR_S, NEAR_SHARE * (left_s + waited_s))
-
-
-def as_slow(verdict: Verdict) -> Verdict:
-    """The laggard works: the same findings, but they slow the job down."""
-    findings = tuple(
-        replace(f, severity=Severity.SLOWS) if f.severity is Severity.STOPS and f.cause in WORK else f
-        for f in verdict.findings
-    )
-    return replace(verdict, status=Status.SLOW, findings=findings)
 
 
 def _limit_at_s(facts: Facts, stalled_since_s: float | None) -> float | None:
@@ -146,6 +136,7 @@ def _summary(
         stalled_since_s=order.stalled_since_s,
         limit_at_s=limit_at_s,
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
+        laggard_works=first is not None and first.cause in WORK,
         needs_lines=needs_lines,
         moving=any(facts.ranks[r].moving for r in (first.ranks if first is not None else ()) if r in facts.ranks),
     )

@@ -167,7 +167,7 @@ class Watcher:
             return
         self.fading = None
         if self._deaths_since(episode):
-            self.explained = self.explained or episode.said is not None
+            self.explained = self.explained or (episode.said is not None and not episode.said.laggard_works)
             return
         if episode.said is not None:
             self.folder.say(announcing.over(episode.said))
@@ -296,6 +296,8 @@ class Watcher:
         failed = self._failed()
         last = self.episode or self.fading
         explained = self.explained or (last is not None and last.said is not None)
+        if last is not None and last.said is not None and last.said.laggard_works:
+            explained = False  # it ran into its limit meanwhile: the logs tell
         if failed and self.members.by_rank and not explained:
             self._last_look()
         elif last is not None and last.said is None and self._ended_well():
