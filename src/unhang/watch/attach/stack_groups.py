@@ -12,22 +12,35 @@ from unhang.watch.attach.taking import Taken
 
 
 def standing(taken: Taken) -> Iterator[Text]:
-    """One line a group of equal stacks, the largest group last read first."""
+    """One line a group of equal stacks, the largest group first."""
     groups: dict[tuple[str, str], list[int]] = {}
     for rank in taken.chosen.ranks:
-        groups.setdefault((_place(taken, rank.pid), _moves(taken, rank.rank)), []).append(rank.rank)
-    for (place, moves), ranks in sorted(groups.items(), key=lambda item: (-len(item[1]), item[1])):
-        yield say("{ranks:who}: {place} ({moves})", ranks=ranks, place=place, moves=moves)
+        groups.setdefault((_place(taken, rank.pid), _movement(taken, rank.rank)), []).append(rank.rank)
+    for (place, movement), ranks in sorted(groups.items(), key=lambda item: (-len(item[1]), item[1])):
+        yield _line(movement, ranks, place)
 
 
-def _moves(taken: Taken, rank: int) -> str:
-    state = taken.states().get(rank, "")
-    if state in ("T", "t"):
-        return "stopped, state T"
+def _line(movement: str, ranks: list[int], place: str) -> Text:
+    if movement == "stopped":
+        return say("{ranks:who}: {place} (stopped, state T)", ranks=ranks, place=place)
+    if movement == "once":
+        return say("{ranks:who}: {place} (looked at once)", ranks=ranks, place=place)
+    if movement == "busy":
+        return say("{ranks:who}: {place} (uses the processor)", ranks=ranks, place=place)
+    if movement == "moving":
+        return say("{ranks:who}: {place} (moving)", ranks=ranks, place=place)
+    return say("{ranks:who}: {place} (does not move)", ranks=ranks, place=place)
+
+
+def _movement(taken: Taken, rank: int) -> str:
+    if taken.states().get(rank, "") in ("T", "t"):
+        return "stopped"
     answer = taken.moving.get(rank)
-    if answer and rank in taken.refused():
-        return "uses the processor"
-    return "looked at once" if answer is None else "moving" if answer else "does not move"
+    if answer is None:
+        return "once"
+    if not answer:
+        return "still"
+    return "busy" if rank in taken.refused() else "moving"
 
 
 def _place(taken: Taken, pid: int) -> str:

@@ -27,7 +27,7 @@ from unhang.watch.attach.user_source import keep_source
 SCHEMA = "unhang.bundle/1"
 BETWEEN_LOOKS_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""
-MOST_LOOKS = 12
+MOST_LOOKS, ENOUGH_LOOKS = 12, 2
 EVERY_S = 2.5
 WORKERS = 16
 """At most so many children of a rank are looked at."""
@@ -85,7 +85,12 @@ def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, 
         for number, pause_s in enumerate(_pauses(for_s)):
             if number:
                 tell(f"look {number + 1}")
-            time.sleep(pause_s)
+            try:
+                time.sleep(pause_s)
+            except KeyboardInterrupt:
+                if number < ENOUGH_LOOKS:
+                    raise
+                break  # long looks may be cut short: what was seen is judged
             _look(taken)
         _look_deeper(taken)
         for pull in pulls:
