@@ -96,6 +96,7 @@ class Watcher:
         self._note_deaths()
         self._take_answer()
         self._follow(standing, looks)
+        self._follow_straggler(looks)
         if self.episode is None and self.child is None:
             self.rhythm.go_on(
                 max((g.completed for m in self.members.by_rank.values() for g in m.view.groups), default=0)
