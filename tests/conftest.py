@@ -11,12 +11,33 @@ QUICK_CASES = {
     "test_lab_cases.py": {"missing-rank", "split-without-seed", "rank0-tokenises", "killed", "stopped", "healthy"},
     "test_run_cases.py": {"missing-rank", "stopped", "rank0-tokenises"},
 }
+# Programs that are run twice, with us and without; each pair takes seconds.
+QUICK_TESTS = {
+    "test_same_behaviour.py": {
+        "test_what_a_program_can_see_of_its_own_process",
+        "test_the_users_excepthooks",
+        "test_every_way_to_end[os._exit(5)]",
+        "test_the_users_faulthandler_set_before",
+        "test_the_users_signal_handlers",
+        "test_children_of_every_kind",
+        "test_a_folder_that_is_missing[run]",
+        "test_a_thread_that_holds_the_interpreter_lock_is_printed",
+        "test_nothing_of_ours_is_left_when_undone",
+        "test_torch_itself_brings_us_in",
+    },
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the other cases of these matrices as ``live``."""
+    """Mark what is not quick in these files as ``live``."""
     for item in items:
-        quick = QUICK_CASES.get(item.path.name)
-        case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
-        if quick is not None and case is not None and case.name not in quick:
+        if not _is_quick(item):
             item.add_marker(pytest.mark.live)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    if item.path.name in QUICK_TESTS:
+        return item.name in QUICK_TESTS[item.path.name]
+    quick = QUICK_CASES.get(item.path.name)
+    case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
+    return quick is None or case is None or case.name in quick
