@@ -21,7 +21,6 @@ QUICK_TESTS = {
         "test_the_users_signal_handlers",
         "test_children_of_every_kind",
         "test_a_folder_that_is_missing[run]",
-        "test_a_thread_that_holds_the_interpreter_lock_is_printed",
         "test_nothing_of_ours_is_left_when_undone",
         "test_torch_itself_brings_us_in",
     },

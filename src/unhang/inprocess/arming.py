@@ -66,7 +66,7 @@ def _arm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Session | None:
         return None
     if not _registered:
         _registered = True
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_leave_child)
+        os.register_at_fork(after_in_child=_leave_child)
         atexit.register(_exiting)
     _switch_recorder_on()
     rank, world_size = _given("rank", args, kwargs), _given("world_size", args, kwargs)
@@ -120,16 +120,6 @@ def _parent_of(pid: int) -> int:
             return int(file.read(4096).rpartition(b")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return 0
-
-
-def _before_fork() -> None:
-    if _session is not None and _session.crash is not None:
-        _session.crash.before_fork()
-
-
-def _after_fork() -> None:
-    if _session is not None and _session.crash is not None:
-        _session.crash.after_fork()
 
 
 def _leave_child() -> None:

@@ -1,13 +1,15 @@
 """Evidence of a crash is on disk before the crash: faulthandler and excepthooks, where the program has not decided.
 
-Files in the run folder: ``crash/rank_<N>.faulthandler`` (Python lines at a fatal signal), ``crash/rank_<N>.held``
-(Python lines written by a timer when our heartbeat cannot run because a thread holds the interpreter lock; empty
-otherwise), ``crash/rank_<N>.except`` (one JSON object a line for each exception nobody caught).
+Files in the run folder: ``crash/rank_<N>.faulthandler`` (Python lines at a fatal signal) and
+``crash/rank_<N>.except`` (one JSON object a line for each exception nobody caught).
+
+No timer of faulthandler's is used: its thread walks frames without the interpreter lock, so that one that fires in a
+process that runs after all (a late heartbeat on an overloaded machine, Ctrl-Z and fg) can crash it. A thread that
+holds the lock is seen from outside instead: by the heartbeat that stops, and py-spy.
 """
 
 from __future__ import annotations
 
-import _thread
 import faulthandler
 import fcntl
 import json
@@ -24,9 +26,7 @@ from typing import Any
 from unhang.inprocess import deciding, phases
 from unhang.inprocess.trouble import tell
 
-HELD_AFTER_S = 2.5
-"""A thread that has not let another one run for so long holds the interpreter lock."""
-ARM_EVERY_NS = 1_000_000_000
+LOOK_EVERY_NS = 1_000_000_000
 _HIGH = 900
 _MESSAGE = 500
 
@@ -37,17 +37,14 @@ def _real(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class CrashEvidence:
-    """Everything that waits for a crash in one rank. One process, made and re-armed by our thread."""
+    """Everything that waits for a crash in one rank. One process, made by our thread."""
 
     def __init__(self, folder: str, rank: int) -> None:
         self.pid = os.getpid()
         self.stem = f"{folder}/crash/rank_{rank}"
-        self.faults = self.held = -1
+        self.faults = -1
         self._inode: dict[int, int] = {}
-        self._timer_ns = 0
-        self._timer_on = False
-        self._lock = _thread.allocate_lock()
-        self._forking = False
+        self._looked_ns = 0
         self._hooks: tuple[Any, Any] | None = None
         self._before: tuple[Any, Any] | None = None
 
@@ -59,7 +56,6 @@ class CrashEvidence:
         if not deciding.users_reports_crashes and not _real(faulthandler.is_enabled)():
             _real(faulthandler.enable)(file=self.faults, all_threads=True)
             deciding.ours_reports_crashes = True
-        self.held = self._open("held")
 
     def _open(self, ending: str) -> int:
         """A file with a high number: programs that close or count the low ones do not meet it."""
@@ -84,66 +80,30 @@ class CrashEvidence:
             return False
 
     def beat(self, now_ns: int) -> None:
-        """Push the timer ahead, once a second; let go of files the program closed under us."""
-        if now_ns - self._timer_ns < ARM_EVERY_NS:
+        """Let go of a file that the program closed under us; looked at once a second."""
+        if now_ns - self._looked_ns < LOOK_EVERY_NS:
             return
+        self._looked_ns = now_ns
         if deciding.ours_reports_crashes and not self._still_ours(self.faults):
             _real(faulthandler.disable)()
             deciding.ours_reports_crashes = False
-        if self.held < 0 or deciding.users_timer:
-            return
-        if not self._still_ours(self.held):
-            self._stop_timer()
-            self.held = -1
-            return
-        self._timer_ns = now_ns
-        if os.fstat(self.held).st_size:
-            os.ftruncate(self.held, 0)
-        if self._lock.acquire(False):  # taken while the program forks
-            try:
-                if not deciding.users_timer:  # asked last, with nothing in between that waits
-                    _real(faulthandler.dump_traceback_later)(HELD_AFTER_S, file=self.held)
-                    self._timer_on = True
-            finally:
-                self._lock.release()
-
-    def _stop_timer(self) -> None:
-        if self._timer_on and not deciding.users_timer:
-            _real(faulthandler.cancel_dump_traceback_later)()
-        self._timer_on = False
-
-    def before_fork(self) -> None:
-        """A forked child of a process with a running timer never ends in order (CPython 3.11): stop it first."""
-        self._forking = self._lock.acquire(True, 1.0)
-        self._stop_timer()
-
-    def after_fork(self) -> None:
-        """In the parent: the next heartbeat sets the timer again."""
-        self._timer_ns = 0
-        if self._forking:
-            self._forking = False
-            self._lock.release()
 
     def leave_child(self) -> None:
         """In a forked child: nothing of it goes into its parent's files."""
         if deciding.ours_reports_crashes:
             _real(faulthandler.disable)()
             deciding.ours_reports_crashes = False
-        for number in (self.faults, self.held):
-            if number >= 0:
-                with suppress(OSError):
-                    os.close(number)
-        self.faults = self.held = -1
+        if self.faults >= 0:
+            with suppress(OSError):
+                os.close(self.faults)
+        self.faults = -1
 
     def end(self) -> None:
-        """The interpreter shuts down in order: stop the timer, give hooks back, remove what stayed empty."""
-        with suppress(Exception):
-            self._stop_timer()
+        """The interpreter shuts down in order: give hooks back, remove the file that stayed empty."""
         self._give_hooks_back()
-        for number, ending in ((self.held, "held"), (self.faults, "faulthandler")):
-            with suppress(OSError):
-                if number >= 0 and self._still_ours(number) and not os.fstat(number).st_size:
-                    os.unlink(f"{self.stem}.{ending}")  # noqa: PTH108
+        with suppress(OSError):
+            if self.faults >= 0 and self._still_ours(self.faults) and not os.fstat(self.faults).st_size:
+                os.unlink(f"{self.stem}.faulthandler")  # noqa: PTH108
 
     def _chain_hooks(self) -> None:
         before, thread_before = sys.excepthook, threading.excepthook

@@ -39,14 +39,6 @@ def _around_is_enabled(original: Callable[..., Any]) -> Callable[..., Any]:
     return is_enabled
 
 
-def _around_timer(original: Callable[..., Any]) -> Callable[..., Any]:
-    def timer(*args: Any, **kwargs: Any) -> Any:
-        deciding.the_timer_is_the_users()
-        return original(*args, **kwargs)
-
-    return timer
-
-
 def _around_init(original: Callable[..., Any]) -> Callable[..., Any]:
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
         from unhang.inprocess import arming
@@ -76,8 +68,6 @@ TARGETS: tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]
     ("faulthandler", "enable", _around_enable),
     ("faulthandler", "disable", _around_enable),
     ("faulthandler", "is_enabled", _around_is_enabled),
-    ("faulthandler", "dump_traceback_later", _around_timer),
-    ("faulthandler", "cancel_dump_traceback_later", _around_timer),
     (DISTRIBUTED, "init_process_group", _around_init),
     (DISTRIBUTED, "_new_process_group_helper", _around_group),
 )

@@ -111,7 +111,7 @@ def _whole(lines: Sequence[Numbered], group: Sequence[int], limit: int, *, by_wo
         if piece.endswith(" ") or following.startswith(" "):
             space = ""
         elif by_words:
-            word = piece.rsplit(maxsplit=1)[-1] + following.split(maxsplit=1)[0]
+            word = (piece.split() or [""])[-1] + (following.split(maxsplit=1) or [""])[0]
             space = "" if _width(piece) >= limit and _width(word) > limit else " "
         else:
             space = " " if _width(piece) < limit else ""
