@@ -150,7 +150,9 @@ def fell_with_others(rank: RankFacts) -> bool:
         return False
     if exit_.terminated_by_launcher:
         return True
-    return exit_.exit_code == 1 and bool(rank.tracebacks) and all(is_echo(t) for t in rank.tracebacks)
+    # An interpreter that goes down with a lost connection may well crash in native code on its way: the exception
+    # came first. SIGKILL comes from outside and says nothing of that.
+    return exit_.exit_code != -signal.SIGKILL and bool(rank.tracebacks) and all(is_echo(t) for t in rank.tracebacks)
 
 
 def signal_name(number: int) -> str:
@@ -190,7 +192,7 @@ def _from_exits(facts: Facts) -> list[Crash]:
     found = []
     explained = {t.rank for t in facts.tracebacks if t.rank is not None}
     for rank in facts.ranks.values():
-        if rank.exit is None or rank.ended_by_recorder or rank.exit.terminated_by_launcher:
+        if rank.exit is None or rank.ended_by_recorder or fell_with_others(rank):
             continue
         crash = _crash_of_exit(
             rank.rank, rank.exit, has_traceback=rank.rank in explained, alone=_killed_alone(rank, facts)
