@@ -163,7 +163,8 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
         )
     if _most_are_silent(stall):
         return say(
-            "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, none of which tells how far it came",
+            "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, "
+            "none of which tells how far it came",
             waiters=stall.waiters,
             ranks=stall.laggards,
         )
