@@ -7,9 +7,9 @@ JOBS ?= 2
 demo: .venv/.ready  ## run a job that stalls and say why
 	.venv/bin/unhang demo
 
-test: .venv/.ready  ## quick tests side by side, then real jobs (one that fails gets a second run: its timing depends on the machine)
+test: .venv/.ready  ## quick tests side by side, then the ones that start real jobs
 	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "not job" $(ARGS)
-	$(PY) -m pytest -m "job and not live" --durations 12 $(ARGS) || $(PY) -m pytest -m "job and not live" --last-failed $(ARGS)
+	$(PY) -m pytest -m "job and not live" --durations 12 $(ARGS)
 
 test-live: .venv/.ready  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
 	$(PY) -m pytest -m live $(ARGS)

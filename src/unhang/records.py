@@ -588,11 +588,6 @@ class Birth:
 _BIRTH_LIMIT = 65536
 
 
-def birth_path(folder: Path, attempt: int, pid: int) -> Path:
-    """Where the birth record of one process lies."""
-    return folder / "births" / f"{attempt}.{pid}.json"
-
-
 def read_birth(path: Path) -> Birth | None:
     """One birth record; None when it is missing, torn or not one."""
     try:
