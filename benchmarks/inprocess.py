@@ -26,10 +26,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from unhang import records
-from unhang.records import Control, read_records
+import unhang
+from unhang.records.control import Control
+from unhang.records.record import read_records
 
-STARTUP = Path(records.__file__).parent / "inprocess" / "startup"
+STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
 WARM_BLOCKS = 3
 
 RANK = """

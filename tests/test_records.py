@@ -10,13 +10,16 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from unhang import records
 from unhang.findings import Phase
-from unhang.records import Control, GroupCount, Identity, Place, Record, RecordView, read_record
+from unhang.records.birth import read_births
+from unhang.records.control import Control
+from unhang.records.record import SLOT_AT, Record, read_record, read_records
+from unhang.records.views import PHASES, GroupCount, Identity, Place, RecordView
 
 WHO = Identity(pid=77, rank=3, local_rank=1, world_size=8, attempt=2, armed_ns=5, python="3.11.7", torch="2.13.0")
 
@@ -59,7 +62,7 @@ def full_view() -> RecordView:
 
 
 def test_the_phases_are_those_of_findings() -> None:
-    assert tuple(phase.value for phase in Phase) == records.PHASES
+    assert tuple(phase.value for phase in Phase) == PHASES
 
 
 def test_everything_written_is_read_back(tmp_path: Path) -> None:
@@ -68,8 +71,8 @@ def test_everything_written_is_read_back(tmp_path: Path) -> None:
 
     record.publish()
 
-    assert Record.open_read(tmp_path / "2.77.rec") == full_view()
-    json.dumps(full_view().to_dict())
+    assert read_record(tmp_path / "2.77.rec") == full_view()
+    json.dumps(asdict(full_view()))
 
 
 def test_a_new_record_already_says_who_it_is(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_random_damage_never_raises(tmp_path: Path) -> None:
             data[dice.randrange(len(data))] = dice.randrange(256)
         path.write_bytes(data)
         view = read_record(path)
-        assert view is None or isinstance(view.to_dict(), dict)
+        assert view is None or isinstance(asdict(view), dict)
 
 
 def test_a_write_cut_short_leaves_the_beat_before_it(tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def test_a_write_cut_short_leaves_the_beat_before_it(tmp_path: Path) -> None:
     record.now.beats = 2
     record.publish()
     data = bytearray(path.read_bytes())
-    newest = next(at for at in records.SLOT_AT if int.from_bytes(data[at : at + 8], "little") == 3)
+    newest = next(at for at in SLOT_AT if int.from_bytes(data[at : at + 8], "little") == 3)
 
     data[newest + 40] ^= 255  # a byte of the newest slot did not arrive
     path.write_bytes(data)
@@ -162,7 +165,8 @@ def test_a_write_cut_short_leaves_the_beat_before_it(tmp_path: Path) -> None:
 HAMMER = """
 import sys
 from pathlib import Path
-from unhang.records import GroupCount, Identity, Record
+from unhang.records.record import Record
+from unhang.records.views import GroupCount, Identity
 record = Record.create(Path(sys.argv[1]), Identity(pid=1))
 print("go", flush=True)
 n = 0
@@ -257,9 +261,9 @@ def test_a_broken_birth_is_left_out(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "births").mkdir()
     (tmp_path / "births" / "0.1.json").write_bytes(content)
 
-    assert records.read_births(tmp_path) == []
+    assert read_births(tmp_path) == []
 
 
 def test_folders_that_are_missing_hold_nothing(tmp_path: Path) -> None:
-    assert records.read_births(tmp_path / "no") == []
-    assert records.read_records(tmp_path / "no") == {}
+    assert read_births(tmp_path / "no") == []
+    assert read_records(tmp_path / "no") == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inprocess.programs import Folders
-from unhang.records import Control
+from unhang.records.control import Control
 
 
 @pytest.fixture

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang import records
-from unhang.records import Birth, RecordView
+import unhang
+from unhang.records.birth import Birth, read_births, read_troubles
+from unhang.records.record import read_records
+from unhang.records.views import RecordView
 
-STARTUP = Path(records.__file__).parent / "inprocess" / "startup"
+STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
 LIMIT_S = 60
 RANK_0 = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
@@ -33,7 +35,7 @@ class Folders:
         return {**base, "PYTHONPATH": path, "UNHANG_RUN": str(self.records), "UNHANG_RUN_DIR": str(self.run)}
 
     def views(self) -> list[RecordView]:
-        return list(records.read_records(self.records).values())
+        return list(read_records(self.records).values())
 
     def view(self) -> RecordView:
         views = self.views()
@@ -41,10 +43,10 @@ class Folders:
         return views[0]
 
     def births(self) -> list[Birth]:
-        return records.read_births(self.records)
+        return read_births(self.records)
 
     def troubles(self) -> dict[int, list[str]]:
-        return records.read_troubles(self.records)
+        return read_troubles(self.records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import pytest
 from inprocess.programs import Folders, base_environment, free_port
 from unhang.evidence.flight_recorder import read_recording
 from unhang.evidence.items import Recording
-from unhang.records import Control, ControlWriter, RecordView
+from unhang.records.control import Control, ControlWriter
+from unhang.records.views import RecordView
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(120)]
 

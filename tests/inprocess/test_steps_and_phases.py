@@ -17,7 +17,8 @@ import pytest
 from unhang.inprocess import arming, phases, session, steps
 from unhang.inprocess.frames import Looking
 from unhang.inprocess.recorder import Groups, Recorder
-from unhang.records import PHASES, GroupCount, RecordView, read_troubles
+from unhang.records.birth import read_troubles
+from unhang.records.views import PHASES, GroupCount, RecordView
 
 SITE = "/opt/env/lib/python3.11/site-packages"
 C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")

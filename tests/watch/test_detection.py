@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from unhang.records import GroupCount, Identity, Place, RecordView
+from unhang.records.views import GroupCount, Identity, Place, RecordView
 from unhang.watch.detection import Detector, Doing, RankLook, Standing
 
 S = 1_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.records import Identity, RecordView
+from unhang.records.views import Identity, RecordView
 from unhang.watch.detection import RankLook
 from unhang.watch.straggling import PAUSE, WINDOW, StragglerWatch
 

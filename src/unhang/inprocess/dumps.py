@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from unhang.inprocess.recorder import Recorder
 from unhang.inprocess.trouble import tell
-from unhang.records import RecordView
+from unhang.records.views import RecordView
 
 
 def serve(view: RecordView, recorder: Recorder, folder: str, rank: int, *, stacks: bool) -> None:

@@ -7,7 +7,7 @@ import threading
 from types import FrameType
 
 from unhang.inprocess import phases
-from unhang.records import Place, RecordView
+from unhang.records.views import Place, RecordView
 
 _DEPTH = 64
 _OTHERS = 32

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from unhang.records import GroupCount
+from unhang.records.views import GroupCount
 
 MODULE = "torch._C._distributed_c10d"
 KINDS = {"nccl": "_dump_nccl_trace", "other": "_dump_fr_trace"}

@@ -19,7 +19,9 @@ from unhang.inprocess.frames import Looking
 from unhang.inprocess.recorder import Groups, Recorder
 from unhang.inprocess.targets import DISTRIBUTED
 from unhang.inprocess.trouble import attempt, number, tell
-from unhang.records import DEFAULT_BEAT_MS, Control, ControlReader, Identity, Record, record_path
+from unhang.records.control import DEFAULT_BEAT_MS, Control, ControlReader
+from unhang.records.record import Record, record_path
+from unhang.records.views import Identity
 
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5

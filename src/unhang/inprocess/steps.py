@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from unhang.records import MAX_STEPS, RecordView
+from unhang.records.layout import MAX_STEPS
+from unhang.records.views import RecordView
 
 _WEIGHT = 0.1
 _counted = 0

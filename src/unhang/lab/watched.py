@@ -20,7 +20,8 @@ from unhang.errors import UnhangError
 from unhang.lab.catalog import Case
 from unhang.lab.job import require_torch
 from unhang.lab.recorder import Injection
-from unhang.records import RecordView, read_records
+from unhang.records.record import read_records
+from unhang.records.views import RecordView
 from unhang.watch import private_files, processes
 from unhang.watch.environment import RECORDS
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UnhangError
-from unhang.records import RecordView, read_record, record_path
+from unhang.records.record import read_record, record_path
+from unhang.records.views import RecordView
 from unhang.watch import looks, private_files, processes
 from unhang.watch.control_file import open_control
 from unhang.watch.members import Member, children_of

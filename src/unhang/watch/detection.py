@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.records import RecordView
+from unhang.records.views import RecordView
 
 STILL_S = 1.0
 """Pending work that has not moved for so long may be a stall; steps of a healthy job keep ranks waiting for less."""

@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.records import Control
+from unhang.records.control import Control
 from unhang.watch import private_files
 from unhang.watch.environment import environment_of_job
 from unhang.watch.relay import Relay

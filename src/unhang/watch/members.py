@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unhang.records import Birth, RecordView, read_births, read_records
+from unhang.records.birth import Birth, read_births
+from unhang.records.record import read_records
+from unhang.records.views import RecordView
 from unhang.watch.detection import RankLook
 
 PROC = Path("/proc")

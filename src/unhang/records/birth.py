@@ -1,0 +1,62 @@
+"""Birth records: every Python process that was started with RANK set."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+
+@dataclass(slots=True)
+class Birth:
+    """A Python process that was started with RANK set. ``started_s`` is wall clock; -1 where a number is not set.
+
+    ``entered_by`` says how we came in:
+    ``path`` (start-up hook), ``torch`` (entry point), or ``init`` (it was told its rank only when it armed).
+    """
+
+    pid: int
+    ppid: int
+    rank: int
+    local_rank: int
+    world_size: int
+    attempt: int
+    host: str
+    argv0: str
+    started_s: float
+    entered_by: str = "path"
+
+
+_BIRTH_LIMIT = 65536
+
+
+def read_birth(path: Path) -> Birth | None:
+    """One birth record; None when it is missing, torn or not one."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.read(_BIRTH_LIMIT))
+        return Birth(**{name.name: found[name.name] for name in fields(Birth) if name.name in found})
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+
+
+def read_births(folder: Path) -> list[Birth]:
+    """Every readable birth record of a records folder, oldest first."""
+    try:
+        paths = sorted((folder / "births").glob("*.json"))
+    except OSError:
+        return []
+    return sorted((birth for path in paths if (birth := read_birth(path))), key=lambda birth: birth.started_s)
+
+
+def read_troubles(folder: Path) -> dict[int, list[str]]:
+    """What went wrong with us in the processes of a records folder: lines by pid."""
+    troubles: dict[int, list[str]] = {}
+    with suppress(OSError):
+        for path in sorted((folder / "births").glob("*.log")):
+            pid = path.stem.rpartition(".")[2]
+            with suppress(OSError), path.open("rb") as file:
+                lines = file.read(_BIRTH_LIMIT).decode("utf-8", "replace").splitlines()
+                troubles.setdefault(int(pid) if pid.isdecimal() else -1, []).extend(lines)
+    return troubles

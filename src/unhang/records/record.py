@@ -1,0 +1,138 @@
+"""The record of one rank: the writer's side, and the reader's."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.records.layout import pack, short, text, unpack
+from unhang.records.shared_memory import Memory, map_file, reserve
+from unhang.records.views import Identity, RecordView
+
+LAYOUT = 1
+SIZE = 16384
+MAGIC = b"UNHANGR1"
+HEADER_AT = 0
+SLOT_AT = (256, 256 + 8064)
+SLOT_SIZE = 8064
+_HEADER = struct.Struct("<8sIIqqqqqq32s32s")
+_SLOT_HEAD = struct.Struct("<QII")
+_READ_RETRIES = 5
+
+
+class Record:
+    """The writer's side. One process, one thread; ``now`` is what the next :meth:`publish` says."""
+
+    def __init__(self, memory: Memory, now: RecordView) -> None:
+        self._memory, self._sequence = memory, 0
+        self.now = now
+
+    @classmethod
+    def create(cls, path: Path, identity: Identity) -> Record:
+        """A new record at ``path``, which must not exist, with a first (empty) beat already in it.
+
+        Raises:
+            OSError: it exists, the folder is missing or read-only, or there is no room for it.
+        """
+        number = reserve(path, SIZE)
+        try:
+            memory = map_file(number, SIZE)
+        finally:
+            os.close(number)
+        record = cls(memory, RecordView(identity=identity))
+        record.write_identity()
+        record.publish()
+        return record
+
+    def write_identity(self) -> None:
+        """Write the header again, for a rank that learns its number only when its group stands."""
+        identity = self.now.identity
+        self._memory[HEADER_AT : HEADER_AT + _HEADER.size] = _HEADER.pack(
+            MAGIC,
+            LAYOUT,
+            SIZE,
+            identity.pid,
+            identity.rank,
+            identity.local_rank,
+            identity.world_size,
+            identity.attempt,
+            identity.armed_ns,
+            short(identity.python, 32),
+            short(identity.torch, 32),
+        )
+
+    def publish(self) -> None:
+        """Write ``now`` into the slot the last beat is not in. Never blocks; memory only."""
+        data = pack(self.now)
+        self._sequence += 1
+        at = SLOT_AT[self._sequence % 2]
+        start = at + _SLOT_HEAD.size
+        _SLOT_HEAD.pack_into(self._memory, at, 0, 0, 0)  # nobody trusts this slot while it changes
+        self._memory[start : start + len(data)] = data
+        _SLOT_HEAD.pack_into(self._memory, at, self._sequence, len(data), zlib.crc32(data))
+
+
+def read_record(path: Path) -> RecordView | None:
+    """What the record at ``path`` says now; None when it is missing, foreign, or torn at every one of five looks."""
+    for _ in range(_READ_RETRIES):
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            data = os.read(number, SIZE)
+        except OSError:
+            return None
+        finally:
+            os.close(number)
+        identity = _identity(data)
+        if identity is None:
+            return None
+        view = _newest(data, identity)
+        if view is not None:
+            return view
+    return None
+
+
+def _identity(data: bytes) -> Identity | None:
+    if len(data) != SIZE:
+        return None
+    magic, layout, size, *values = _HEADER.unpack_from(data, HEADER_AT)
+    if magic != MAGIC or layout != LAYOUT or size != SIZE:
+        return None
+    pid, rank, local_rank, world_size, attempt, armed_ns, python, torch = values
+    return Identity(pid, rank, local_rank, world_size, attempt, armed_ns, text(python), text(torch))
+
+
+def _newest(data: bytes, identity: Identity) -> RecordView | None:
+    for payload in (found for _, found in sorted(_whole_slots(data), reverse=True)):
+        with suppress(struct.error, IndexError):
+            return unpack(payload, identity)
+    return None
+
+
+def _whole_slots(data: bytes) -> Iterator[tuple[int, bytes]]:
+    for at in SLOT_AT:
+        sequence, length, checksum = _SLOT_HEAD.unpack_from(data, at)
+        start = at + _SLOT_HEAD.size
+        payload = data[start : start + length]
+        if sequence and length <= SLOT_SIZE - _SLOT_HEAD.size and zlib.crc32(payload) == checksum:
+            yield sequence, payload
+
+
+def record_path(folder: Path, attempt: int, pid: int) -> Path:
+    """Where the record of one process lies."""
+    return folder / f"{attempt}.{pid}.rec"
+
+
+def read_records(folder: Path) -> dict[Path, RecordView]:
+    """Every readable record of a records folder, by path; files that are no record (yet) are left out."""
+    try:
+        paths = sorted(folder.glob("*.rec"))
+    except OSError:
+        return {}
+    return {path: view for path in paths if (view := read_record(path)) is not None}

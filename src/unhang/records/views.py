@@ -1,0 +1,114 @@
+"""What a record says, as plain values: who a rank is, what it does, how far its groups came."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+PHASES = ("init", "data", "compute", "communication", "eval", "save", "log", "shutdown", "other")
+"""The order of ``findings.Phase``: a phase is one byte in a record."""
+STEP_SOURCES = ("none", "guards", "rhythm")
+"""Who counts steps: nobody yet, the user's call of guards, or rounds of ``Control.collectives_per_step``."""
+DUMP_RESULTS = ("none", "written", "recorder off", "no recorder", "could not write", "failed")
+
+
+@dataclass(slots=True)
+class Place:
+    """A line of Python. ``line`` is 1-based, 0 when there is none."""
+
+    file: str = ""
+    line: int = 0
+    function: str = ""
+
+
+@dataclass(slots=True)
+class GroupCount:
+    """How far one group came in this rank, as the recorder counts (positions start at 1, P2P counted by some backends).
+
+    ``completed`` never goes back here; on Gloo it may pass a pending operation and count a failed one.
+    ``changed_ns``: when one of the three last moved. ``sure``: the name was read from the recorder's own entries;
+    otherwise from the order in which groups were made (a group of unknown name is called ``?<id>``).
+    ``backend``: ``nccl``, ``gloo``, … as far as known.
+    """
+
+    name: str
+    size: int = 0
+    enqueued: int = -1
+    started: int = -1
+    completed: int = -1
+    changed_ns: int = -1
+    sure: bool = False
+    backend: str = ""
+
+
+@dataclass(slots=True)
+class Identity:
+    """Who a rank is; fixed at creation. ``armed_ns``: when it entered init_process_group."""
+
+    pid: int = -1
+    rank: int = -1
+    local_rank: int = -1
+    world_size: int = -1
+    attempt: int = 0
+    armed_ns: int = -1
+    python: str = ""
+    torch: str = ""
+
+
+@dataclass(slots=True)
+class RecordView:
+    """What a record says at one moment. The writer fills one and publishes it at every beat.
+
+    ``thread_id`` is the native id of the thread believed to issue collectives; ``user`` the innermost line that is
+    neither torch's, Python's nor an installed package's; ``top`` the innermost Python line; ``stack`` one
+    ``file:line:function`` per text line, innermost first (short of 2,400 bytes). ``since_ns``: since when the stack is
+    this very one at every beat (``stack_hash``). ``beat_cost_ns``: CPU time of our thread since it started;
+    ``longest_beat_ns``: its longest beat by CPU time, ``longest_pause_ns``: the longest one without giving the
+    interpreter back (upper bound).
+    """
+
+    identity: Identity = field(default_factory=Identity)
+    in_init: bool = False
+    closed: bool = False
+    """The job tore its default group down; it may be initialised again."""
+    exiting: bool = False
+    """The interpreter began to shut down in order."""
+    recorder_on: bool = False
+    gave_up: bool = False
+    """Our thread stopped although the rank goes on: a heartbeat that stands still says nothing then."""
+    ended: bool = False
+    """Our thread stopped because the interpreter is about to end in order."""
+    backend: str = ""
+    beat_ns: int = -1
+    beat_wall_ns: int = -1
+    beats: int = 0
+    beat_cost_ns: int = 0
+    longest_beat_ns: int = 0
+    longest_pause_ns: int = 0
+    thread_id: int = 0
+    threads: int = 0
+    phase: str = "other"
+    stack_hash: int = 0
+    since_ns: int = -1
+    looked_ns: int = -1
+    user: Place = field(default_factory=Place)
+    top: Place = field(default_factory=Place)
+    stack: str = ""
+    step_source: str = "none"
+    steps: int = 0
+    collectives_per_step: int = 0
+    last_step_ns: int = -1
+    step_mean_ns: float = 0.0
+    """Moving average of a step; 0 while unknown."""
+    step_durations_ns: list[int] = field(default_factory=list)
+    """The last 32 steps, oldest first; with ``rhythm`` means over the steps of one beat."""
+    dump_served: int = 0
+    stacks_served: int = 0
+    dumped_ns: int = -1
+    dump_result: str = "none"
+    dump_cost_ns: int = 0
+    groups: list[GroupCount] = field(default_factory=list)
+
+    def age_s(self, now_ns: int | None = None) -> float:
+        """Seconds since the last beat, on this machine."""
+        return ((time.monotonic_ns() if now_ns is None else now_ns) - self.beat_ns) / 1e9
