@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from unhang.findings import say
+from unhang.findings import Text, say
 from unhang.knowledge.terms import Term, advice, term
-from unhang.knowledge.xid import xid_row
+from unhang.knowledge.xid import XidRow, xid_row
 from unhang.report.explain.page import Page
 
 _XID = re.compile(r"(?:nvrm:?\s*)?xid[\s:#=]*(\d{1,4})$", re.IGNORECASE)
@@ -46,12 +46,19 @@ def xid_page(code: int) -> Page | None:
         kind="xid",
         title=f"Xid {code} ({row.name})",
         meaning=(row.meaning,),
-        harmless=say("After a process was killed it is normal.") if row.kind == "echo" else None,
+        harmless=_harmless(row),
         do=(what.do,) if what else (),
         look=look,
         causes=what.causes if what else (),
-        source=XID_SOURCE,
+        source=row.source,
+        checked=row.checked,
     )
+
+
+def _harmless(row: XidRow) -> Text | None:
+    if row.kind == "echo":
+        return say("After a process was killed it is normal.")
+    return say("It stops nothing by itself.") if row.kind == "note" else None
 
 
 def code_pages(text: str) -> list[Page]:

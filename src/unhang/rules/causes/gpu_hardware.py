@@ -16,8 +16,8 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
-from unhang.knowledge.xid import xid_row
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, say
+from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
 from unhang.rules.waiting import timeouts_after
@@ -46,11 +46,54 @@ def check(facts: Facts) -> Iterator[Answer]:
             Certainty.LIKELY if not any(e.kind == "cuda.launch" for e in vague) else Certainty.POSSIBLE,
             say("a GPU failed with an error that programs do not cause ({error})", error=_words(vague[0])),
         )
+        return
+    yield from _noted(facts)
+
+
+def _noted(facts: Facts) -> Iterator[Answer]:
+    """Codes that stop nothing by themselves are a note."""
+    events = [e for e in saying(facts, "gpu-fault") if (row := _xid_of(e)) is not None and row.kind == "note"]
+    if not events:
+        return
+    row = _xid_of(events[0])
+    assert row is not None
+    yield finding(
+        CAUSE,
+        Certainty.POSSIBLE,
+        say(
+            "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
+        ),
+        severity=Severity.NOTE,
+        nodes=hosts_in(events),
+        evidence=quotes(events),
+        remedies=(_tell(),),
+        rule=__name__.rsplit(".", 1)[-1],
+    )
+
+
+def _tell() -> Remedy:
+    return Remedy(
+        title=say("Tell who runs the machine, and look elsewhere for what stopped the job"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say("nvidia-smi -q -d ECC,ROW_REMAPPER says whether a reset is due"),
+        cost=say("none"),
+        verify=say("the code does not come back after the next reset of the card"),
+    )
 
 
 def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
-    """A fabric manager that does not run is mended without touching hardware; old events may be another job's."""
-    return all(e.kind == "cuda.noninit" for e in faults) or _long_before(facts, faults)
+    """A fabric manager that does not run is mended without hardware; some codes are effects; old ones another job's."""
+    return all(e.kind == "cuda.noninit" or _may_be_an_effect(e) for e in faults) or _long_before(facts, faults)
+
+
+def _may_be_an_effect(event: LogEvent) -> bool:
+    row = _xid_of(event)
+    return row is not None and row.doubt
+
+
+def _xid_of(event: LogEvent) -> XidRow | None:
+    code = event.values.get("xid")
+    return xid_row(code) if event.kind == "k.xid" and isinstance(code, int) else None
 
 
 def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
@@ -63,7 +106,7 @@ def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
 
 def _is_fault(event: LogEvent) -> bool:
     if event.kind == "k.xid":
-        row = xid_row(int(event.values["xid"])) if isinstance(event.values.get("xid"), int) else None
+        row = _xid_of(event)
         return row is not None and row.kind in ("gpu", "link")
     if event.kind == "k.aer":
         return "Corrected" not in value_of(event, "severity")
@@ -87,9 +130,8 @@ def _other_exception(facts: Facts) -> bool:
 
 def _summary(faults: list[LogEvent]) -> Text:
     first = min(faults, key=_severity)
-    if first.kind == "k.xid":
-        row = xid_row(int(first.values["xid"]))
-        assert row is not None
+    row = _xid_of(first)
+    if row is not None:
         return say(
             "the driver reports Xid {code} on the GPU at {bus}: {meaning}",
             code=row.code,

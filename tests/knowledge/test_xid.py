@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.knowledge.terms import advice
+from unhang.knowledge.xid import KINDS, xid_row, xid_rows
+
+
+def test_each_row_is_read_from_its_own_example_and_from_no_other(tmp_path: Path) -> None:
+    for row in xid_rows():
+        (tmp_path / f"{row.code}.txt").write_text(f"[165956.669408] {row.example}\n", "utf-8")
+
+    for row in xid_rows():
+        events = build_facts(read_evidence([str(tmp_path / f"{row.code}.txt")])).events_of("k.xid")
+        assert [event.values["xid"] for event in events] == [row.code], row.example
+
+
+def test_the_rows_are_in_order_and_say_where_they_come_from() -> None:
+    codes = [row.code for row in xid_rows()]
+
+    assert codes == sorted(set(codes))
+    assert len(codes) > 100
+    assert all(row.source.startswith("https://") and row.checked for row in xid_rows())
+    assert {row.kind for row in xid_rows()} == set(KINDS)
+
+
+def test_every_kind_says_what_to_do() -> None:
+    assert all(advice(f"xid-{kind}") for kind in KINDS)
+
+
+def test_a_number_that_is_no_code_has_no_row() -> None:
+    assert xid_row(9999) is None
