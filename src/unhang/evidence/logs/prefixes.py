@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from unhang.evidence.logs.stamps import stamp_in
+
 _ANSI = re.compile(
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x1b"
     r"|(?<![\w\]])\[(?:\d{1,3};){0,4}\d{1,3}m|(?<=\w)\[0?m"
@@ -69,7 +71,10 @@ class PrefixReader:
     """Takes prefixes off lines; a sample of the log decides whether ``3: `` and ``host: `` are prefixes in it."""
 
     def __init__(self, sample: str) -> None:
-        lines = [_KUBE_TIME.sub("", line) for line in sample.split("\n") if line.strip()][:2000]
+        lines = [line for line in sample.split("\n") if line.strip()][:2000]
+        self.stamp = stamp_in(lines)
+        stamp = self.stamp or _KUBE_TIME
+        lines = [line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines]
         labelled = sum(1 for line in lines if _LABEL.match(line))
         self.labels = labelled > 0 and labelled * 2 >= len(lines)
         self.hosts = frozenset() if self.labels else _hosts_in(lines)
@@ -85,6 +90,10 @@ class PrefixReader:
             text = _QUOTE.sub("", text)
         outer = ""
         known: dict[str, str] = {}
+        if self.stamp is not None and (stamped := self.stamp.match(text)) is not None:
+            known = {name: value for name, value in stamped.groupdict().items() if value is not None}
+            outer = known.pop("time", "")
+            text = text[stamped.end() :]
         for _ in range(6):
             found = self._next(text, known)
             if found is None:

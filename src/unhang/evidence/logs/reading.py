@@ -19,6 +19,7 @@ from typing import BinaryIO
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import Blocks, decoded
+from unhang.evidence.logs.envelopes import unpacked
 from unhang.evidence.logs.lines import LineReader
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
@@ -113,7 +114,7 @@ class _LogReader:
 
     def read(self, stream: BinaryIO) -> LogReading:
         blocks = Blocks(stream)
-        parts = iter(blocks)
+        parts = unpacked(iter(blocks))
         head = b""
         for part in parts:
             head += part
