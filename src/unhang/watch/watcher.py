@@ -18,18 +18,21 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.watch import announcing, ending
+from unhang.watch import announcing, ending, signals
 from unhang.watch.child import Child
 from unhang.watch.collecting import Order, restore
 from unhang.watch.control_file import open_control
 from unhang.watch.detection import Detector, RankLook, Standing
 from unhang.watch.episode import Episode
+from unhang.watch.meeting import alive, watching
 from unhang.watch.members import Members, outputs_of
 from unhang.watch.rhythm import RhythmSearch
 from unhang.watch.run_folder import RunFolder, RunPlan
 from unhang.watch.straggling import StragglerWatch
 from unhang.watch.summary import Level, Summary
+from unhang.watch.tasks import Tasks
 from unhang.watch.totals import Totals
+from unhang.watch.watcher_process import ANOTHER_WATCHES
 
 TICK_S = 0.25
 NICE = 5
@@ -67,9 +70,9 @@ class Watcher:
         self.faded_at = 0.0
         self.loaded = False
         self.abort: ending.Abort | None = None
+        self.tasks = Tasks(self.records)
         self.job_outputs = outputs_of(self.plan.job_pid)
         restore(folder.path)
-        self._waited_on = _open_pidfd(self.plan.job_pid)
         control = open_control(self.records)
         if control is not None:
             control.now.watcher_pid = os.getpid()
@@ -79,7 +82,7 @@ class Watcher:
     def run(self) -> None:
         """Watch until the command has ended, then say the last words."""
         while not self._job_over():
-            self.members.wait(TICK_S, self._waited_on)
+            self.members.wait(TICK_S, self.tasks.waited_on)
             self.tick()
         self.close()
 
@@ -123,7 +126,7 @@ class Watcher:
                 self.child = None
             if episode.was_looked_at:
                 self.fading, self.faded_at = episode, time.monotonic() + FADING_S
-        self._fade(at_once=False)
+        self._fade()
         if standing is None:
             return
         if self.episode is None and standing.waited_s >= 0.5:
@@ -133,7 +136,7 @@ class Watcher:
         self.episode.standing = standing
         self._quiet_line(self.episode, standing)
         self._countdown(self.episode)
-        if self.child is None and standing.due and self.episode.look_due(standing):
+        if self.child is None and standing.due and self.episode.look_due(standing) and not self._verdict_fades():
             self._order(self.episode, standing)
 
     def _follow_straggler(self, looks: Mapping[int, RankLook]) -> None:
@@ -147,7 +150,7 @@ class Watcher:
         order = self._new_order(None, with_stacks=False)
         self.straggler_look = self.looks
         self.child = Child.start(
-            replace(order, looks=STRAGGLER_LOOKS, earlier_dumps=True),
+            replace(order, looks=STRAGGLER_LOOKS, earlier_dumps=True, pace=self.stragglers.record.document()),
             self.folder,
             waited_s=0.0,
             width=self.plan.width,
@@ -161,10 +164,14 @@ class Watcher:
         elif not self.slow_said and self.episode is None:
             self._clear()
 
-    def _fade(self, *, at_once: bool) -> None:
+    def _verdict_fades(self) -> bool:
+        """A wait that was spoken of has just ended, perhaps with its job: nothing takes the place of its evidence."""
+        return self.fading is not None and self.fading.said is not None
+
+    def _fade(self) -> None:
         """A wait ended some time ago: by itself, or because its job came to an end."""
         episode = self.fading
-        if episode is None or not (at_once or time.monotonic() > self.faded_at):
+        if episode is None or time.monotonic() <= self.faded_at:
             return
         self.fading = None
         if self._deaths_since(episode):
@@ -186,7 +193,7 @@ class Watcher:
     def _order(self, episode: Episode, standing: Standing) -> None:
         self.looks += 1
         self.rhythm.end()
-        self._fade(at_once=True)
+        self.fading = None  # nothing was said of it: the new look takes the place of its evidence
         order = self._new_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
         episode.looked(standing)
         self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
@@ -241,7 +248,7 @@ class Watcher:
         frozen = summary.level == Level.STALL.value and not summary.moving
         if frozen or (bound_s is not None and self.episode.standing.waited_s >= bound_s):
             self.folder.say(announcing.aborting(summary))
-            self.abort = ending.Abort(self.plan.job_pid, self.records, set(self.members.births))
+            self.abort = ending.Abort(self.tasks.pids, self.records)
 
     def _quiet_line(self, episode: Episode, standing: Standing) -> None:
         if not episode.quiet_said and standing.waited_s >= announcing.QUIET_S and standing.due and episode.said is None:
@@ -278,11 +285,7 @@ class Watcher:
             (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
 
     def _job_over(self) -> bool:
-        if self.folder.ended.exists():
-            return True
-        if self._waited_on is not None:
-            return bool(select.select([self._waited_on], [], [], 0)[0])
-        return not Path(f"/proc/{self.plan.job_pid}").exists()
+        return self.tasks.over()
 
     def close(self) -> None:
         """The command has ended: look into a bad end, say the last two lines, leave."""
@@ -304,23 +307,21 @@ class Watcher:
         elif last is not None and last.said is None and self._ended_well():
             self._put_away(last)
         self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
-        if not Path(f"/proc/{self.plan.front_pid}").exists():
+        if self.tasks.fronts_gone():
             shutil.rmtree(self.records, ignore_errors=True)
 
     def _failed(self) -> bool:
         """The command ended badly, and nobody had asked it to end."""
         deadline = time.monotonic() + ENDED_LIMIT_S
-        while not self.folder.ended.exists() and time.monotonic() < deadline:
-            if not Path(f"/proc/{self.plan.front_pid}").exists():
-                break
+        while not self.tasks.told() and time.monotonic() < deadline:
             time.sleep(0.02)
-        ended = self.folder.read_json(".unhang/ended.json")
-        if ended is None:
+        failed = self.tasks.failed()
+        if failed is None:
             return any(member.exit_code not in (0, None) for member in self.members.by_rank.values())
-        return ended.get("status") != 0 and not ended.get("asked")
+        return failed
 
     def _ended_well(self) -> bool:
-        return (self.folder.read_json(".unhang/ended.json") or {}).get("status") == 0
+        return self.tasks.ended_well()
 
     def _last_look(self) -> None:
         self.looks += 1
@@ -333,18 +334,18 @@ class Watcher:
             self.totals.findings.append(answer[0].cause)
 
 
-def _open_pidfd(pid: int) -> int | None:
-    with suppress(OSError, AttributeError):
-        return os.pidfd_open(pid)
-    return None
-
-
 def main() -> int:
     """Watch the run whose folder is named; an exit code other than 0 asks for another try."""
+    for number in signals.TAKEN - {signal.SIGPIPE, signal.SIGXFSZ, *signals.FAULTS}:
+        signal.signal(number, lambda *_: None)  # a batch system signals all processes; the job decides when it ends
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with suppress(OSError):
         os.nice(NICE)
-    folder = RunFolder(Path(sys.argv[1]))
+    folder = RunFolder(Path(sys.argv[1]), Path(sys.argv[2]))
+    held = (watching(folder.records or folder.path), alive(folder.records or folder.path))
+    if not held[0].take():
+        return ANOTHER_WATCHES
+    held[1].take(shared=True)
     try:
         Watcher(folder).run()
     except Exception:  # noqa: BLE001 - the process edge: the front process may try again
