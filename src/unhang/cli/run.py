@@ -55,15 +55,19 @@ def run(
             "unhang run works on Linux only; here, run the command itself",
             next_step="unhang diagnose PATH reads what a job left behind on any system",
         )
+    import os
     import shutil
 
     from unhang.watch.front import Front
-    from unhang.watch.run_folder import RunFolder, RunPlan, default_folder, make_records_folder
+    from unhang.watch.meeting import meet
+    from unhang.watch.run_folder import RunPlan
+    from unhang.watch.run_place import run_place
+    from unhang.watch.siblings import siblings
 
-    place = RunFolder.create(folder if folder is not None else default_folder())
+    meeting = meet(lambda us: run_place(folder, us), siblings(os.environ))
     plan = RunPlan(
         command=command,
-        records=str(make_records_folder()),
+        records=str(meeting.records),
         on_hang=on_hang.value,
         on_hang_exec=on_hang_exec,
         slow_after_s=slow_after,
@@ -71,4 +75,4 @@ def run(
         capture=capture,
         width=min(120, shutil.get_terminal_size((100, 24)).columns),
     )
-    raise typer.Exit(Front(place, plan).run())
+    raise typer.Exit(Front(meeting, plan).run())

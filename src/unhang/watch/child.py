@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
@@ -19,6 +20,7 @@ from unhang.watch.summary import Summary, read_summary, write_summary
 
 LIMIT_S = 60.0
 MEMORY = 4 << 30
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
@@ -90,6 +92,7 @@ class Child:
 
 def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
     os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     from unhang.watch.verdicts import conclude

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,15 +21,15 @@ COMMAND_LIMIT_S = 60.0
 class Abort:
     """Ends every process of the job: stopped ones at once, the others as their launcher would, then for good."""
 
-    def __init__(self, job_pid: int, records: Path, known: set[int]) -> None:
-        self._job, self._mark = job_pid, f"{RECORDS}={records}"
-        self._known = known
+    def __init__(self, commands: Iterable[int], records: Path) -> None:
+        self._mark = f"{RECORDS}={records}"
         self._deadline = time.monotonic() + GRACE_S
         for pid in self._mine():
             look = processes.look_at(pid)
             if look is not None and look.state == "T":
                 _send(pid, signal.SIGKILL)
-        _send(job_pid, signal.SIGTERM)
+        for pid in commands:
+            _send(pid, signal.SIGTERM)
 
     def go_on(self) -> None:
         """Called at every tick: what is left after the grace is ended for good."""

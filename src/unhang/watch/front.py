@@ -2,187 +2,208 @@
 
 One thread. The command inherits standard input, output and error as they are; the watcher is a process of its own in
 a session of its own and holds none of them, so nothing of ours can break a pipe of the job. When this process is
-killed the command goes on; when the watcher is killed it is started again a few times, and then the job goes on
-unwatched.
+killed the command goes on; when the watcher is killed it is started again.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 
-from unhang.records.control import Control
-from unhang.watch import private_files
+from unhang.findings import Text, say
+from unhang.watch import private_files, signals
 from unhang.watch.environment import environment_of_job
+from unhang.watch.meeting import Lock, Meeting, alive
 from unhang.watch.relay import Relay
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunPlan
+from unhang.watch.tasks import Task, read_tasks
+from unhang.watch.watcher_process import WatcherProcess
+from unhang.watch.witness import Witness
 
-PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""After these the command ends because somebody wants it to."""
 TICK_S = 0.25
+ASKED_S = 120.0
+"""A command that ends so long after it was asked to has ended for a reason of its own."""
 LAST_WORDS_S = 3.0
 """How long the watcher may take to say its last two lines after a command that ended well."""
 LAST_VERDICT_S = 15.0
 """The same after one that failed: it has to be looked into."""
-RESTARTS = 20
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-_FROM_KERNEL = 0x80
 
 
 class Front:
-    """Runs one command beside one watcher."""
+    """Runs one command. Of several tasks on a machine one has the floor: it keeps the watcher and prints its lines."""
 
-    def __init__(self, folder: RunFolder, plan: RunPlan) -> None:
-        self._folder, self._plan = folder, plan
-        self._watcher: subprocess.Popen[bytes] | None = None
-        self._restarts = 0
+    def __init__(self, meeting: Meeting, plan: RunPlan) -> None:
+        self._meeting, self._plan = meeting, plan
+        self._watcher = WatcherProcess(meeting.folder.path, meeting.records)
+        self._witness: Witness | None = None
+        self._task = Task(meeting.number, os.getpid())
         self._status: int | None = None
-        self._relays = [Relay(folder.said, 2)]
-        self._hurried = self._asked = False
+        self._captured: list[Relay] = []
+        self._lines: Relay | None = None
+        self._floor, self._alive = Lock(meeting.records / "floor"), alive(meeting.records)
+        self._asked_at = float("-inf")
+        self._hurried = self._stopping = False
 
     def run(self) -> int:
         """Run the command to its end; returns the exit code to leave with, or dies of the signal it died of."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED_ON, signal.SIGCHLD})
+        before = signals.hold()
+        self._alive.take(shared=True)
+        self._witness = Witness(self._plan.command)
         try:
             self._start(before)
         except OSError as error:
-            print(f"unhang: {self._plan.command[0]}: {error.strerror}", file=sys.stderr)
-            self._clean_up()
+            _print(say("{command}: {reason}", command=self._plan.command[0], reason=error.strerror or str(error)))
+            self._leave(NOT_EXECUTABLE << 8)
             return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         while self._status is None:
             self._tick()
-        self._close()
+        self._close(self._status)
         return _leave_as(self._status)
 
-    def _start(self, mask: set[int | signal.Signals]) -> None:
-        plan = self._plan
-        records = Path(plan.records)
-        with suppress(OSError):
-            Control.create(records).close()
-        environment = environment_of_job(os.environ, records, self._folder.path)
+    def _start(self, mask: set[int]) -> None:
+        plan, records = self._plan, self._meeting.records
+        environment = environment_of_job(os.environ, records, self._meeting.folder.path)
         sys.stdout.flush()
         sys.stderr.flush()
         plan.job_pid = os.posix_spawnp(
             plan.command[0],
             plan.command,
             environment,
-            file_actions=self._captured() if plan.capture else (),
+            file_actions=self._capture() if plan.capture else (),
             setsigmask=mask,
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these; the command must not
         )
         plan.front_pid, plan.started_s = os.getpid(), time.time()
-        with suppress(OSError):
-            self._folder.write_plan(plan)
-        self._start_watcher()
+        self._task.job_pid, self._task.started_s = plan.job_pid, plan.started_s
+        self._note()
+        if not self._meeting.folder.plan_file.exists():
+            self._meeting.folder.write_plan(plan)
+        self._take_floor()
 
-    def _captured(self) -> list[tuple[int, ...]]:
+    def _capture(self) -> list[tuple[int, ...]]:
         """The command's output goes to files, and from there through us to where it would have gone."""
         actions: list[tuple[int, ...]] = []
-        private_files.make_folder(self._folder.path / "logs")
-        for target, name in ((1, "launcher.stdout.log"), (2, "launcher.log")):
-            path = self._folder.path / "logs" / name
-            number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        logs = self._meeting.folder.path / "logs"
+        if self._meeting.count > 1:
+            logs = logs / "attempt_0" / str(self._meeting.number)
+        names = ("launcher.stdout.log", "launcher.log") if self._meeting.count == 1 else ("stdout.log", "stderr.log")
+        private_files.make_folder(logs)
+        for target, name in enumerate(names, start=1):
+            number = os.open(logs / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             actions.append((os.POSIX_SPAWN_DUP2, number, target))
-            self._relays.append(Relay(path, target))
+            self._captured.append(Relay(logs / name, target))
         return actions
 
-    def _start_watcher(self) -> None:
-        command = [sys.executable, "-m", "unhang.watch.watcher", str(self._folder.path)]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("UNHANG_RUN")}
-        environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        with suppress(OSError):
-            number = os.open(
-                self._folder.path / ".unhang" / "watcher.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-            )
-            with os.fdopen(number, "wb") as log:
-                self._watcher = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    cwd=self._folder.path,
-                    env=environment,
-                )
+    def _take_floor(self) -> bool:
+        """Whether the floor is ours: then the watcher and its lines are our business."""
+        if self._floor.number is None and self._floor.take():
+            self._lines = Relay(self._meeting.folder.said, 2, noted=self._floor.number)
+        if self._floor.number is not None:
+            self._watcher.keep()
+        return self._floor.number is not None
 
     def _tick(self) -> None:
-        told = signal.sigtimedwait({*PASSED_ON, signal.SIGCHLD}, TICK_S)
+        told = signal.sigtimedwait(signals.WAITED_FOR, TICK_S)
         if told is not None and told.si_signo == signal.SIGCHLD:
             self._reap()
-        elif told is not None:
+        elif told is not None and not signals.ours_alone(told):
             self._pass_on(told)
+        self._take_floor()
         self._pump()
 
     def _pump(self) -> bool:
         """Print what was said since; True when all of it is out."""
-        done = [relay.pump() for relay in self._relays]
+        relays = [*self._captured, *([self._lines] if self._lines is not None else [])]
+        done = [relay.pump() for relay in relays]
         return all(done)
 
     def _pass_on(self, told: signal.struct_siginfo) -> None:
-        self._asked = self._asked or (self._status is None and told.si_signo in ENDING)
-        # What the terminal sends (Ctrl-C) goes to the whole foreground group: the command has it already.
-        if told.si_code != _FROM_KERNEL and self._status is None:
-            with suppress(ProcessLookupError):
-                os.kill(self._plan.job_pid, told.si_signo)
-        self._hurried = self._status is not None and told.si_signo != signal.SIGHUP
+        number = told.si_signo
+        if self._status is not None:
+            self._hurried = self._hurried or (number in signals.ENDING and number != signal.SIGHUP)
+            return
+        if number in signals.ENDING and not signals.ignored(number):
+            self._asked_at = time.monotonic()
+        self._stopping = number in signals.STOPPING or (self._stopping and number != signal.SIGCONT)
+        heard = self._witness.heard(number) if self._witness is not None else None
+        # Without a witness: what the terminal sends goes to its whole foreground group.
+        if heard if heard is not None else signals.from_terminal(told):
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(self._plan.job_pid, number)
 
     def _reap(self) -> None:
         """Reap everything that ended, also what others left to us (we may be process 1)."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            if pid == self._plan.job_pid:
+            if os.WIFSTOPPED(status):
+                self._stop_with(pid, os.WSTOPSIG(status))
+            elif pid == self._plan.job_pid:
                 self._status = status
-            elif self._watcher is not None and pid == self._watcher.pid:
-                self._watcher.returncode = os.waitstatus_to_exitcode(status)
-                self._watcher_ended(self._watcher.returncode)
+            elif pid == self._watcher.pid:
+                if self._watcher.ended(status) and self._status is None:
+                    self._meeting.folder.say(_line(say("the watcher ended too often; the job goes on unwatched")))
+            elif self._witness is not None:
+                self._witness.reaped(pid)
 
-    def _watcher_ended(self, code: int) -> None:
-        self._watcher = None
-        if code == 0 or self._status is not None:
-            return
-        self._restarts += 1
-        if self._restarts <= RESTARTS:
-            self._start_watcher()
-        else:
-            self._folder.say("unhang: the watcher ended too often; the job goes on unwatched\n")
+    def _stop_with(self, pid: int, number: int) -> None:
+        """The terminal stopped the command (Ctrl-Z): the shell waits for us, not for it."""
+        if pid == self._plan.job_pid and self._stopping:
+            self._stopping = False
+            signals.stop_as(number)
 
-    def _close(self) -> None:
+    def _close(self, status: int) -> None:
         """The command has ended: let the watcher say its last words, and leave nothing behind but the run folder."""
-        assert self._status is not None
-        ended = json.dumps({"status": self._status, "asked": self._asked, "at_s": time.time()}).encode()
-        with suppress(OSError):
-            private_files.replace(self._folder.ended, ended)
-        deadline = time.monotonic() + (LAST_WORDS_S if self._status == 0 else LAST_VERDICT_S)
-        while self._watcher is not None and not self._hurried and time.monotonic() < deadline:
-            self._tick()
-        if self._watcher is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._watcher.pid, signal.SIGKILL)
-            with suppress(ChildProcessError):
-                os.waitpid(self._watcher.pid, 0)
-        self._hurried = False
-        while not self._pump() and not self._hurried:
-            if not self._plan.capture and time.monotonic() > deadline:
-                break
-            self._tick()
-        self._clean_up()
+        self._leave(status, wait_s=LAST_WORDS_S if status == 0 else LAST_VERDICT_S)
 
-    def _clean_up(self) -> None:
-        shutil.rmtree(self._plan.records, ignore_errors=True)
+    def _leave(self, status: int, *, wait_s: float = 0.0) -> None:
+        self._task.status, self._task.ended_s = status, time.time()
+        self._task.asked = time.monotonic() - self._asked_at < ASKED_S
+        self._note()
+        self._watcher.done = True
+        deadline = time.monotonic() + wait_s
+        while self._captured and not all(relay.pump() for relay in self._captured) and not self._hurried:
+            self._tick()
+        if self._witness is not None:
+            self._witness.end()
+        if not self._is_last():
+            return  # others still run: the watcher stays with them, and whoever takes the floor prints on
+        self._hurried = False
+        while self._take_floor() and self._watcher.lives() and not self._hurried and time.monotonic() < deadline:
+            self._tick()
+        if self._floor.number is None:
+            return
+        self._watcher.end()
+        while not self._pump() and not self._hurried and time.monotonic() < deadline:
+            self._tick()
+        shutil.rmtree(self._meeting.records, ignore_errors=True)
+
+    def _is_last(self) -> bool:
+        return all(task.over for task in read_tasks(self._meeting.records))
+
+    def _note(self) -> None:
+        with suppress(OSError):
+            self._task.write(self._meeting.records)
+
+
+def _line(text: Text) -> str:
+    return f"unhang: {text}\n"
+
+
+def _print(text: Text) -> None:
+    with suppress(OSError):
+        print(_line(text), end="", file=sys.stderr, flush=True)
 
 
 def _leave_as(status: int) -> int:

@@ -17,10 +17,12 @@ class Relay:
     """Prints what is added to ``source`` on descriptor ``target``.
 
     Pipes and terminals are opened anew without blocking: the flag on the inherited descriptor would be the job's too.
+    ``noted``: a descriptor of a file that keeps how far it came, for whoever goes on after us.
     """
 
-    def __init__(self, source: Path, target: int) -> None:
-        self._source, self._at, self._left = source, 0, b""
+    def __init__(self, source: Path, target: int, *, noted: int | None = None) -> None:
+        self._source, self._left, self._noted = source, b"", noted
+        self._at = self._printed = _number_in(noted)
         self._target = _own_descriptor(target)
         self._file: int | None = None
 
@@ -39,9 +41,16 @@ class Relay:
                 self._target = None
                 break
             self._left = self._left[written:]
+            self._note(written)
             if not self._left:
                 self._read()
         return True
+
+    def _note(self, written: int) -> None:
+        self._printed += written
+        if self._noted is not None:
+            with suppress(OSError):
+                os.pwrite(self._noted, b"%20d" % self._printed, 0)
 
     def _read(self) -> None:
         if self._file is None:
@@ -52,6 +61,13 @@ class Relay:
                 data = os.pread(self._file, KEPT, self._at)
                 self._at += len(data)
                 self._left += data
+
+
+def _number_in(noted: int | None) -> int:
+    if noted is not None:
+        with suppress(OSError, ValueError):
+            return int(os.pread(noted, 20, 0))
+    return 0
 
 
 def _own_descriptor(target: int) -> int | None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +12,6 @@ from unhang.errors import UsageError
 from unhang.watch import private_files
 
 RUN_SCHEMA = "unhang.run/1"
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file system; the folder made in it is private
 
 
 @dataclass(slots=True)
@@ -45,6 +41,8 @@ class RunFolder:
     """Paths inside a run folder. What is ours alone lies in ``.unhang``, where nobody looks for evidence."""
 
     path: Path
+    records: Path | None = None
+    """Local and with room left where the run folder's file system has neither: lines for the terminal, the plan."""
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
@@ -73,12 +71,7 @@ class RunFolder:
     @property
     def said(self) -> Path:
         """Lines for the terminal: the watcher adds them, the front process prints them."""
-        return self.path / ".unhang" / "said.txt"
-
-    @property
-    def ended(self) -> Path:
-        """Written by the front process when the command has ended: ``{"status": wait status, "at_s": …}``."""
-        return self.path / ".unhang" / "ended.json"
+        return (self.records or self.path / ".unhang") / "said.txt"
 
     @property
     def verdict(self) -> Path:
@@ -86,12 +79,20 @@ class RunFolder:
         return self.path / "verdict.json"
 
     def write_plan(self, plan: RunPlan) -> None:
-        """Write ``run.json``."""
-        private_files.replace(self.plan_file, json.dumps(asdict(plan), indent=1).encode() + b"\n")
+        """Write ``run.json``, and a copy beside the records; a folder that takes none goes without."""
+        content = json.dumps(asdict(plan), indent=1).encode() + b"\n"
+        for path in (self.plan_file, self._plan_copy):
+            with suppress(OSError):
+                private_files.replace(path, content)
+
+    @property
+    def _plan_copy(self) -> Path:
+        return (self.records or self.path / ".unhang") / "run.json"
 
     def read_plan(self) -> RunPlan:
         """Read ``run.json``. Raises OSError or ValueError when it is missing or torn."""
-        found = json.loads(self.plan_file.read_bytes())
+        path = self._plan_copy if self._plan_copy.exists() else self.plan_file
+        found = json.loads(path.read_bytes())
         known = {name: found[name] for name in RunPlan.__slots__ if name in found}
         return RunPlan(**known)
 
@@ -106,21 +107,3 @@ class RunFolder:
         """Add lines for the terminal; a folder that takes none is not worth an error."""
         with suppress(OSError):
             private_files.append(self.said, text.encode("utf-8", "backslashreplace"))
-
-
-def default_folder() -> Path:
-    """``unhang-runs/<time>``, numbered when several runs start in one second."""
-    stem = Path("unhang-runs") / time.strftime("%Y%m%d-%H%M%S")
-    path, number = stem, 1
-    while path.exists():
-        number += 1
-        path = stem.with_name(f"{stem.name}-{number}")
-    return path
-
-
-def make_records_folder() -> Path:
-    """A private folder on a local file system for the ranks' records. Raises OSError when there is no place for it."""
-    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix=f"unhang-{os.getuid()}-", dir=place))
-    private_files.make_folder(folder / "births")
-    return folder

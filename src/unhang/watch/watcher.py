@@ -7,7 +7,6 @@ priority. It touches the job only through the control file; looking and judging 
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import sys

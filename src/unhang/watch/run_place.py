@@ -1,0 +1,49 @@
+"""Where a run's folder goes: what the user named, or a place of our own choice that can be written to."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.errors import UsageError
+from unhang.findings import say
+from unhang.watch.run_folder import RunFolder
+from unhang.watch.siblings import Siblings
+
+MOST_IN_A_SECOND = 100
+
+
+def run_place(named: Path | None, us: Siblings | None) -> RunFolder:
+    """A new run folder: ``named``, or ``unhang-runs/TIME``; below it one a machine where a start spans several.
+
+    Raises:
+        UsageError: ``named`` holds something already, or cannot be made.
+        OSError: nothing can be written anywhere.
+    """
+    host = re.sub(r"[^\w.-]", "_", os.uname().nodename) or "host"
+    below = host if us is not None and us.several_machines else ""
+    if named is not None:
+        return RunFolder.create(named / below)
+    name = us.name if us is not None and below and us.name else time.strftime("%Y%m%d-%H%M%S")
+    try:
+        return _first_free(Path("unhang-runs"), name, below)
+    except UsageError:
+        found = RunFolder.create(Path(tempfile.mkdtemp(prefix="unhang-run-")))
+    with suppress(OSError):
+        text = say("nothing can be written to the current folder; the run folder is {folder}", folder=str(found.path))
+        print(f"unhang: {text}", file=sys.stderr, flush=True)
+    return found
+
+
+def _first_free(parent: Path, name: str, below: str) -> RunFolder:
+    """Numbered when several runs start in one second."""
+    for number in range(1, MOST_IN_A_SECOND):
+        path = parent / (name if number == 1 else f"{name}-{number}") / below
+        if not path.exists():
+            return RunFolder.create(path)
+    raise UsageError(f"{parent / name} and all that follow hold something already")

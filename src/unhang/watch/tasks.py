@@ -1,0 +1,123 @@
+"""The commands of one run on this machine: one, or one a task of a batch system; each with a front process of its own.
+
+Each front writes one small file into the records folder, which is local and needs no room on a full disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from unhang.watch import private_files
+
+
+@dataclass(slots=True)
+class Task:
+    """One command. ``status``: its wait status once it ended; ``asked``: somebody had asked it to end.
+
+    ``job_pid`` is 0 before it was started.
+    """
+
+    number: int = 0
+    front_pid: int = 0
+    job_pid: int = 0
+    status: int | None = None
+    asked: bool = False
+    started_s: float = 0.0
+    ended_s: float | None = None
+
+    def write(self, records: Path) -> None:
+        """Write its file anew. Raises OSError where there is no room."""
+        private_files.replace(records / "tasks" / f"{self.number}.json", json.dumps(asdict(self)).encode())
+
+    @property
+    def front_lives(self) -> bool:
+        """Whether the process that started it is there to tell how it ended."""
+        return Path(f"/proc/{self.front_pid}").exists()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, as its front says, or as its process does where there is no front any more."""
+        if self.status is not None:
+            return True
+        return not self.front_lives and (self.job_pid == 0 or not _lives(self.job_pid))
+
+
+def read_tasks(records: Path) -> list[Task]:
+    """All tasks of the run so far, by number."""
+    found = []
+    for path in (records / "tasks").glob("[0-9]*.json"):
+        with suppress(OSError, ValueError, TypeError):
+            told = json.loads(path.read_bytes())
+            found.append(Task(**{name: told[name] for name in Task.__slots__ if name in told}))
+    return sorted(found, key=lambda task: task.number)
+
+
+class Tasks:
+    """The tasks as the watcher follows them."""
+
+    def __init__(self, records: Path) -> None:
+        self._records = records
+        self._pidfds: dict[int, int] = {}
+        self.now = read_tasks(records)
+
+    def over(self) -> bool:
+        """Whether every command has ended."""
+        self.now = read_tasks(self._records)
+        return all(self._over(task) for task in self.now)
+
+    def _over(self, task: Task) -> bool:
+        number = self._pidfd(task)
+        if number is None:
+            return task.over
+        return bool(select.select([number], [], [], 0)[0])
+
+    def _pidfd(self, task: Task) -> int | None:
+        if task.status is None and task.job_pid and task.job_pid not in self._pidfds:
+            with suppress(OSError, AttributeError):
+                self._pidfds[task.job_pid] = os.pidfd_open(task.job_pid)
+        return self._pidfds.get(task.job_pid)
+
+    @property
+    def waited_on(self) -> int | None:
+        """A pidfd that becomes readable when a command ends; None where there is none to wait on."""
+        return next(iter(number for pid, number in self._pidfds.items() if self._running(pid)), None)
+
+    def _running(self, pid: int) -> bool:
+        return any(task.job_pid == pid and task.status is None for task in self.now)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of the commands that still run."""
+        return tuple(task.job_pid for task in self.now if task.job_pid and task.status is None)
+
+    def told(self) -> bool:
+        """Whether every front that is still there has said how its command ended."""
+        self.now = read_tasks(self._records)
+        return all(task.status is not None or not task.front_lives for task in self.now)
+
+    def failed(self) -> bool | None:
+        """Whether a command ended badly that nobody had asked to end; None when nobody can tell."""
+        statuses = [(task.status, task.asked) for task in self.now if task.status is not None]
+        if not statuses:
+            return None
+        return any(status != 0 and not asked for status, asked in statuses)
+
+    def ended_well(self) -> bool:
+        """Whether every command ended with 0."""
+        return bool(self.now) and all(task.status == 0 for task in self.now)
+
+    def fronts_gone(self) -> bool:
+        """Whether nobody is left to clean up."""
+        return not any(task.front_lives for task in self.now)
+
+
+def _lives(pid: int) -> bool:
+    fields = []
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return bool(fields) and fields[0] not in "ZX"
