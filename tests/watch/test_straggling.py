@@ -1,36 +1,145 @@
-"""A rank that never waits is found in a job that moves; an even job has none."""
+"""A rank that holds the others up is found in a job that moves, with the step since when; an even job has none."""
 
 from __future__ import annotations
 
-from unhang.records.views import Identity, RecordView
+import json
+import random
+
+from unhang.evidence.pace import read_pace
+from unhang.facts.slow_pace import slow_pace
+from unhang.findings import Source
+from unhang.records.views import GroupCount, Identity, Place, RecordView
 from unhang.watch.detection import RankLook
-from unhang.watch.straggling import PAUSE, WINDOW, StragglerWatch
+from unhang.watch.pace_record import MOST_PLACES, MOST_RANKS_TOLD, PaceRecord, seen_in
+from unhang.watch.step_history import ENTRIES, StepHistory
+from unhang.watch.straggling import PAUSE, StragglerWatch
+
+LEAST = 60
+"""Looks before anybody is blamed."""
 
 
-def looks(phases: dict[int, str], *, steps: int = 50) -> dict[int, RankLook]:
-    return {
-        rank: RankLook(RecordView(identity=Identity(rank=rank), phase=phase, steps=steps))
-        for rank, phase in phases.items()
-    }
+class Job:
+    """Records of a job's ranks; ``tick`` moves it on."""
+
+    def __init__(self) -> None:
+        self.watch, self.steps, self.now_ns = StragglerWatch(), 0, 1
+
+    def tick(self, phases: dict[int, str], *, step_s: float = 0.05, moves: bool = True, steps: int = 5) -> int | None:
+        if moves:
+            self.steps += steps
+            self.now_ns += int(steps * step_s * 1e9)
+        return self.watch.add({rank: self.look(rank, phase) for rank, phase in phases.items()})
+
+    def look(self, rank: int, phase: str) -> RankLook:
+        group = GroupCount("0", len(phase), enqueued=10 + self.steps, completed=10 + self.steps)
+        view = RecordView(identity=Identity(rank=rank), phase=phase, steps=self.steps, last_step_ns=self.now_ns)
+        view.groups, view.user = [group], Place("/job/train.py", {"log": 40, "compute": 20}.get(phase, 30), "main")
+        return RankLook(view)
 
 
-def asked(watch: StragglerWatch, times: int, phases: dict[int, str], **how: int) -> list[int]:
-    found = [watch.add(looks(phases, **how)) for _ in range(times)]
+def asked(job: Job, times: int, phases: dict[int, str], **how: float) -> list[int]:
+    found = [job.tick(phases, **how) for _ in range(times)]  # type: ignore[arg-type]
     return [rank for rank in found if rank is not None]
+
+
+def even(turn: int) -> dict[int, str]:
+    return {0: "communication", 1: "compute"} if turn % 2 else {0: "compute", 1: "communication"}
 
 
 def test_the_only_rank_that_never_waits_is_asked_about_once_a_while() -> None:
     phases = {0: "communication", 1: "compute", 2: "communication"}
 
-    assert asked(StragglerWatch(), WINDOW + PAUSE - 1, phases) == [1]
+    assert asked(Job(), LEAST + PAUSE - 1, phases) == [1]
 
 
 def test_an_even_job_has_no_straggler() -> None:
-    watch = StragglerWatch()
-    for turn in range(4 * WINDOW):
-        phases = {0: "communication", 1: "compute"} if turn % 2 else {0: "compute", 1: "communication"}
-        assert watch.add(looks(phases)) is None
+    job = Job()
+
+    assert [rank for turn in range(900) if (rank := job.tick(even(turn))) is not None] == []
 
 
 def test_before_the_first_steps_nobody_is_slow() -> None:
-    assert asked(StragglerWatch(), 2 * WINDOW, {0: "communication", 1: "compute"}, steps=0) == []
+    job = Job()
+    job.steps = -10
+
+    assert asked(job, 200, {0: "communication", 1: "compute"}, steps=0) == []
+
+
+def test_a_rank_that_saves_alone_now_and_then_is_no_straggler() -> None:
+    job = Job()
+    found = []
+    for _ in range(12):
+        found += [job.tick(even(turn)) for turn in range(8)]
+        found += [job.tick({0: "save", 1: "communication"}, moves=False) for _ in range(80)]
+
+    assert {*found} == {None}
+
+
+def test_work_that_grows_on_one_rank_is_told_with_the_step_since_when() -> None:
+    job = Job()
+    assert asked(job, 0, even(0)) == []
+    for turn in range(200):
+        assert job.tick(even(turn)) is None
+    since = job.steps
+    found = []
+    for turn in range(200):
+        found.append(job.tick({0: "log", 1: "communication"} if turn % 3 else even(turn), step_s=0.09))
+
+    slow = job.watch.slow()
+    assert [rank for rank in found if rank is not None] == [0]
+    assert slow is not None
+    assert slow.change is not None
+    assert slow.excess is not None
+    assert abs(slow.change.step - since) <= 40
+    assert (round(slow.change.before_s, 2), round(slow.change.since_s, 2)) == (0.05, 0.09)
+    assert slow.excess.phase == "log"
+    assert slow.excess.frames[-1].line == 40
+
+
+def test_steps_that_grow_on_all_ranks_are_nobodys_fault() -> None:
+    job = Job()
+    found = [job.tick(even(turn), step_s=0.05 + turn / 4000) for turn in range(800)]
+
+    assert {*found} == {None}
+
+
+def test_what_is_written_down_reads_back_to_the_same() -> None:
+    job = Job()
+    asked(job, 200, {0: "log", 1: "communication"})
+
+    back = read_pace(job.watch.record.document(), source=Source("pace.json"))
+    assert not hasattr(back, "reason")
+    assert slow_pace(back) == job.watch.slow()  # type: ignore[arg-type]
+
+
+def test_memory_is_bounded_by_the_ranks() -> None:
+    history, record = StepHistory(), PaceRecord()
+    for step in range(100_000):
+        history.note(step, step * 1000 + 1)
+    for line in range(5000):
+        view = RecordView(user=Place(f"/job/{line}.py", line, "f"))
+        record.add({rank: seen_in(view, waits=False) for rank in range(2)})
+
+    assert len(history.steps) < ENTRIES
+    assert list(history.steps) == sorted(history.steps)
+    assert max(len(rank.places) for rank in record.ranks.values()) <= MOST_PLACES + 240
+    many = PaceRecord()
+    many.add({rank: seen_in(RecordView(), waits=rank > 0) for rank in range(10_000)})
+    told = [rank["rank"] for rank in json.loads(many.document())["ranks"]]
+    assert len(told) == MOST_RANKS_TOLD
+    assert 0 in told
+
+
+def test_the_history_keeps_the_mean_of_what_it_folds() -> None:
+    history, rng, now = StepHistory(), random.Random(1), 1
+    for step in range(1, 2001):
+        now += int(rng.uniform(0.01, 0.03) * 1e9)
+        history.note(step, now)
+
+    mean = sum(s * n for s, n in zip(history.seconds, history.counts, strict=True)) / sum(history.counts)
+    assert 0.019 < mean < 0.021
+
+
+def test_a_record_of_the_pace_that_cannot_be_right_is_unread() -> None:
+    for bad in (b"{", b'{"schema": "unhang.pace/1", "ranks": [{"rank": 0, "alone": 7}]}', b'{"schema": "x"}'):
+        assert hasattr(read_pace(bad, source=Source("pace.json")), "reason")

@@ -46,6 +46,8 @@ class EvidenceReader:
             self._take_manifest(piece)
         elif kind is Kind.SOURCE:
             self._take_source(piece)
+        elif kind is Kind.PACE:
+            self._take_pace(piece)
         else:
             self._pass_over(piece)
 
@@ -142,6 +144,18 @@ class EvidenceReader:
             self._evidence.unread.append(manifest)
         else:
             self._evidence.manifests.append(manifest)
+
+    def _take_pace(self, piece: Piece) -> None:
+        from unhang.evidence.pace import read_pace
+
+        content = self._whole(piece, self._limits.text)
+        if content is None:
+            return
+        pace = read_pace(content, source=Source(piece.name))
+        if isinstance(pace, Unread):
+            self._evidence.unread.append(pace)
+        else:
+            self._evidence.paces.append(pace)
 
     def _take_source(self, piece: Piece) -> None:
         if len(self._evidence.sources) >= self._limits.sources:

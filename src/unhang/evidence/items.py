@@ -354,8 +354,40 @@ class BundleManifest:
     """Folder in the bundle holding copies of the user's source files, keyed by their path."""
     source_prefix: str | None = None
     """Path the source folder had when the job ran, as stack frames spell it."""
-    level: str = ""
-    """``slow``: the job was looked at while a laggard worked and its own limit was far; else empty."""
+    live: bool = False
+    """The job went on after the look; nobody ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacePlace:
+    """Where a rank stood in ``share`` of the looks. ``frames`` innermost first, perhaps only the innermost ones;
+    ``phase`` is a word of ``findings.Phase``."""
+
+    phase: str
+    share: float
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankPace:
+    """One rank of a job that moves. ``waits``: share of the looks in which it stood in communication; ``alone``: in
+    which it was the only one that did not."""
+
+    rank: int
+    steps: tuple[tuple[int, float], ...]
+    """(step, mean seconds a step since the one before), oldest first."""
+    waits: float
+    alone: float
+    places: tuple[PacePlace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a job that moves went, and what its ranks did in the last ``looks`` looks at them."""
+
+    source: Source
+    looks: int
+    ranks: tuple[RankPace, ...]
 
 
 @dataclass(slots=True)
@@ -376,6 +408,7 @@ class EvidenceSet:
     logs: list[LogReading] = field(default_factory=list)
     manifests: list[BundleManifest] = field(default_factory=list)
     sources: list[SourceFile] = field(default_factory=list)
+    paces: list[Pace] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     """What the user named, for the report."""

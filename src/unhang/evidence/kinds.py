@@ -19,6 +19,7 @@ class Kind(enum.Enum):
     LOG = "log"
     MANIFEST = "bundle manifest"
     SOURCE = "source file"
+    PACE = "record of a job's pace"
     TAR = "tar archive"
     ZIP = "zip archive"
     COMPRESSED = "compressed file"
@@ -136,6 +137,8 @@ def _ours(head: bytes) -> Decision | None:
     name = schema.group(1).decode("ascii")
     if name.startswith("unhang.bundle/"):
         return Decision(Kind.MANIFEST)
+    if name.startswith("unhang.pace/"):
+        return Decision(Kind.PACE)
     return Decision(Kind.KNOWN_OTHER, "verdict of unhang") if name.startswith("unhang.verdict/") else None
 
 

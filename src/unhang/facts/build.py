@@ -58,7 +58,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         disagreements=disagreements,
         symmetric=find_symmetric_stalls(groups, disagreements, world_size),
         stalls=find_stalls(graph, groups, ranks),
-        straggler=find_straggler(groups, ranks, sources),
+        straggler=find_straggler(groups, ranks, sources, evidence.paces),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
         events=events,
         tracebacks=tracebacks,

@@ -26,6 +26,7 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
+from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 
 
@@ -251,7 +252,8 @@ class SymmetricStall:
 @dataclass(frozen=True, slots=True)
 class Straggler:
     """``rank`` was busy with ``activity`` in every one of ``looks`` looks while ``waiters`` stood in communication; or
-    it came last to nearly all of ``positions`` collectives."""
+    it came last to nearly all of ``positions`` collectives; or it was the only one that did not wait in the share
+    ``alone`` of ``pace_looks`` looks at the ranks' records. ``change``: since when steps take longer for it."""
 
     rank: int
     activity: Activity | None
@@ -259,6 +261,9 @@ class Straggler:
     waiters: tuple[int, ...]
     waiter: Activity | None
     positions: int = 0
+    alone: float = 0.0
+    pace_looks: int = 0
+    change: StepChange | None = None
 
 
 @dataclass(slots=True)

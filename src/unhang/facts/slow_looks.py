@@ -5,25 +5,48 @@ A straggler shows in repeated looks: it is busy each time while all others stand
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from unhang.evidence.items import SourceFile
+from unhang.evidence.items import Pace, SourceFile
 from unhang.facts.activity import activity_of
 from unhang.facts.arrivals import latest_arriver
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.progress_from_stacks import in_collective
+from unhang.facts.slow_pace import activity_in, slow_pace
 
 LEAST_LOOKS = 2
 
 
 def find_straggler(
-    groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]
+    groups: Mapping[str, GroupFacts],
+    ranks: Mapping[int, RankFacts],
+    sources: Mapping[str, SourceFile],
+    paces: Sequence[Pace] = (),
 ) -> Straggler | None:
-    """The only rank that is busy in every look, or comes last to nearly every collective, in a job whose ranks move.
+    """The only rank that is busy in every look, or comes last to nearly every collective, or is the one that the
+    watcher's own looks show to hold the others up, in a job whose ranks move.
 
     None when there is no such rank.
     """
-    return _busy_in_every_look(ranks, sources) or _last_to_arrive(groups, ranks, sources)
+    found = _busy_in_every_look(ranks, sources) or _last_to_arrive(groups, ranks, sources)
+    pace = max(paces, key=lambda p: (p.looks, p.source.path), default=None)
+    slow = slow_pace(pace) if pace is not None else None
+    if pace is None or slow is None or slow.rank not in ranks or not any(f.moving for f in ranks.values()):
+        return found
+    activity = activity_in(pace, slow.rank, slow.excess, sources) if slow.excess is not None else None
+    waiters = tuple(sorted(set(ranks) - {slow.rank}))
+    same = found if found is not None and found.rank == slow.rank else None
+    return Straggler(
+        slow.rank,
+        activity or (same.activity if same is not None else None),
+        same.looks if same is not None else 0,
+        waiters,
+        same.waiter if same is not None else ranks[waiters[0]].activity if waiters else None,
+        same.positions if same is not None else 0,
+        slow.alone,
+        slow.looks,
+        slow.change,
+    )
 
 
 def _last_to_arrive(

@@ -51,6 +51,8 @@ class Order:
     live: bool = True
     looks: int = 2
     earlier_dumps: bool = False
+    pace: bytes = b""
+    """``machine/pace.json``, for a job that moves."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ def take(order: Order, folder: Path) -> Taken:
     shutil.rmtree(folder / "source", ignore_errors=True)
     _keep_logs(order, folder)
     keep_exceptions(order.members, folder)
+    _keep_pace(order, folder)
     taken.taken_s = time.time()
     write_manifest(folder, manifest_of(order, taken))
     return taken
@@ -271,6 +274,13 @@ def _keep_logs(order: Order, folder: Path) -> None:
             if path not in kept:
                 _copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
             kept.add(path)
+
+
+def _keep_pace(order: Order, folder: Path) -> None:
+    if order.pace:
+        private_files.write(folder / "machine" / "pace.json", order.pace)
+    else:
+        (folder / "machine" / "pace.json").unlink(missing_ok=True)
 
 
 def keep_exceptions(members: Mapping[int, Member], folder: Path) -> None:

@@ -1,48 +1,89 @@
-"""Find the rank the others always wait for, in a job that moves."""
+"""Find the rank the others always wait for, in a job that moves, and since when its steps grow slower."""
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from unhang.watch.detection import RankLook, has_rhythm
+from unhang.watch.pace_record import PaceRecord, Seen, seen_in
 
-WINDOW = 60
-"""Looks at all ranks: about 15 s."""
-MOST_OWN, LEAST_OTHERS = 0.3, 0.6
-"""Shares of the looks in which the straggler, and everybody else, stood in communication."""
+if TYPE_CHECKING:
+    from unhang.facts.slow_pace import SlowPace
+
+ASK_EVERY = 20
+"""Looks at all ranks: about 5 s."""
 PAUSE = 240
-"""Looks before the question is asked again: about a minute."""
+"""Looks before the question is asked again: about a minute, and longer every time for the same slowness."""
+LONG_RUN, LONG_TIMES = 5, 5
+"""Looks without any progress: so many, or so many times the usual, are an interruption (a save), and no pace."""
 
 
 @dataclass(slots=True)
 class StragglerWatch:
     """Sees every look of a job that moves."""
 
-    _waited: deque[frozenset[int]] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    _ranks: tuple[int, ...] = ()
+    record: PaceRecord = field(default_factory=PaceRecord)
+    _run: list[dict[int, Seen]] = field(default_factory=list)
+    _usual: deque[int] = field(default_factory=lambda: deque(maxlen=64))
+    _progress: tuple[int, ...] = ()
+    _job: tuple[tuple[int, int], ...] = ()
+    _taken: int = 0
     _pause: int = 0
+    _asked: Counter[tuple[int, bool]] = field(default_factory=Counter)
 
     def add(self, looks: Mapping[int, RankLook]) -> int | None:
-        """The rank that never waits while all others mostly do, when it is time to look at it; else None."""
-        ranks = tuple(sorted(looks))
-        moves = len(ranks) > 1 and all(has_rhythm(look.view) and not look.view.closed for look in looks.values())
-        if ranks != self._ranks or not moves:
-            self._ranks = ranks
-            self._waited.clear()
+        """The rank that holds the others up, when it is time to look at it; else None."""
+        job = tuple((rank, look.view.identity.pid) for rank, look in sorted(looks.items()))
+        if job != self._job:
+            self._job, self.record = job, PaceRecord()
+            self._run.clear()
+        moves = len(looks) > 1 and all(has_rhythm(look.view) and not look.view.closed for look in looks.values())
+        if not moves:
+            self._run.clear()
             return None
-        self._waited.append(frozenset(rank for rank, look in looks.items() if _stands(look)))
+        self.record.note_steps(looks)
+        self._take(looks)
         self._pause = max(0, self._pause - 1)
-        if len(self._waited) < WINDOW or self._pause:
+        if self._pause or self._taken < ASK_EVERY:
             return None
-        counts = Counter(rank for waited in self._waited for rank in waited)
-        own = [rank for rank in ranks if counts[rank] <= MOST_OWN * WINDOW]
-        others = [rank for rank in ranks if counts[rank] >= LEAST_OTHERS * WINDOW]
-        if len(own) != 1 or len(others) != len(ranks) - 1:
+        self._taken = 0
+        slow = self.slow()
+        if slow is None:
             return None
-        self._pause = PAUSE
-        return own[0]
+        same = (slow.rank, slow.change is not None)
+        self._pause = PAUSE << min(self._asked[same], 10)
+        self._asked[same] += 1
+        return slow.rank
+
+    def slow(self) -> SlowPace | None:
+        """Who holds the others up, as far as was seen."""
+        from unhang.facts.slow_pace import slow_pace
+
+        pace = self.record.pace()
+        return slow_pace(pace) if pace is not None else None
+
+    def _take(self, looks: Mapping[int, RankLook]) -> None:
+        """Looks between two moves of the job count when the job moves again, and did not pause."""
+        progress = tuple(max((g.enqueued for g in look.view.groups), default=0) for look in looks.values())
+        longest = max(LONG_RUN, LONG_TIMES * (statistics.median(self._usual) if self._usual else 0))
+        if progress != self._progress:
+            self._progress = progress
+            self._count(longest)
+        if len(self._run) <= longest:  # one more than counts: then none does
+            self._run.append({rank: seen_in(look.view, waits=_stands(look)) for rank, look in looks.items()})
+
+    def _count(self, longest: float) -> None:
+        if self._run:
+            self._usual.append(len(self._run))
+        if len(self._run) <= longest:
+            for seen in self._run:
+                self.record.add(seen)
+            self._taken += len(self._run)
+        self._run.clear()
 
 
 def _stands(look: RankLook) -> bool:

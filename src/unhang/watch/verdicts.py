@@ -186,6 +186,9 @@ def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
     for recording in evidence.recordings:
         for stack in recording.entries.stacks:
             yield from stack
+    for pace in evidence.paces:
+        for place in (place for rank in pace.ranks for place in rank.places):
+            yield from place.frames
     for log in evidence.logs:
         for traceback in log.tracebacks:
             yield from traceback.frames

@@ -16,22 +16,21 @@ from unhang.facts.camps import camps_of_stall
 from unhang.facts.model import Activity, Facts, Stall, Straggler
 from unhang.facts.worker_stacks import loader_workers
 from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Severity, Text, say
+from unhang.rules import pace_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_DATA_LOADING
-# Waiting in the loader's queue, or (without workers) inside the data set's own reading.
-_LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
 
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Laggards that wait for a batch; a straggler that waits for one in every look."""
     straggler = facts.straggler
-    if straggler is not None and straggler.activity is not None and straggler.activity.what.startswith(_LOADING):
+    if straggler is not None and straggler.activity is not None and pace_lines.is_loading(straggler.activity):
         yield _slow(facts, straggler, straggler.activity)
     for stall in facts.stalls:
         lag, _ = camps_of_stall(facts, stall)
-        if lag.phase is not Phase.DATA or not lag.what.startswith(_LOADING):
+        if lag.phase is not Phase.DATA or not lag.what.startswith(pace_lines.LOADING):
             continue
         if not all(facts.ranks[rank].outlived_the_others for rank in stall.laggards):
             continue
@@ -67,12 +66,8 @@ def _slow(facts: Facts, straggler: Straggler, activity: Activity) -> Answer:
         where=activity.where,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
         because=(
-            say(
-                "in {looks} looks rank {rank} waited for its next batch each time while {waiters:who} waited for it",
-                looks=straggler.looks,
-                rank=straggler.rank,
-                waiters=straggler.waiters,
-            ),
+            *pace_lines.because(straggler),
+            say("rank {rank} waited for its next batch meanwhile", rank=straggler.rank),
         ),
         evidence=(activity.evidence, *loader_workers(facts, straggler.rank)[:2]),
         remedies=(_more_workers(), _look_at_worker()),

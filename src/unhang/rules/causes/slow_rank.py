@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Remedy, RemedyKind, Severity, say
+from unhang.rules import pace_lines
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_RANK
-MANY_LOOKS = 4
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -27,11 +27,11 @@ def check(facts: Facts) -> Iterator[Answer]:
     if straggler is None or facts.graph.edges:
         return
     activity = straggler.activity
-    if activity is not None and activity.phase in (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL):
+    if pace_lines.is_loading(activity) or pace_lines.is_own_work(activity):
         return
     yield finding(
         CAUSE,
-        Certainty.LIKELY if straggler.positions or straggler.looks >= MANY_LOOKS else Certainty.POSSIBLE,
+        pace_lines.certainty_of(straggler),
         say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank),
         severity=Severity.SLOWS,
         ranks=(straggler.rank,),
@@ -39,20 +39,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         phase=activity.phase if activity is not None else None,
         where=activity.where if activity is not None else None,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
-        because=(
-            say(
-                "rank {rank} came last to nearly all of {positions} collectives, late by a good part of a step",
-                rank=straggler.rank,
-                positions=straggler.positions,
-            )
-            if straggler.positions
-            else say(
-                "in {looks} looks rank {rank} was busy each time while {waiters:who} waited",
-                looks=straggler.looks,
-                rank=straggler.rank,
-                waiters=straggler.waiters,
-            ),
-        ),
+        because=tuple(pace_lines.because(straggler)),
         evidence=(activity.evidence,) if activity is not None else (),
         remedies=(_look_closer(straggler.rank),),
         rule=__name__.rsplit(".", 1)[-1],

@@ -1,0 +1,57 @@
+"""Since which step the steps of a job take longer, from a bounded history of their durations.
+
+One slow step, a warm-up, an evaluation now and then, or noise must not count: the steps must have kept one pace for a
+while, and another, longer one from some step on to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+LEAST = 8
+"""Entries of the history on each side of the change."""
+SLOWER = 1.3
+NOISE_TIMES = 4.0
+"""The change must be so many times the usual distance between neighbours."""
+_WINDOW = 5
+_FIRST_SHARE = 0.25
+"""Of the growth: a pace that climbs slowly changed where it had climbed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """Steps took ``before_s`` up to ``step``, and ``since_s`` since then."""
+
+    step: int
+    before_s: float
+    since_s: float
+
+    @property
+    def lost_share(self) -> float:
+        """Which part of a step of now was not there before."""
+        return 1 - self.before_s / self.since_s
+
+
+def find_step_change(steps: Sequence[tuple[int, float]]) -> StepChange | None:
+    """The change in a history of (step, seconds a step), oldest first; None when the pace is one pace, or recovers."""
+    if len(steps) < 2 * LEAST:
+        return None
+    seconds = [duration for _, duration in steps]
+    smooth = [median(seconds[i : i + _WINDOW]) for i in range(len(seconds) - _WINDOW + 1)]
+    slowest, fastest = median(seconds[-LEAST:]), min(smooth)
+    limit = fastest + _FIRST_SHARE * (slowest - fastest)
+    since = next((i + 1 for i in range(len(smooth) - 1, -1, -1) if smooth[i] < limit), 0)
+    since = min(since + _WINDOW // 2, len(seconds) - 1)  # the middle of the window: half of it was slow already
+    before, after = seconds[:since], seconds[since:]
+    if len(before) < LEAST or len(after) < LEAST:
+        return None
+    before_s, since_s = median(before), median(after)
+    if before_s <= 0 or since_s < SLOWER * before_s:
+        return None
+    jumps = median(abs(b - a) for a, b in pairwise(before))
+    if since_s - before_s < NOISE_TIMES * jumps:
+        return None
+    return StepChange(steps[since - 1][0] + 1, before_s, since_s)

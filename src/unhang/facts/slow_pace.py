@@ -1,0 +1,85 @@
+"""The rank that a moving job waits for, from many looks at all ranks: who never waits, doing what, since which step.
+
+The laggard's own work is what it does more often than the others do: all ranks compute, one also writes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from unhang.evidence.items import Pace, PacePlace, RankPace, SourceFile, StackDump, ThreadStack
+from unhang.facts.activity import activity_of
+from unhang.facts.model import Activity
+from unhang.facts.pace_change import StepChange, find_step_change
+from unhang.facts.user_frames import first_user_frame
+
+LEAST_LOOKS = 60
+ALONE = 0.4
+"""Share of the looks in which it must be the only one that does not wait, beyond any other rank's share."""
+ALONE_SLOWER = 0.15
+"""The same where steps have grown slower."""
+OTHERS = 0.6
+"""Times the laggard's share: the most any other rank may be the only one."""
+EXPLAINS = 0.5
+"""What the laggard does alone must be at least so much of what steps have grown by."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowPace:
+    """``rank`` was the only one that did not wait in ``alone`` of ``looks`` looks; ``excess``: where it stood more
+    often than the others."""
+
+    rank: int
+    alone: float
+    looks: int
+    change: StepChange | None
+    excess: PacePlace | None
+
+
+def slow_pace(pace: Pace) -> SlowPace | None:
+    """The one rank that holds the others up; None where the looks are few, or no rank does."""
+    if pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
+        return None
+    laggard = max(pace.ranks, key=lambda rank: (rank.alone, -rank.rank))
+    others = [rank for rank in pace.ranks if rank is not laggard]
+    usual = max(rank.alone for rank in others)
+    if usual > OTHERS * laggard.alone:
+        return None
+    more = laggard.alone - usual
+    change = find_step_change(laggard.steps)
+    if change is not None and more < EXPLAINS * change.lost_share:
+        change = None
+    if more < (ALONE if change is None else ALONE_SLOWER):
+        return None
+    return SlowPace(laggard.rank, laggard.alone, pace.looks, change, _excess(laggard, others))
+
+
+def _excess(laggard: RankPace, others: list[RankPace]) -> PacePlace | None:
+    """The place that stands out most, of the phase that stands out most."""
+    usual: dict[object, float] = defaultdict(float)
+    for rank in others:
+        for place in rank.places:
+            usual[_key(place)] += place.share / len(others)
+    own = [place for place in laggard.places if place.phase != "communication"]
+    more = {_key(place): place.share - usual[_key(place)] for place in own}
+    phases: dict[str, float] = defaultdict(float)
+    for place in own:
+        phases[place.phase] += more[_key(place)]
+    if not phases:
+        return None
+    phase = max(phases, key=lambda name: phases[name])
+    place = max((p for p in own if p.phase == phase), key=lambda p: more[_key(p)])
+    return place if more[_key(place)] > 0 else None
+
+
+def _key(place: PacePlace) -> object:
+    return (place.phase, first_user_frame(place.frames) or place.frames[:1])
+
+
+def activity_in(pace: Pace, rank: int, place: PacePlace, sources: Mapping[str, SourceFile]) -> Activity | None:
+    """What a rank does at ``place``."""
+    thread = ThreadStack("MainThread", "", place.frames)
+    stack = StackDump(pace.source, rank, None, (thread,), "pace")
+    return activity_of(stack, sources)[0] if place.frames else None

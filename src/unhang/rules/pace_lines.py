@@ -1,0 +1,64 @@
+"""What the rules about a rank that slows a moving job say alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.model import Activity, Straggler
+from unhang.findings import Certainty, Phase, Text, say
+
+MANY_LOOKS = 4
+LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
+"""Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
+_OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)
+_OWN_WORK = {"file-io", "subprocess", "http", "json", "tokenize", "file-lock", "plot", "download"}
+
+
+def is_loading(activity: Activity | None) -> bool:
+    """It waits for its next batch."""
+    return activity is not None and activity.what.startswith(LOADING)
+
+
+def is_own_work(activity: Activity | None) -> bool:
+    """Work besides the training itself: saving, logging, evaluating, files, another program."""
+    if activity is None or is_loading(activity):
+        return False
+    return activity.phase in _OWN_PHASES or activity.what in _OWN_WORK
+
+
+def certainty_of(straggler: Straggler) -> Certainty:
+    """*Likely* from many looks, or when it comes last to nearly all collectives; never more."""
+    many = straggler.positions or straggler.pace_looks or straggler.looks >= MANY_LOOKS
+    return Certainty.LIKELY if many else Certainty.POSSIBLE
+
+
+def because(straggler: Straggler) -> Iterator[Text]:
+    """Since when, and what was seen."""
+    change = straggler.change
+    if change is not None:
+        yield say(
+            "since about step {step} a step takes {since} s; before, it took {before} s",
+            step=change.step,
+            since=f"{change.since_s:.2g}",
+            before=f"{change.before_s:.2g}",
+        )
+    if straggler.pace_looks:
+        yield say(
+            "in {percent} % of {looks} looks rank {rank} was the only one that did not wait",
+            percent=round(100 * straggler.alone),
+            looks=straggler.pace_looks,
+            rank=straggler.rank,
+        )
+    if straggler.positions:
+        yield say(
+            "rank {rank} came last to nearly all of {positions} collectives, late by a good part of a step",
+            rank=straggler.rank,
+            positions=straggler.positions,
+        )
+    elif straggler.looks:
+        yield say(
+            "in {looks} looks rank {rank} was busy each time while {waiters:who} waited",
+            looks=straggler.looks,
+            rank=straggler.rank,
+            waiters=straggler.waiters,
+        )
