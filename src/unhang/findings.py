@@ -102,6 +102,9 @@ class Text:
     def __str__(self) -> str:
         return fill(self.template, self.values)
 
+    def __hash__(self) -> int:  # values is a dict; equal texts have equal templates
+        return hash(self.template)
+
 
 def say(template: str, /, **values: Any) -> Text:
     """Make a :class:`Text`; ``template`` must be a literal so that catalogues can be checked."""
@@ -256,6 +259,10 @@ class Finding:
     """File name of the rule that found it; for tests and ``--debug``, never printed as a cause."""
     weight: float = 0.0
     """Tie-breaker between findings of equal certainty: higher explains more of the evidence."""
+    check: str = ""
+    """The question of ``unhang check`` that found it; empty for a stall."""
+    subject: str = ""
+    """What a finding of ``check`` is about: a variable, a device, a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +282,16 @@ class NotChecked:
     how: str = ""
     caps: Certainty | None = None
     """When set, no finding of this verdict may be more certain than this."""
+    check: str = ""
+    """The question of ``unhang check`` it belongs to; empty for a stall."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A question of ``unhang check`` that found nothing wrong, and what it saw."""
+
+    check: str
+    what: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,3 +320,4 @@ class Verdict:
     stalled_since: str | None = None
     noticed_after_s: float | None = None
     killed_in_s: float | None = None
+    checked: tuple[Checked, ...] = ()

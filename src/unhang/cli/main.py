@@ -18,6 +18,7 @@ import typer
 
 from unhang import __version__
 from unhang.cli.attach import attach
+from unhang.cli.check import check
 from unhang.cli.diagnose import diagnose
 from unhang.cli.explain import explain
 from unhang.cli.run import run
@@ -57,6 +58,7 @@ def _start(
         explore()
 
 
+app.command(name="check")(check)
 app.command(name="run", context_settings={"allow_interspersed_args": False})(run)
 app.command(name="attach")(attach)
 app.command(name="diagnose")(diagnose)

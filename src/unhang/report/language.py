@@ -7,6 +7,7 @@ A catalogue is ``report/locale/<lang>.toml`` with a table of templates and one o
     [words]
     "saving a checkpoint" = "…"
 
+Files ``report/locale/<lang>/*.toml`` of the same shape are parts of it: one for each large area.
 ``report/locale/knowledge/<lang>.toml`` translates the sentences of ``knowledge/`` and of the rules' pages the same way.
 
 English needs none. A catalogue is shipped only when it is complete; ``tests/report/test_language.py`` checks every
@@ -91,20 +92,26 @@ def catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     Raises:
         KnowledgeError: the file is not a flat table ``[texts]`` of strings, or a translation has other places.
     """
-    path = root / f"{lang}.toml"
-    texts = _table(path).get("texts", {})
-    for template, translation in texts.items():
-        if not isinstance(translation, str):
-            raise KnowledgeError(f"{path.name}: the translation of {template!r} is not a string")
-        if places(translation) != places(template):
-            raise KnowledgeError(f"{path.name}: the translation of {template!r} has other places than the original")
-    return dict(texts)
+    texts: dict[str, str] = {}
+    for path in _parts(lang, root):
+        found = _table(path).get("texts", {})
+        for template, translation in found.items():
+            if not isinstance(translation, str):
+                raise KnowledgeError(f"{path.name}: the translation of {template!r} is not a string")
+            if places(translation) != places(template):
+                raise KnowledgeError(f"{path.name}: the translation of {template!r} has other places than the original")
+        texts.update(found)
+    return texts
+
+
+def _parts(lang: str, root: Path) -> tuple[Path, ...]:
+    return (root / f"{lang}.toml", *sorted((root / lang).glob("*.toml")))
 
 
 @lru_cache(maxsize=8)
 def words(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     """Fixed words that rules put into templates, with their translation."""
-    return dict(_table(root / f"{lang}.toml").get("words", {}))
+    return {word: said for path in _parts(lang, root) for word, said in _table(path).get("words", {}).items()}
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -104,6 +104,8 @@ class FindingItem(msgspec.Struct, frozen=True):
     evidence: list[EvidenceItem]
     remedies: list[RemedyItem]
     consequences: list[ConsequenceItem]
+    check: str | None
+    subject: str | None
 
 
 class RuledOutItem(msgspec.Struct, frozen=True):
@@ -119,6 +121,14 @@ class NotCheckedItem(msgspec.Struct, frozen=True):
     what: str
     because: str
     how: str
+    check: str | None
+
+
+class CheckedItem(msgspec.Struct, frozen=True):
+    """A question of ``unhang check`` that found nothing wrong, and what it saw."""
+
+    check: str
+    what: str
 
 
 class UnreadItem(msgspec.Struct, frozen=True):
@@ -158,6 +168,7 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     stalled_since: str | None
     noticed_after_s: float | None
     killed_in_s: float | None
+    checked: list[CheckedItem]
 
 
 def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
@@ -173,7 +184,7 @@ def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
         findings=[_finding(finding, voice) for finding in verdict.findings],
         ruled_out=[RuledOutItem(item.cause, voice.say(item.because)) for item in verdict.ruled_out],
         not_checked=[
-            NotCheckedItem(voice.say(item.what), voice.say(item.because), voice.command(item.how))
+            NotCheckedItem(voice.say(item.what), voice.say(item.because), voice.command(item.how), item.check or None)
             for item in verdict.not_checked
         ],
         restart=_restart(verdict.restart, voice),
@@ -181,6 +192,7 @@ def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
         stalled_since=verdict.stalled_since,
         noticed_after_s=verdict.noticed_after_s,
         killed_in_s=verdict.killed_in_s,
+        checked=[CheckedItem(item.check, voice.say(item.what)) for item in verdict.checked],
     )
 
 
@@ -204,6 +216,8 @@ def _finding(finding: Finding, voice: Voice) -> FindingItem:
             ConsequenceItem(item.cause, list(item.ranks), item.count, voice.say(item.summary) if item.summary else None)
             for item in finding.consequences
         ],
+        check=finding.check or None,
+        subject=voice.clean(finding.subject) if finding.subject else None,
     )
 
 

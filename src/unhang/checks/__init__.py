@@ -1,0 +1,1 @@
+"""What ``unhang check`` looks at: one question per file. They look and never judge; ``rules/risks`` judges."""

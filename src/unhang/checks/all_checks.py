@@ -1,0 +1,76 @@
+"""Every check, in the order in which people read the answers, and how all of them are asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from unhang.checks import limits
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.facts.preflight.situation import Look, Situation
+from unhang.findings import NotChecked, say
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question: its name, how long it may take, and how it looks."""
+
+    name: str
+    limit_s: float
+    look: Callable[[Machine, Plan], Iterator[tuple[type, Look[Any]]]]
+    default: bool = True
+    """Asked when the user names none."""
+
+
+def _check(module: ModuleType) -> Check:
+    return Check(module.NAME, module.LIMIT_S, module.look, getattr(module, "DEFAULT", True))
+
+
+ALL_CHECKS: tuple[Check, ...] = tuple(_check(module) for module in (limits,))
+
+
+def look_around(
+    machine: Machine, plan: Plan, checks: Sequence[Check], tell: Callable[[str], None] = lambda _: None
+) -> tuple[Situation, tuple[NotChecked, ...]]:
+    """Ask every check, each within its limit; ``tell`` hears the name of the one at work.
+
+    A check that does not come back (a dead mount, a hung driver) is left behind and said so: the second part lists
+    checks that were cut off or broke.
+    """
+    looks: dict[type, Look[Any]] = {}
+    gaps: list[NotChecked] = []
+    for check in checks:
+        tell(check.name)
+        found, gap = _within_limit(check, machine, plan)
+        looks.update(found)
+        if gap is not None:
+            gaps.append(gap)
+    return Situation(machine.node, looks=looks), tuple(gaps)
+
+
+def _within_limit(check: Check, machine: Machine, plan: Plan) -> tuple[dict[type, Look[Any]], NotChecked | None]:
+    found: dict[type, Look[Any]] = {}
+    trouble: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for kind, look in check.look(machine, plan):
+                found[kind] = look  # noqa: PERF403 - what was found before a cut-off or a mistake is kept
+        except Exception as error:  # noqa: BLE001 - one broken question must not cost the others
+            trouble.append(error)
+
+    thread = threading.Thread(target=work, name=f"unhang-check-{check.name}", daemon=True)
+    thread.start()
+    thread.join(check.limit_s)
+    what = say("The rest of the check {check}", check=check.name)
+    if thread.is_alive():
+        because = say("it did not come back in {seconds:.0f} s", seconds=check.limit_s)
+        return dict(found), NotChecked(what, because, f"unhang check --only {check.name}", check=check.name)
+    if trouble:
+        because = say("a mistake of unhang's own: {error}", error=f"{type(trouble[0]).__name__}: {trouble[0]}")
+        return found, NotChecked(what, because, f"unhang check --only {check.name} --debug", check=check.name)
+    return found, None

@@ -1,0 +1,161 @@
+"""The machine a check looks at: files, commands, environment. Every look has a limit and none raises.
+
+:class:`Machine` is this one. :class:`StoredMachine` replays a folder, so that machines we do not have are tested::
+
+    root/etc/nccl.conf …      files as they stand at those paths
+    machine.toml              node = "h1"; [environment]; [space."/dev/shm"] size, free;
+                              [[command]] words = "nvidia-smi topo -m", output = "topo.txt", code = 0
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unhang.errors import UsageError
+from unhang.facts.preflight.situation import Look
+from unhang.findings import say
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MOST_BYTES = 4 << 20
+COMMAND_LIMIT_S = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command printed (standard error behind standard output) and its exit code."""
+
+    text: str
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A file system: bytes in all, and free to this user."""
+
+    size: int
+    free: int
+
+
+class Machine:
+    """This machine. ``root`` stands before every path, so that tests can look at a folder."""
+
+    def __init__(self, root: Path = Path("/"), environment: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self.environment: Mapping[str, str] = dict(os.environ if environment is None else environment)
+        self.node = platform.node()
+
+    def path(self, path: str) -> Path:
+        """Where ``path`` of the machine lies for us."""
+        return self.root / path.lstrip("/")
+
+    def read(self, path: str) -> Look[str]:
+        """The text of a file (its first 4 MiB); nothing when there is no such file."""
+        try:
+            with self.path(path).open("rb") as file:
+                return Look(file.read(MOST_BYTES).decode("utf-8", "replace"))
+        except (FileNotFoundError, NotADirectoryError):
+            return Look()
+        except OSError as error:
+            return Look(because=_refused(path, error))
+
+    def entries(self, path: str) -> Look[tuple[str, ...]]:
+        """The names in a folder, sorted; nothing when there is no such folder."""
+        try:
+            return Look(tuple(sorted(entry.name for entry in self.path(path).iterdir())))
+        except (FileNotFoundError, NotADirectoryError):
+            return Look()
+        except OSError as error:
+            return Look(because=_refused(path, error))
+
+    def space(self, path: str) -> Look[Space]:
+        """Size and free bytes of the file system under ``path``."""
+        try:
+            found = os.statvfs(self.path(path))
+        except FileNotFoundError:
+            return Look()
+        except OSError as error:
+            return Look(because=_refused(path, error))
+        return Look(Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize))
+
+    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+        """What a command prints; nothing when there is no such command. It is killed, with its children, at the limit.
+
+        The environment is that of this machine, with ``LC_ALL=C``.
+        """
+        try:
+            process = subprocess.Popen(
+                list(words),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**self.environment, "LC_ALL": "C"},
+                start_new_session=True,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return Look()
+        except OSError as error:
+            return Look(because=_refused(words[0], error))
+        try:
+            out, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            _reap(process)
+            return Look(
+                because=say("{command} did not answer in {seconds:.0f} s", command=words[0], seconds=limit_s),
+                how=shlex.join(words),
+            )
+        return Look(Output(out[:MOST_BYTES].decode("utf-8", "replace"), process.returncode))
+
+
+class StoredMachine(Machine):
+    """A machine replayed from a folder; it has only what is stored."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            stored: dict[str, Any] = tomllib.loads((folder / "machine.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{folder} is not a stored machine: machine.toml cannot be read ({error})") from error
+        super().__init__(folder / "root", stored.get("environment", {}))
+        self.node = str(stored.get("node", folder.name))
+        self._space: dict[str, dict[str, int]] = stored.get("space", {})
+        self._commands = {row["words"]: row for row in stored.get("command", [])}
+        self._folder = folder
+
+    def space(self, path: str) -> Look[Space]:
+        """The stored size of ``path``."""
+        row = self._space.get(path)
+        return Look() if row is None else Look(Space(row["size"], row["free"]))
+
+    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:  # noqa: ARG002
+        """The stored output of exactly these words."""
+        row = self._commands.get(shlex.join(words))
+        if row is None:
+            return Look()
+        if "refused" in row:
+            return Look(because=say("{what}: {reason}", what=words[0], reason=row["refused"]), how=shlex.join(words))
+        return Look(Output((self._folder / row["output"]).read_text(encoding="utf-8"), int(row.get("code", 0))))
+
+
+def _refused(what: str, error: OSError) -> Any:
+    return say("{what}: {reason}", what=what, reason=error.strerror or type(error).__name__)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """A killed child is gone soon; one in an uninterruptible wait (a dead driver) is not waited for."""
+    try:
+        process.communicate(timeout=1)
+    except subprocess.TimeoutExpired:
+        return

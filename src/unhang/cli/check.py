@@ -1,0 +1,105 @@
+"""``unhang check [-- CMD…]``: will this run stall, and what would prevent it? It asks and never changes anything."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhang.errors import UsageError
+
+if TYPE_CHECKING:
+    from unhang.checks.all_checks import Check
+    from unhang.findings import Verdict
+
+
+class Format(str, enum.Enum):
+    """How the answers are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def check(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- CMD…]", help="The command you plan to run; it is read, not run."),
+    ] = None,
+    only: Annotated[str, typer.Option(metavar="A,B", help="Ask only these questions.")] = "",
+    form: Annotated[Format, typer.Option("--format", help="How to write the answers.")] = Format.TEXT,
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PACKAGE=VERSION", help="Judge for this version instead of the installed one."),
+    ] = None,
+    path: Annotated[
+        list[str] | None, typer.Option("--path", metavar="DIR", help="A folder the job reads from or writes to.")
+    ] = None,
+    machine: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Look at a stored machine instead of this one.")
+    ] = None,
+    lang: Annotated[
+        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+) -> None:
+    """Say before a run whether it will stall and what would prevent it.
+
+    Exit code: 0 nothing wrong (notes are nothing wrong), 1 something would stop or slow the job, 2 bad usage.
+    """
+    from unhang.checks.all_checks import look_around
+    from unhang.checks.machine import Machine, StoredMachine
+    from unhang.checks.plan import Plan
+    from unhang.cli.verdict_output import exit_code
+    from unhang.diagnosis.preflight import judge
+
+    checks = _chosen(only)
+    plan = Plan(tuple(command or ()), _assumed(assume or []), tuple(path or ()))
+    place = Machine() if machine is None else StoredMachine(machine)
+    situation, gaps = look_around(place, plan, checks)
+    verdict = judge([situation], [check.name for check in checks], gaps)
+    _give(verdict, form, lang, redact=redact)
+    raise typer.Exit(exit_code(verdict))
+
+
+def _chosen(only: str) -> Sequence[Check]:
+    from unhang.checks.all_checks import ALL_CHECKS
+
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    known = {check.name: check for check in ALL_CHECKS}
+    strangers = [name for name in names if name not in known]
+    if strangers:
+        raise UsageError(f"there is no check {strangers[0]}", next_step=f"choose from {', '.join(known)}")
+    return [known[name] for name in names] if names else [check for check in ALL_CHECKS if check.default]
+
+
+def _assumed(words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        name, sign, version = word.partition("=")
+        if not sign or not name or not version:
+            raise UsageError(f"--assume wants PACKAGE=VERSION, not {word}", next_step="unhang check --assume torch=2.8")
+        found[name.strip().lower()] = version.strip().lstrip("=")
+    return found
+
+
+def _give(verdict: Verdict, form: Format, lang: str | None, *, redact: bool) -> None:
+    from unhang.report.language import resolve_language
+    from unhang.report.redact import Redactor
+
+    redactor = Redactor(share=redact)
+    redactor.learn_from(verdict)
+    if form is Format.JSON:
+        from unhang.report.json import to_json
+
+        sys.stdout.write(to_json(verdict, lang=resolve_language(lang) if lang else "en", redactor=redactor))
+        return
+    from unhang.report.check_text import print_check
+
+    print_check(verdict, lang=resolve_language(lang), redactor=redactor)

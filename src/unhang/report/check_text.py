@@ -1,0 +1,104 @@
+"""The answers of ``unhang check``: what is wrong and what to change, what it could not look at, what is fine."""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from typing import IO
+
+from rich.text import Text as Styled
+
+from unhang.findings import Finding, Severity, Status, Verdict, say
+from unhang.report import labels
+from unhang.report.redact import Redactor
+from unhang.report.sheet import Sheet, width_of
+from unhang.report.voice import Voice
+
+_MARKS = {Severity.STOPS: ("✗", "bold red"), Severity.SLOWS: ("!", "bold yellow"), Severity.NOTE: ("·", "dim")}
+
+
+def check_to_text(verdict: Verdict, *, lang: str = "en", width: int = 80, redactor: Redactor | None = None) -> str:
+    """``verdict`` of a check as plain text without colour, no line wider than ``width`` cells (at least 40)."""
+    return _sheet(verdict, Voice(lang, redactor or Redactor()), width).plain()
+
+
+def print_check(
+    verdict: Verdict, *, lang: str = "en", file: IO[str] | None = None, redactor: Redactor | None = None
+) -> None:
+    """Print ``verdict`` of a check: colours and the terminal's width on a terminal, plain 80 columns elsewhere."""
+    file = sys.stdout if file is None else file
+    _sheet(verdict, Voice(lang, redactor or Redactor()), width_of(file)).print_to(file)
+
+
+def _sheet(verdict: Verdict, voice: Voice, width: int) -> Sheet:
+    sheet = Sheet(width)
+    style = "bold green" if verdict.status is Status.HEALTHY else "bold yellow"
+    head = (
+        Styled(voice.say(labels.STATUS[verdict.status]), style).append("  ").append(_headline(verdict, voice), "bold")
+    )
+    sheet.paragraph(head, indent=0)
+    for finding in verdict.findings:
+        _finding(sheet, finding, voice)
+    _could_not_look(sheet, verdict, voice)
+    _fine(sheet, verdict, voice)
+    return sheet
+
+
+def _headline(verdict: Verdict, voice: Voice) -> str:
+    stops = sum(finding.severity is Severity.STOPS for finding in verdict.findings)
+    slows = sum(finding.severity is Severity.SLOWS for finding in verdict.findings)
+    if stops and slows:
+        text = say("Would stop this job: {stops}. Would slow it: {slows}.", stops=stops, slows=slows)
+    elif stops:
+        text = say("Would stop this job: {stops}.", stops=stops)
+    elif slows:
+        text = say("Would slow this job: {slows}.", slows=slows)
+    else:
+        text = say("Nothing found that would stop or slow this job.")
+    return voice.say(text)
+
+
+def _finding(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+    mark, style = _MARKS[finding.severity]
+    sheet.lines.append(Styled())
+    title = Styled(voice.sentence(finding.summary), "" if finding.severity is Severity.NOTE else "bold")
+    sheet.paragraph(title, indent=0, lead=f"{mark} ")
+    label = f"{finding.check} · {voice.clean(finding.subject)} · {finding.cause.value}"
+    nodes = f" · {voice.line(', '.join(finding.nodes))}" if finding.nodes else ""
+    sheet.paragraph(label + nodes, style=style if finding.severity is Severity.STOPS else "dim")
+    for text in finding.because:
+        sheet.paragraph(voice.sentence(text), lead="• ")
+    for number, remedy in enumerate(finding.remedies):
+        lead = say("Change: ") if number == 0 else say("Or: ")
+        sheet.paragraph(voice.sentence(remedy.title), lead=voice.say(lead))
+        change = voice.say(remedy.change).strip()
+        if "\n" in change:
+            sheet.code(change, indent=4)
+        elif change:
+            sheet.paragraph(change, indent=4)
+        for name, value in remedy.set.items():
+            sheet.command(f"export {name}={voice.line(value)}", indent=4)
+        if remedy.unset:
+            sheet.command("unset " + " ".join(remedy.unset), indent=4)
+        if str(remedy.cost).strip():
+            sheet.paragraph(voice.say(remedy.cost), lead=voice.say(say("Costs: ")), indent=4)
+
+
+def _could_not_look(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if not verdict.not_checked:
+        return
+    sheet.heading(voice.say(say("Could not look")))
+    for item in verdict.not_checked:
+        parts = {"what": voice.sentence(item.what), "because": voice.line(voice.say(item.because))}
+        sheet.paragraph(voice.say(say("{what}: {because}", **parts)), lead="? ")
+        if item.how:
+            sheet.command(voice.command(item.how), indent=4)
+
+
+def _fine(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if not verdict.checked:
+        return
+    sheet.heading(voice.say(say("Fine")))
+    for check, items in groupby(sorted(verdict.checked, key=lambda item: item.check), key=lambda item: item.check):
+        said = voice.say(say("; ")).join(voice.say(item.what) for item in items)
+        sheet.paragraph(f"{check}{voice.colon}{said}", lead="✓ ")

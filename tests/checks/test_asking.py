@@ -1,0 +1,104 @@
+"""How the questions are asked: each within its limit, none at the cost of another, nothing judged where it looks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unhang.checks.all_checks import ALL_CHECKS, Check, look_around
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.diagnosis.preflight import judge
+from unhang.facts.preflight.limits import SharedMemory
+from unhang.facts.preflight.situation import Look, Situation
+from unhang.findings import Cause, Severity, Status, say
+from unhang.rules.risks.all_risks import ALL_RISKS
+from unhang.rules.risks.risk import Risk, risk
+
+SOURCE = Path(__file__).parents[2] / "src" / "unhang"
+SHM = Look(SharedMemory(1 << 33, 1 << 33))
+
+
+def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> None:
+    never = threading.Event()
+
+    def hangs(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+        yield SharedMemory, SHM
+        never.wait(30)
+
+    started = time.monotonic()
+    situation, gaps = look_around(Machine(), Plan(), [Check("dead mount", 0.2, hangs)])
+    never.set()
+
+    assert time.monotonic() - started < 5
+    assert situation.found(SharedMemory) == SHM.found
+    assert [gap.check for gap in gaps] == ["dead mount"]
+
+
+def test_a_check_that_breaks_costs_only_itself() -> None:
+    def breaks(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+        raise ValueError("boom")
+        yield
+
+    def works(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+        yield SharedMemory, SHM
+
+    situation, gaps = look_around(Machine(), Plan(), [Check("one", 5, breaks), Check("two", 5, works)])
+
+    assert situation.found(SharedMemory) == SHM.found
+    assert "boom" in str(gaps[0].because)
+
+
+def test_a_command_is_killed_with_its_children_at_its_limit() -> None:
+    started = time.monotonic()
+    look = Machine().command(["sh", "-c", "sleep 30 & sleep 30"], limit_s=0.3)
+
+    assert time.monotonic() - started < 5
+    assert look.found is None
+    assert "did not answer" in str(look.because)
+
+
+def test_what_is_not_there_is_not_the_same_as_what_may_not_be_seen(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    (tmp_path / "folder").mkdir()
+
+    assert machine.read("/etc/nccl.conf") == Look()
+    assert machine.command(["no-such-command-anywhere"]) == Look()
+    assert machine.read("/folder").because is not None
+
+
+def test_the_same_on_two_nodes_is_one_finding_with_both_names() -> None:
+    rule = Risk("r", "limits", "", ask=lambda here: iter([risk("limits", "x", Cause.HOST_MEMORY, say("x is small"))]))
+
+    verdict = judge([Situation("h1"), Situation("h2")], ["limits"], risks=[rule])
+
+    assert [finding.nodes for finding in verdict.findings] == [("h1", "h2")]
+    assert verdict.status is Status.MISCONFIGURED
+
+
+def test_notes_alone_are_nothing_wrong() -> None:
+    note = risk("limits", "x", Cause.HOST_MEMORY, say("x"), severity=Severity.NOTE)
+
+    assert judge([Situation()], ["limits"], risks=[Risk("r", "limits", "", ask=lambda _: iter([note]))]).status is (
+        Status.HEALTHY
+    )
+
+
+@pytest.mark.parametrize(("folder", "listed"), [("checks", ALL_CHECKS), ("rules/risks", ALL_RISKS)])
+def test_every_file_is_in_the_list(folder: str, listed: tuple[Any, ...]) -> None:
+    marker = "\nLIMIT_S = " if folder == "checks" else "\nCHECK = "
+    files = {path.stem for path in (SOURCE / folder).glob("*.py") if marker in path.read_text(encoding="utf-8")}
+
+    assert files == {item.look.__module__.rsplit(".", 1)[-1] if folder == "checks" else item.name for item in listed}
+
+
+def test_every_risk_has_a_page_and_belongs_to_a_check() -> None:
+    headings = ("What happens:", "Why it hangs:", "Example:", "Fix:", "Certain when:", "Possible when:")
+    for item in ALL_RISKS:
+        assert item.check in {check.name for check in ALL_CHECKS}
+        assert all(heading in item.page for heading in headings), item.name
