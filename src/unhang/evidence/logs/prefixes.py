@@ -40,6 +40,11 @@ _TC = re.compile(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
 _NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
 
 
+def without_colours(text: str) -> str:
+    """``text`` without the sequences that colour it on a terminal."""
+    return _ANSI.sub("", text)
+
+
 @dataclass(frozen=True, slots=True)
 class Speaker:
     """Whoever printed a line, as far as its prefixes tell; turned into a rank when the whole log is known."""
@@ -85,7 +90,7 @@ class PrefixReader:
         """Split one line."""
         text = line
         if "\x1b" in text or (self.colours and "[" in text):
-            text = _ANSI.sub("", text)
+            text = without_colours(text)
         if text[:1] in (">", "&"):
             text = _QUOTE.sub("", text)
         outer = ""

@@ -12,21 +12,32 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 
-from unhang.knowledge.messages import match_message
+from unhang.evidence.logs.prefixes import origin_of
+from unhang.evidence.logs.progress import step_in
+from unhang.knowledge.messages import load_messages, match_message
 
 NARROWEST, WIDEST = 30, 200
 _GROUPS, _PIECES = 400, 60
 """So many broken lines are tried, of so many pieces at most."""
+_PROOFS = 2
+"""So many lines that tell more when joined prove that a paste was broken at a width."""
 _FRAME = re.compile(r'File "[^"]{1,1024}", line \d{1,9}, in \S')
 _FRESH = re.compile(
     r"\s*$|\s{2,}\S|\s*File \""
-    r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[\d{4}-|\[\d\d?[:/]|\[pod/|\[20\d\d|20\d\d[-/]"
+    r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[pod/"
     r"|[EWIF]\d{4} \d\d:|\d{1,6}: |[\w.-]+:\d+:\d+ \[|Traceback |During handling|The above exception|frame #\d"
     r"|Exception |terminate called|  what\(\)|(?:\w+\.)*\w*(?:Error|Exception|Interrupt): |(?:INFO|WARN|WARNING|ERROR"
     r"|DEBUG|CRITICAL)\b|srun:|slurm|torchrun|\{'|={5}|-{5}|\+[-=]"
-    r"|[-*•] |\d+%\||(?:NCCL|CUDA|TORCH)_\w+=|```"
+    r"|\d+%\||(?:NCCL|CUDA|TORCH)_\w+=|```"
 )
+_DOUBTFUL = re.compile(r"[-*•] |\[?20\d\d[-/]|\[\d\d?[:/]|\[\d{4}-")
+"""Beginnings of lines that also occur inside of lines: joined when more is told then."""
+_LONE_PREFIX = re.compile(r"(?:\[[\w-]+\]:? ?)+|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?")
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_LAST_WORD = re.compile(r"(?<![\w.])[A-Za-z]{2,}$")
+_FIRST_WORD = re.compile(r"[A-Za-z]{2,}(?![\w.])")
 _DIGITS = re.compile(r"\d")
 Numbered = tuple[int, str]
 """A line and its number in the paste."""
@@ -35,27 +46,41 @@ Numbered = tuple[int, str]
 def unwrapped(lines: Sequence[Numbered]) -> list[Numbered] | None:
     """The lines before they were broken, joined ones with the number of their first piece; None = none was broken."""
     widths = [_width(line) for _, line in lines]
-    best: dict[int, tuple[list[int], str]] = {}
-    most = 0
+    best = _Joined()
     for limit, by_words in itertools.product(_limits(widths), (False, True)):
-        joined: dict[int, tuple[list[int], str]] = {}
-        gained = 0
+        joined = _Joined()
         for group in itertools.islice(_groups(lines, widths, limit, by_words=by_words), _GROUPS):
-            whole = _whole(lines, group, limit, by_words=by_words)
-            gain = _told(whole) - sum(_told(lines[index][1]) for index in group)
-            if gain >= 0:
-                joined[group[0]] = (group, whole)
-                gained += gain
-        if gained > most:
-            best, most = joined, gained
-    if not best:
-        return None
-    inner = {index for group, _ in best.values() for index in group[1:]}
-    return [
-        (number, best[index][1] if index in best else line)
-        for index, (number, line) in enumerate(lines)
-        if index not in inner
-    ]
+            joined.add(lines, group, _whole(lines, group, limit, by_words=by_words))
+        if joined.gained > best.gained:
+            best = joined
+    return best.put_into(lines) if best.gained > 0 else None
+
+
+class _Joined:
+    """Broken lines joined under one guess of how they were broken."""
+
+    def __init__(self) -> None:
+        self.gained = 0
+        self._better: dict[int, tuple[list[int], str]] = {}
+        self._worse: dict[int, tuple[list[int], str]] = {}
+        self._proofs = 0
+
+    def add(self, lines: Sequence[Numbered], group: list[int], whole: str) -> None:
+        """Take a group of pieces as ``whole``."""
+        gain = told(whole) - sum(told(lines[index][1]) for index in group)
+        (self._better if gain >= 0 else self._worse)[group[0]] = (group, whole)
+        self.gained += max(gain, 0)
+        self._proofs += gain > 0
+
+    def put_into(self, lines: Sequence[Numbered]) -> list[Numbered]:
+        """``lines`` with what was joined; once proved, also where the pieces seemed to tell more each on its own."""
+        joined = {**self._better, **self._worse} if self._proofs >= _PROOFS else self._better
+        inner = {index for group, _ in joined.values() for index in group[1:]}
+        return [
+            (number, joined[index][1] if index in joined else line)
+            for index, (number, line) in enumerate(lines)
+            if index not in inner
+        ]
 
 
 def _limits(widths: Sequence[int]) -> list[int]:
@@ -71,7 +96,7 @@ def _groups(lines: Sequence[Numbered], widths: Sequence[int], limit: int, *, by_
     """Places of lines that belong together when lines were broken at ``limit``."""
     group = [0]
     for index in range(1, len(lines)):
-        if len(group) < _PIECES and _goes_on(lines, widths, index, limit, by_words=by_words, head=group[0]):
+        if len(group) < _PIECES and _goes_on(lines, widths, group, limit, by_words=by_words):
             group.append(index)
             continue
         if len(group) > 1:
@@ -82,9 +107,10 @@ def _groups(lines: Sequence[Numbered], widths: Sequence[int], limit: int, *, by_
 
 
 def _goes_on(
-    lines: Sequence[Numbered], widths: Sequence[int], index: int, limit: int, *, by_words: bool, head: int
+    lines: Sequence[Numbered], widths: Sequence[int], group: Sequence[int], limit: int, *, by_words: bool
 ) -> bool:
-    """Whether the line at ``index`` goes on with the one before it."""
+    """Whether the line behind ``group`` goes on with its last."""
+    index = group[-1] + 1
     before, line = lines[index - 1][1], lines[index][1]
     width = widths[index - 1]
     if not line.strip() or width > limit:
@@ -93,9 +119,17 @@ def _goes_on(
         word = line.split(maxsplit=1)[0]
         if width + 1 + _width(word) <= limit:
             return False
+        if _LONE_PREFIX.fullmatch(before):
+            return True
     elif width < limit - 1 or (width == limit - 1 and before.isascii() and before[-1:] in ",;)]"):
         return False
-    return _FRESH.match(line) is None and not _alike(lines[head][1], line)
+    if _alike(lines[group[0]][1], line):
+        return False
+    if _DOUBTFUL.match(line) is not None:
+        whole = _whole(lines, group, limit, by_words=by_words)
+        longer = _whole(lines, [*group, index], limit, by_words=by_words)
+        return told(longer) > told(whole) + told(line)
+    return _FRESH.match(line) is None
 
 
 def _alike(first: str, second: str) -> bool:
@@ -114,9 +148,23 @@ def _whole(lines: Sequence[Numbered], group: Sequence[int], limit: int, *, by_wo
             word = (piece.split() or [""])[-1] + (following.split(maxsplit=1) or [""])[0]
             space = "" if _width(piece) >= limit and _width(word) > limit else " "
         else:
-            space = " " if _width(piece) < limit else ""
+            space = " " if _width(piece) < limit or _two_words(piece, following) else ""
         whole += space + following
     return whole
+
+
+def _two_words(piece: str, following: str) -> bool:
+    """Whether a space was swallowed at the break: both sides are words that programs print, and not one together."""
+    before, after = _LAST_WORD.search(piece), _FIRST_WORD.match(following)
+    if before is None or after is None:
+        return False
+    return {before[0], after[0]} <= _printed_words() and before[0] + after[0] not in _printed_words()
+
+
+@cache
+def _printed_words() -> frozenset[str]:
+    """Words in the examples of all messages that are known."""
+    return frozenset(word for row in load_messages() for word in _WORD.findall(row.example))
 
 
 def _width(line: str) -> int:
@@ -126,7 +174,14 @@ def _width(line: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
-def _told(line: str) -> int:
-    """How much a line tells: its messages with their fields, a stack frame."""
-    told = sum(2 + len(match.values) for match in match_message(line[:20_000]) if not match.row.fallback)
-    return told + (3 if _FRAME.search(line) else 0)
+@lru_cache(maxsize=4096)
+def told(line: str) -> int:
+    """How much a line tells: its messages with their fields, who says them, a stack frame, a step."""
+    line = line[:20_000]
+    matches = match_message(line)
+    messages = sum(2 + len(match.values) for match in matches if not match.row.fallback)
+    if messages:
+        messages += len(origin_of(line))
+    step = step_in(line) if len(line) < 4_000 else None
+    steps = 0 if step is None else 1 + (step.total is not None) + (step.elapsed_s is not None)
+    return messages + steps + (3 if _FRAME.search(line) else 0)
