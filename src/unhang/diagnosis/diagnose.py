@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from unhang.diagnosis.gaps import gaps_of, stacks_wanted
-from unhang.diagnosis.levels import at_recorded_level
+from unhang.diagnosis.levels import at_moment_of_look
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.restart import restart_after
 from unhang.diagnosis.state import status_of, unexplained
@@ -48,7 +48,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
         restart=restart_after(findings),
         stalled_since=stalled_since(facts),
     )
-    return at_recorded_level(verdict, facts)
+    return at_moment_of_look(verdict, facts)
 
 
 def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:

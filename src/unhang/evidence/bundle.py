@@ -37,6 +37,8 @@ class _Process(msgspec.Struct, frozen=True):
     ended_s: float | None = None
     moving: bool | None = None
     terminated_by_launcher: bool = False
+    not_seen: str = ""
+    from_record: bool = False
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -50,7 +52,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     limit_s: float | None = None
     source_root: str | None = None
     source_prefix: str | None = None
-    level: str = ""
+    live: bool = False
 
 
 def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManifest | Unread:
@@ -80,7 +82,7 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
         limit_s=manifest.limit_s,
         source_root=manifest.source_root,
         source_prefix=manifest.source_prefix,
-        level=manifest.level,
+        live=manifest.live,
     )
 
 
@@ -160,7 +162,8 @@ def _problem(manifest: _Manifest) -> str:
     times = (manifest.stalled_since_s, manifest.taken_s, manifest.limit_s, *(p.ended_s for p in manifest.processes))
     if any(time is not None and not (math.isfinite(time) and 0 <= time < 1e11) for time in times):
         return "a time that is none"
-    texts = (manifest.backend, manifest.torch_version, *(p.host or "" for p in manifest.processes))
+    texts = [manifest.backend, manifest.torch_version]
+    texts += [text for p in manifest.processes for text in (p.host or "", p.not_seen)]
     if any(len(text) > _MAX_TEXT or not text.isprintable() for text in texts):
         return "a name with control characters or without end"
     if any(len(process.state) > 1 for process in manifest.processes):

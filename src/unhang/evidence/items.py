@@ -335,6 +335,10 @@ class RankProcess:
     """Stacks or positions differ between two looks; None = looked once or not at all."""
     terminated_by_launcher: bool = False
     """torchrun itself ended it because a sibling failed: a victim."""
+    not_seen: str = ""
+    """Why nobody could look at its stack from outside; empty when somebody did, or nobody tried."""
+    from_record: bool = False
+    """Its stack is the one its own record names: of the thread that issues collectives only."""
 
 
 @dataclass(slots=True)
@@ -390,6 +394,28 @@ class Pace:
     ranks: tuple[RankPace, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedCall:
+    """What one rank called; ``frames`` innermost first, empty where they were not recorded."""
+
+    rank: int
+    signature: Signature
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Calls that differ at one position of a group, and that the job survived; ``times``: at so many positions."""
+
+    source: Source
+    group: str
+    position: int
+    times: int
+    calls: tuple[ComparedCall, ...]
+    aligned: bool = True
+    """The ranks' records overlap before it."""
+
+
 @dataclass(slots=True)
 class SourceFile:
     """A user's source file kept as evidence. ``path`` is as stack frames spell it."""
@@ -409,6 +435,7 @@ class EvidenceSet:
     manifests: list[BundleManifest] = field(default_factory=list)
     sources: list[SourceFile] = field(default_factory=list)
     paces: list[Pace] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     """What the user named, for the report."""

@@ -18,19 +18,19 @@ _DOING = {
     Doing.SILENT: say("it gives no sign of life"),
     Doing.STOPPED: say("it is stopped"),
     Doing.DEAD: say("its process has ended"),
+    Doing.ABSENT: say("it has not come to init_process_group"),
     Doing.OVER: say("it has closed its group"),
 }
 RULE = "─" * 64
 
 
-def waiting(standing: Standing, members: Members) -> str:
-    """The quiet line: ranks wait, nothing is wrong yet as far as can be told."""
+def waiting(standing: Standing, members: Members, last: Summary | None) -> str:
+    """The quiet line: ranks wait, nothing is wrong yet as far as can be told. ``last``: what the last look came to."""
     seconds = standing.waited_s
     if not standing.laggards:
-        return _line(say("all ranks have been waiting for {seconds:.0f} s", seconds=seconds))
+        return _line(_nobody_late(standing, members))
     first = standing.laggards[0]
-    view = members.by_rank[first].view
-    place = f"{Path(view.user.file).name}:{view.user.line}" if view.user.file else "?"
+    place = _place_of(first, members, last)
     return _line(
         say(
             "{waiters:who} {waiters:has|have} been waiting for {laggards:who} for {seconds:.0f} s: {doing}, {place}",
@@ -41,6 +41,26 @@ def waiting(standing: Standing, members: Members) -> str:
             place=place,
         )
     )
+
+
+def _nobody_late(standing: Standing, members: Members) -> Text:
+    if members.missing and all(members.by_rank[rank].view.in_init for rank in standing.waiters):
+        return say(
+            "{waiters:who} {waiters:has|have} been waiting in init_process_group for {missing:who} for "
+            "{seconds:.0f} s; no process of {missing:it|them} was seen here",
+            waiters=sorted(standing.waiters),
+            missing=list(members.missing),
+            seconds=standing.waited_s,
+        )
+    return say("all ranks have been waiting for {seconds:.0f} s", seconds=standing.waited_s)
+
+
+def _place_of(rank: int, members: Members, last: Summary | None) -> str:
+    """Where it stands: its own record says, or for a rank without one the last look."""
+    known = members.by_rank.get(rank)
+    if known is not None and known.view.user.file:
+        return f"{Path(known.view.user.file).name}:{known.view.user.line}"
+    return Path(last.where).name if last is not None and rank in last.ranks and last.where else "?"
 
 
 def verdict(summary: Summary, text: str, folder: Path) -> str:

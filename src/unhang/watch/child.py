@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.watch import private_files
-from unhang.watch.collecting import Interrupted, Order, restore, take
+from unhang.watch import earlier_evidence, private_files
+from unhang.watch.collecting import Interrupted, Order, take
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.summary import Summary, read_summary, write_summary
 
@@ -78,7 +78,7 @@ class Child:
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self.ended = True
-        restore(self.folder.path)
+        earlier_evidence.restore(self.folder.path)
 
     def answer(self) -> tuple[Summary, str] | None:
         """(summary, text for people); None when it came to nothing."""
@@ -99,6 +99,7 @@ def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
 
     taken = take(order, folder.path)
     summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
+    earlier_evidence.give_up(folder.path)
     private_files.write(_text_path(folder, order.number), text.encode("utf-8", "backslashreplace"))
     write_summary(_summary_path(folder, order.number), summary)
 

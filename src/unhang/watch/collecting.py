@@ -20,7 +20,7 @@ from typing import Any
 from unhang.errors import UnhangError
 from unhang.records.record import read_record, record_path
 from unhang.records.views import RecordView
-from unhang.watch import looks, private_files, processes
+from unhang.watch import earlier_evidence, looks, private_files, processes
 from unhang.watch.control_file import open_control
 from unhang.watch.members import Member, children_of
 
@@ -32,8 +32,14 @@ STACKS_LIMIT_S = 6.0
 BETWEEN_LOOKS_S = 0.4
 LOOK_LIMIT_S = 2.0
 LOG_BYTES = 4 << 20
+SILENT_S = 1.5
+"""A record so old says nothing of now, and its rank answers no request."""
 WORKERS = 8
 """At most so many children of a rank are looked at."""
+
+
+Process = tuple[int, int]
+"""(rank, pid): a rank's own process or one of its children."""
 
 
 @dataclass(slots=True)
@@ -62,6 +68,10 @@ class Taken:
     answered: set[int] = field(default_factory=set)
     states: dict[int, str] = field(default_factory=dict)
     moving: dict[int, bool] = field(default_factory=dict)
+    not_seen: dict[int, str] = field(default_factory=dict)
+    """Why nobody could look at a rank's stack from outside."""
+    from_record: set[int] = field(default_factory=set)
+    """Ranks whose stack is the one their own record names."""
     taken_s: float = 0.0
 
 
@@ -78,7 +88,8 @@ def take(order: Order, folder: Path) -> Taken:
     taken = Taken()
     if order.live:
         _look_aside(order, folder, taken)
-    shutil.rmtree(folder / "source", ignore_errors=True)
+    else:
+        shutil.rmtree(folder / "source", ignore_errors=True)
     _keep_logs(order, folder)
     keep_exceptions(order.members, folder)
     _keep_pace(order, folder)
@@ -89,30 +100,17 @@ def take(order: Order, folder: Path) -> Taken:
 
 def _look_aside(order: Order, folder: Path, taken: Taken) -> None:
     """Look while the evidence of the look before lies aside, and give it up only for a whole new one."""
-    aside, stacks = folder / ".unhang" / "before", folder / ".unhang" / "stacks"
-    restore(folder)
+    stacks = folder / ".unhang" / "stacks"
+    earlier_evidence.lay_dumps_aside(folder)
     shutil.rmtree(stacks, ignore_errors=True)
-    with suppress(OSError):
-        (folder / "dumps").rename(aside)
-    private_files.make_folder(folder / "dumps")
     private_files.make_folder(stacks)
     _look(order, folder, stacks, taken)
     gone = [rank for rank in taken.states if not _lives(order.members[rank].pid)]
     if gone and (folder / "verdict.json").exists():
-        restore(folder)
+        earlier_evidence.restore(folder)
         raise Interrupted(f"rank {gone[0]} ended during the look")
-    shutil.rmtree(folder / "stacks", ignore_errors=True)
+    earlier_evidence.lay_rest_aside(folder)
     stacks.rename(folder / "stacks")
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def restore(folder: Path) -> None:
-    """Put the evidence of the look before back where a look was killed in the middle."""
-    aside = folder / ".unhang" / "before"
-    if aside.is_dir():
-        shutil.rmtree(folder / "dumps", ignore_errors=True)
-        with suppress(OSError):
-            aside.rename(folder / "dumps")
 
 
 def _lives(pid: int) -> bool:
@@ -135,21 +133,37 @@ def _look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
             asked = _Request(order, living, taken)
         time.sleep(BETWEEN_LOOKS_S)
         latest = _stacks(living, taken, native=frozenset(living) - taken.answered if number == order.looks - 1 else ())
-        for rank, member in living.items():
-            own = (rank, member.pid)
-            if own in earlier and own in latest and not looks.same_place(earlier[own], latest[own]):
-                taken.moving[rank] = True
-            elif own in earlier and own in latest:
-                taken.moving.setdefault(rank, False)
+        _compare_stacks(taken, living, earlier, latest)
         earlier = latest
     _write_stacks(stacks, earlier, living, look=None)
     if order.earlier_dumps:
         asked.wait(DUMP_LIMIT_S)
     after = _records(order, living)
+    seen = {rank for rank, pid in earlier if pid == living[rank].pid}
+    _compare_records(taken, seen, before, after)
+    taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
+    taken.from_record = _write_recorded_stacks(stacks, living, seen, after)
+
+
+def _compare_stacks(
+    taken: Taken, living: Mapping[int, Member], earlier: Mapping[Process, str], latest: Mapping[Process, str]
+) -> None:
+    for rank, member in living.items():
+        own = (rank, member.pid)
+        if own in earlier and own in latest and not looks.same_place(earlier[own], latest[own]):
+            taken.moving[rank] = True
+        elif own in earlier and own in latest:
+            taken.moving.setdefault(rank, False)
+
+
+def _compare_records(
+    taken: Taken, seen: set[int], before: Mapping[int, RecordView], after: Mapping[int, RecordView]
+) -> None:
     for rank in before.keys() & after.keys():
         if _counts(before[rank]) != _counts(after[rank]):
             taken.moving[rank] = True
-    _write_recorded_stacks(stacks, living, {rank for rank, _ in earlier}, after)
+        elif rank not in seen and not _silent(after[rank]):
+            taken.moving[rank] = before[rank].stack_hash != after[rank].stack_hash
 
 
 def _records(order: Order, living: Mapping[int, Member]) -> dict[int, RecordView]:
@@ -172,7 +186,9 @@ class _Request:
     def __init__(self, order: Order, living: Mapping[int, Member], taken: Taken) -> None:
         self._order, self._taken = order, taken
         self._expected = {
-            rank: member for rank, member in living.items() if member.state != "T" and not member.view.closed
+            rank: member
+            for rank, member in living.items()
+            if member.state != "T" and not member.view.closed and member.view.identity.armed_ns > 0
         }
         control = open_control(order.records)
         self._number = 0
@@ -186,7 +202,7 @@ class _Request:
             views = _records(self._order, self._expected)
             served = {rank for rank, view in views.items() if self._served(view) >= self._number}
             self._taken.answered = served
-            silent = {rank for rank, view in views.items() if view.age_s() > 1.5}
+            silent = {rank for rank, view in views.items() if _silent(view)}
             if served | silent >= set(self._expected):
                 return
             time.sleep(POLL_S)
@@ -200,10 +216,6 @@ def _set_dumps_aside(folder: Path) -> None:
         private_files.make_folder(folder / "dumps" / "earlier")
         with suppress(OSError):
             path.replace(folder / "dumps" / "earlier" / path.name)
-
-
-Process = tuple[int, int]
-"""(rank, pid): a rank's own process or one of its children."""
 
 
 def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] | tuple[()] = ()) -> dict[Process, str]:
@@ -221,7 +233,10 @@ def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] |
             text = looks.stacks_of(pid, native=True, limit_s=LOOK_LIMIT_S)
             if text is not None:
                 return text
-        return looks.stacks_of(pid, stopped=True, limit_s=LOOK_LIMIT_S)
+        looked = looks.look_at(pid, stopped=True, limit_s=LOOK_LIMIT_S)
+        if own and looked.text is None:
+            taken.not_seen[rank] = looked.refused
+        return looked.text
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         texts = list(pool.map(look, targets))
@@ -242,15 +257,25 @@ def _write_stacks(
 
 def _write_recorded_stacks(
     stacks: Path, living: Mapping[int, Member], seen: set[int], views: Mapping[int, RecordView]
-) -> None:
-    """Where nobody may look from outside, the rank's own record says where its training thread stands."""
+) -> set[int]:
+    """Where nobody may look from outside, the rank's own record says where its training thread stands.
+
+    Not that of a silent rank: what it said last may be long past. Returns the ranks whose record told.
+    """
+    told = set()
     for rank, view in views.items():
-        if rank in seen or not view.stack:
+        if rank in seen or not view.stack or _silent(view):
             continue
+        told.add(rank)
         frames = "\n".join(_py_spy_frame(line) for line in view.stack.splitlines())
         text = f"Process {living[rank].pid}: python\nPython v{view.identity.python or '3'} (python)\n\n"
         text += f'Thread {view.thread_id or living[rank].pid} (idle): "MainThread"\n{frames}\n'
         private_files.write(stacks / f"rank_{rank}.txt", text.encode())
+    return told
+
+
+def _silent(view: RecordView) -> bool:
+    return view.age_s() > SILENT_S
 
 
 def _py_spy_frame(line: str) -> str:
@@ -333,6 +358,7 @@ def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
         "stalled_since_s": order.stalled_since_s,
         "taken_s": taken.taken_s,
         "limit_s": None,
+        "live": order.live,
         "source_root": "source",
         "source_prefix": "/",
         "processes": [_process(order, taken, member) for _, member in sorted(order.members.items())],
@@ -358,6 +384,8 @@ def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:
         "state": "" if gone else taken.states.get(member.rank, member.state),
         "ended_s": member.ended_s,
         "moving": taken.moving.get(member.rank),
+        **({"not_seen": reason} if (reason := taken.not_seen.get(member.rank)) else {}),
+        **({"from_record": True} if member.rank in taken.from_record else {}),
     }
 
 

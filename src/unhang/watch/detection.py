@@ -40,6 +40,8 @@ class Doing(enum.Enum):
     """Alive, not stopped, and its record does not move."""
     STOPPED = "stopped"
     DEAD = "dead"
+    ABSENT = "absent"
+    """It exists and has not come to init_process_group."""
     OVER = "over"
     """It tore its group down, or its interpreter shuts down in order."""
 
@@ -121,6 +123,8 @@ class Detector:
             return Doing.OVER if view.exiting or view.closed or view.ended else Doing.DEAD
         if look.state == "T":
             return Doing.STOPPED
+        if view.identity.armed_ns < 0:
+            return Doing.ABSENT
         if view.beat_ns > 0 and view.age_s(now_ns) > SILENT_S:
             return Doing.OVER if view.ended else Doing.BUSY if view.gave_up else Doing.SILENT
         if self.waits_since(rank, view) is not None:

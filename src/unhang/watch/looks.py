@@ -6,9 +6,21 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 LOOK_LIMIT_S = 6.0
+NO_PY_SPY = "py-spy is not installed"
+NO_PERMISSION = "looking into it needs SYS_PTRACE"
+TOO_LONG = "py-spy took too long"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One try. ``text``: py-spy's dump, or None with the reason in ``refused``."""
+
+    text: str | None
+    refused: str = ""
 
 
 def find_py_spy() -> str | None:
@@ -24,20 +36,35 @@ def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s:
         stopped: the process is in state ``T``; attaching to it would wait for it to go on.
         native: also C frames and our own thread, for a process that does not answer.
     """
+    return look_at(pid, stopped=stopped, native=native, limit_s=limit_s).text
+
+
+def look_at(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LOOK_LIMIT_S) -> Looked:
+    """As :func:`stacks_of`, with the reason where there is nothing to see."""
     py_spy = find_py_spy()
     if py_spy is None:
-        return None
+        return Looked(None, NO_PY_SPY)
     command = [py_spy, "dump", "--full-filenames", "--pid", str(pid)]
     command += ["--nonblocking"] if stopped else ["--native"] if native else []
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
-        return None
+        return Looked(None, TOO_LONG)
+    except OSError as error:
+        return Looked(None, f"py-spy cannot be started ({error.strerror})")
     if done.returncode != 0 or b"Thread" not in done.stdout:
-        return None
+        return Looked(None, _why_not(done.stderr))
     text = done.stdout.decode(errors="replace")
     # In a silent process our thread is evidence: it waits for the interpreter lock that another one holds.
-    return text if native else without_our_thread(text)
+    return Looked(text if native else without_our_thread(text))
+
+
+def _why_not(complaint: bytes) -> str:
+    text = "".join(c for c in complaint.decode(errors="replace") if c.isprintable() or c == "\n")
+    if any(word in text.lower() for word in ("permission denied", "operation not permitted", "eperm")):
+        return NO_PERMISSION
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
+    return f"py-spy: {last[:200]}"
 
 
 def without_our_thread(text: str) -> str:

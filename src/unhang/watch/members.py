@@ -65,7 +65,7 @@ class Members:
         self._forget_earlier_jobs()
         for member in self.by_rank.values():
             if member.ended_ns is None:
-                _look_at(member)
+                observe(member)
 
     def wait(self, limit_s: float, job: int | None = None) -> None:
         """Sleep for ``limit_s``, less when a rank ends meanwhile, or the command whose pidfd is ``job``."""
@@ -164,7 +164,8 @@ def _zombie_exit_code(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(int(fields[49]))
 
 
-def _look_at(member: Member) -> None:
+def observe(member: Member) -> None:
+    """Its state, and the share of a processor it used since about a second."""
     fields = _stat_fields(member.pid)
     if not fields:
         return

@@ -10,11 +10,12 @@ from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.levels import SLOW, WORK, as_slow
+from unhang.diagnosis.levels import WORK
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet, Frame, SourceFile
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
+from unhang.facts.pending_limits import limit_at_s
 from unhang.findings import Cause, Certainty, Finding, Severity, Source, Status, Verdict
 from unhang.knowledge.libraries import is_library_file, is_unknown_package
 from unhang.report.html.page import write_html
@@ -25,7 +26,6 @@ from unhang.watch.collecting import Order, Taken, manifest_of, write_manifest
 from unhang.watch.summary import Level, Summary
 
 SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
-NEAR_SHARE, NEAR_S = 0.2, 10.0
 DOUBT_S = 5.0
 """So long the ranks must have waited before a finding that is only possible is said, or an honest unknown."""
 
@@ -40,21 +40,18 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
     manifest |= _keep_source(evidence, folder)
     facts = build_facts(evidence)
     verdict = diagnose(facts)
-    limit_at_s = _limit_at_s(facts, order.stalled_since_s)
-    level = level_of(verdict, facts, waited_s=waited_s, limit_at_s=limit_at_s, live=order.live)
+    limit_at = limit_at_s(facts, order.stalled_since_s)
+    level = level_of(verdict, facts, waited_s=waited_s, live=order.live)
     needs_lines = order.live and not order.with_stacks and bool(facts.disagreements)
     if needs_lines and level is Level.STALL:
         level = Level.WAITING
-    if level is Level.SLOW:
-        manifest["level"] = SLOW
-        verdict = as_slow(verdict)
     write_manifest(folder, manifest)
-    verdict = _with_times(verdict, order, limit_at_s)
+    verdict = _with_times(verdict, order, limit_at)
     text = _write(verdict, facts, folder, width)
-    return _summary(order, verdict, facts, level, limit_at_s, needs_lines=needs_lines), text
+    return _summary(order, verdict, facts, level, limit_at, needs_lines=needs_lines), text
 
 
-def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, limit_at_s: float | None, live: bool) -> Level:
+def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> Level:
     """Stall: the laggard will not come by itself. Slow: it works. Waiting: not sure enough yet to say anything."""
     if not verdict.findings or verdict.status is Status.HEALTHY:
         return Level.NOTHING
@@ -65,8 +62,6 @@ def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, limit_at_s: flo
         return Level.CRASH
     if first.severity is Severity.SLOWS:
         return Level.SLOW
-    if first.cause in WORK:
-        return Level.STALL if _near(limit_at_s, waited_s) else Level.SLOW
     if first.cause is Cause.UNKNOWN:
         return Level.STALL if waited_s >= (DOUBT_S / 2 if facts.symmetric else 2 * DOUBT_S) else Level.WAITING
     if first.certainty is Certainty.POSSIBLE and waited_s < DOUBT_S:
@@ -74,28 +69,7 @@ def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, limit_at_s: flo
     return Level.STALL
 
 
-def _near(limit_at_s: float | None, waited_s: float) -> bool:
-    if limit_at_s is None:
-        return False
-    left_s = limit_at_s - time.time()
-    return left_s <= max(NEAR_S, NEAR_SHARE * (left_s + waited_s))
-
-
-def _limit_at_s(facts: Facts, stalled_since_s: float | None) -> float | None:
-    """The first moment at which a pending collective runs out of time."""
-    moments = []
-    for group in facts.groups.values():
-        for progress in group.progress.values():
-            call = progress.pending
-            if call is None or call.timeout_ms is None or call.timeout_ms <= 0:
-                continue
-            since_s = call.since_s or stalled_since_s
-            if since_s is not None:
-                moments.append(since_s + call.timeout_ms / 1000)
-    return min(moments, default=None)
-
-
-def _with_times(verdict: Verdict, order: Order, limit_at_s: float | None) -> Verdict:
+def _with_times(verdict: Verdict, order: Order, limit_at: float | None) -> Verdict:
     now_s = time.time()
     since_s = order.stalled_since_s
     known = verdict.stalled_since
@@ -105,7 +79,7 @@ def _with_times(verdict: Verdict, order: Order, limit_at_s: float | None) -> Ver
         verdict,
         stalled_since=known if order.live else verdict.stalled_since,
         noticed_after_s=round(now_s - since_s, 1) if since_s is not None and order.live else None,
-        killed_in_s=round(max(0.0, limit_at_s - now_s), 1) if limit_at_s is not None and order.live else None,
+        killed_in_s=round(max(0.0, limit_at - now_s), 1) if limit_at is not None and order.live else None,
     )
 
 
@@ -120,7 +94,7 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int) -> str:
 
 
 def _summary(
-    order: Order, verdict: Verdict, facts: Facts, level: Level, limit_at_s: float | None, *, needs_lines: bool
+    order: Order, verdict: Verdict, facts: Facts, level: Level, limit_at: float | None, *, needs_lines: bool
 ) -> Summary:
     first: Finding | None = verdict.findings[0] if verdict.findings else None
     where = first.where if first is not None else None
@@ -134,7 +108,7 @@ def _summary(
         where=f"{where.file}:{where.line}" if where is not None else "",
         sentence=str(first.summary) if first is not None else "",
         stalled_since_s=order.stalled_since_s,
-        limit_at_s=limit_at_s,
+        limit_at_s=limit_at,
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
         laggard_works=first is not None and first.cause in WORK,
         needs_lines=needs_lines,

@@ -17,9 +17,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.watch import announcing, ending, signals
+from unhang.watch import announcing, earlier_evidence, ending, signals
+from unhang.watch.absent import Absent
 from unhang.watch.child import Child
-from unhang.watch.collecting import Order, restore
+from unhang.watch.collecting import Order
 from unhang.watch.control_file import open_control
 from unhang.watch.detection import Detector, RankLook, Standing
 from unhang.watch.episode import Episode
@@ -54,6 +55,7 @@ class Watcher:
         self.plan: RunPlan = folder.read_plan()
         self.records = Path(self.plan.records)
         self.members = Members(self.records)
+        self.absent = Absent()
         self.detector = Detector()
         self.totals = Totals()
         self.rhythm = RhythmSearch(self.records, folder.path / "dumps")
@@ -71,7 +73,7 @@ class Watcher:
         self.abort: ending.Abort | None = None
         self.tasks = Tasks(self.records)
         self.job_outputs = outputs_of(self.plan.job_pid)
-        restore(folder.path)
+        earlier_evidence.restore(folder.path)
         control = open_control(self.records)
         if control is not None:
             control.now.watcher_pid = os.getpid()
@@ -94,7 +96,8 @@ class Watcher:
             self.loaded = True
             import unhang.watch.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
         self.totals.add(looks)
-        standing = self.detector.observe(now_ns, looks)
+        self.absent.refresh(self.members)
+        standing = self.detector.observe(now_ns, {**looks, **self.absent.looks()})
         self._note_deaths()
         self._take_answer()
         self._follow(standing, looks)
@@ -201,7 +204,7 @@ class Watcher:
         return Order(
             number=self.looks,
             records=self.records,
-            members=dict(self.members.by_rank),
+            members={**self.members.by_rank, **self.absent.by_rank},
             world_size=self.members.world_size,
             job_outputs=self.job_outputs,
             stalled_since_s=since_s,
@@ -252,7 +255,7 @@ class Watcher:
     def _quiet_line(self, episode: Episode, standing: Standing) -> None:
         if not episode.quiet_said and standing.waited_s >= announcing.QUIET_S and standing.due and episode.said is None:
             episode.quiet_said = True
-            self.folder.say(announcing.waiting(standing, self.members))
+            self.folder.say(announcing.waiting(standing, self.members, episode.last))
 
     def _countdown(self, episode: Episode) -> None:
         if episode.said is not None:

@@ -1,0 +1,60 @@
+"""The evidence of the look before lies aside until a new look has come to its verdict: what is said stays proven."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.watch import private_files
+
+_MANIFEST = "bundle.json"
+_PARTS = ("dumps", "stacks", "source", _MANIFEST)
+
+
+def lay_dumps_aside(folder: Path) -> None:
+    """A look begins: the ranks will write new dumps."""
+    restore(folder)
+    private_files.make_folder(_aside(folder))
+    with suppress(OSError):
+        private_files.copy(folder / _MANIFEST, _aside(folder) / _MANIFEST)
+    _move(folder, "dumps")
+    private_files.make_folder(folder / "dumps")
+
+
+def lay_rest_aside(folder: Path) -> None:
+    """A look is done, and what it found is about to take its place."""
+    for name in ("stacks", "source"):
+        _move(folder, name)
+
+
+def restore(folder: Path) -> None:
+    """Put the evidence of the look before back where a later look came to nothing."""
+    if (_aside(folder) / _MANIFEST).exists():
+        for name in _PARTS:
+            if (_aside(folder) / name).exists():
+                _remove(folder / name)
+                with suppress(OSError):
+                    (_aside(folder) / name).rename(folder / name)
+    give_up(folder)
+
+
+def give_up(folder: Path) -> None:
+    """A new verdict stands: the evidence of the one before is needed no more."""
+    shutil.rmtree(_aside(folder), ignore_errors=True)
+
+
+def _move(folder: Path, name: str) -> None:
+    with suppress(OSError):
+        (folder / name).rename(_aside(folder) / name)
+
+
+def _aside(folder: Path) -> Path:
+    return folder / ".unhang" / "before"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
