@@ -107,3 +107,22 @@ def test_a_call_in_which_the_rank_timed_out_is_open_whatever_gloo_counts() -> No
     assert pending is not None
     assert pending.position == 5
     assert known.graph.roots == (1,)
+
+
+BACKWARD = ("_engine_run_backward (torch/autograd/graph.py:979)", "backward (torch/_tensor.py:623)")
+
+
+def in_backward(state: str, moving: bool) -> Facts:
+    stacks = [*(stack(r, *BACKWARD, f"main ({TRAIN}:40)") for r in (0, 1)), stack(2, f"work ({TRAIN}:9)")]
+    processes = tuple(RankProcess(r, pid=100 + r, moving=moving, state=state) for r in range(3))
+    manifest = BundleManifest(Source("bundle.json"), 3, processes)
+    return build_facts(EvidenceSet(stacks=stacks, manifests=[manifest]))
+
+
+def test_whoever_sleeps_in_backward_in_every_look_waits_in_a_hook() -> None:
+    assert in_backward("S", moving=False).graph.roots == (2,)
+
+
+def test_whoever_computes_in_backward_or_moves_on_waits_for_nobody() -> None:
+    assert in_backward("R", moving=False).graph.edges == ()
+    assert in_backward("S", moving=True).graph.edges == ()

@@ -169,7 +169,8 @@ def _from_stacks_alone(
         for rank, facts in sorted(ranks.items())
         if rank not in explained and _tells(facts) and (activity := waiting_activity(facts)) is not None
     }
-    if not any(in_collective(activity) or in_meeting(activity) for activity in lost.values()):
+    surely = (in_collective(a) or in_meeting(a) or _stands_in_backward(ranks[r], a) for r, a in lost.items())
+    if not any(surely):
         return
     members = tuple(sorted(set(world) | set(ranks)))
     group = GroupFacts(STACK_GROUP, "", members, members_known=False, is_default=True, progress={}, silent=())
@@ -187,6 +188,11 @@ def _from_stacks_alone(
         # It waits in a group that a dump names; whether these wait for it too, its own graph says.
         group.progress.pop(rank, None)
     groups[STACK_GROUP] = group
+
+
+def _stands_in_backward(facts: RankFacts, activity: Activity) -> bool:
+    """It sleeps in backward in every look: that is a hook's all-reduce, since computing would use the processor."""
+    return activity.what == "backward" and facts.moving is False and facts.process_state in ("S", "D")
 
 
 def _tells(facts: RankFacts) -> bool:
