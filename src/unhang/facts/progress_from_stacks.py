@@ -7,6 +7,7 @@ status leaves open; without any dump the stacks are all there is, and positions 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from unhang.facts.crashes import fell_with_others
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
+from unhang.facts.named_groups import groups_by_name
 from unhang.facts.operations import POINT_TO_POINT, canonical
 from unhang.facts.p2p_partner import partner_on_line
 from unhang.findings import Phase, Where
 
 STACK_GROUP = "(group not recorded)"
+"""Where the program's names tell several such groups apart, each is this with its name behind."""
 
 
 def settle_with_stacks(
@@ -173,21 +176,39 @@ def _from_stacks_alone(
     if not any(surely):
         return
     members = tuple(sorted(set(world) | set(ranks)))
-    group = GroupFacts(STACK_GROUP, "", members, members_known=False, is_default=True, progress={}, silent=())
+    named = groups_by_name(lost, sources)
+    for name in sorted(set(named.values())) or [""]:
+        inside = {rank: activity for rank, activity in lost.items() if named.get(rank, "") == name}
+        group = _group_from_stacks(name, members, inside, ranks, sources)
+        for rank in explained:
+            # It waits in a group that a dump names; whether these wait for it too, its own graph says.
+            group.progress.pop(rank, None)
+        groups[group.name] = group
+
+
+def _group_from_stacks(
+    name: str,
+    members: tuple[int, ...],
+    inside: Mapping[int, Activity],
+    ranks: Mapping[int, RankFacts],
+    sources: Mapping[str, SourceFile],
+) -> GroupFacts:
+    """``name``: as the program calls it; empty where all ranks without a record are taken for one group."""
+    known_as = f"{STACK_GROUP} {name}" if name else STACK_GROUP
+    group = GroupFacts(known_as, name, members, members_known=False, is_default=not name, progress={}, silent=())
     for rank in members:
         facts = ranks.get(rank)
         if facts is None or (facts.activity is None and (facts.alive or fell_with_others(facts))):
             continue
-        activity = lost.get(rank)
+        activity = inside.get(rank)
         call = _call_from_stack(activity, rank, len(members), sources) if activity is not None else None
+        if call is not None:
+            call = replace(call, group=known_as)
         group.progress[rank] = GroupProgress(
-            rank, STACK_GROUP, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
+            rank, known_as, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
         )
     group.silent = tuple(rank for rank in members if rank not in group.progress)
-    for rank in explained:
-        # It waits in a group that a dump names; whether these wait for it too, its own graph says.
-        group.progress.pop(rank, None)
-    groups[STACK_GROUP] = group
+    return group
 
 
 def _stands_in_backward(facts: RankFacts, activity: Activity) -> bool:

@@ -5,7 +5,8 @@ receives; or ranks tear groups down in different order.
 Why it hangs: nobody in the circle can go on until somebody else in it does.
 Example: `send(to next); recv(from previous)` on all ranks with tensors too large to buffer.
 Fix: one order of groups on all ranks; even ranks send first and odd ranks receive first, or `batch_isend_irecv`.
-Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive.
+Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive. Likely when: only the
+names that the program gives its groups tell that the ranks wait in different ones.
 Possible when: only stacks tell that everyone is in a blocking send, or the order of queued calls differs.
 """
 
@@ -17,6 +18,7 @@ from unhang.facts.left_partners import left_partners
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT
 from unhang.facts.order_swap import swapped_groups
+from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.teardown import ranks_in_teardown
 from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import group_label, hosts_of, place_of, quote_rank
@@ -57,11 +59,13 @@ def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
     calls = _calls_in(facts, cycle, {(e.waiter, e.group) for e in edges})
     because = [_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]]
     p2p = any(call.operation in POINT_TO_POINT for call in calls.values())
+    # Names tell groups apart, not who belongs to them.
+    by_name = any(call.group.startswith(STACK_GROUP) and call.group != STACK_GROUP for call in calls.values())
     return _found(
         facts,
         cycle,
         calls,
-        Certainty.CERTAIN,
+        Certainty.LIKELY if by_name else Certainty.CERTAIN,
         say("{ranks:who} wait for each other in a circle", ranks=cycle),
         tuple(because),
         _order_partners() if p2p else _one_order(),

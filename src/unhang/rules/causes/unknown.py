@@ -199,7 +199,7 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
     operation = operation_of(stall.call)
     group = facts.groups.get(stall.group)
-    if stall.group == STACK_GROUP:
+    if stall.group.startswith(STACK_GROUP):
         yield say(
             "{waiters:who} {waiters:waits|wait} in {operation}", waiters=stall.direct_waiters, operation=operation
         )
@@ -214,7 +214,7 @@ def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
     yield from _last_seen(facts, stall)
     for rank in stall.laggards[:4]:
         progress = group.progress.get(rank) if group is not None else None
-        if stall.group == STACK_GROUP:
+        if stall.group.startswith(STACK_GROUP):
             continue
         if progress is None:
             yield say("rank {rank} left no record in this group", rank=rank)
