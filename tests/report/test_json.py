@@ -32,12 +32,12 @@ def test_the_keys_of_the_contract_are_all_there() -> None:
     document = json.loads(to_json(samples.hang()))
     assert {
         *("schema", "unhang", "lang", "status", "world_size", "ranks_seen", "ranks_missing", "findings", "ruled_out"),
-        *("not_checked", "restart", "stalled_since", "noticed_after_s", "killed_in_s"),
+        *("not_checked", "restart", "stalled_since", "noticed_after_s", "killed_in_s", "checked"),
     } <= document.keys()
     finding = document["findings"][0]
     assert {
         *("cause", "certainty", "severity", "ranks", "nodes", "group", "phase", "where", "waiter_where", "calls"),
-        *("summary", "because", "evidence", "remedies", "consequences"),
+        *("summary", "because", "evidence", "remedies", "consequences", "check", "subject"),
     } <= finding.keys()
     assert finding["where"] == {"file": samples.TRAIN, "line": 26, "function": "main"}
     assert finding["calls"][0]["operation"] == "all_reduce"
@@ -45,7 +45,7 @@ def test_the_keys_of_the_contract_are_all_there() -> None:
     assert {"title", "kind", "change", "set", "unset", "cost", "verify"} == finding["remedies"][0].keys()
     assert finding["consequences"][0]["count"] == 7
     assert document["restart"]["advice"] == "after-change"
-    assert {"what", "because", "how"} == document["not_checked"][0].keys()
+    assert {"what", "because", "how", "check"} == document["not_checked"][0].keys()
 
 
 def test_members_of_the_enumerations_are_those_of_the_findings() -> None:

@@ -9,11 +9,12 @@ from unhang.diagnosis.gaps import gaps_of, stacks_wanted
 from unhang.diagnosis.levels import at_moment_of_look
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.restart import restart_after
+from unhang.diagnosis.ruled_out import ruled_out_by
 from unhang.diagnosis.state import status_of, unexplained
 from unhang.diagnosis.times import stalled_since
 from unhang.diagnosis.unproven import cap_unproven
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, Finding, NotChecked, RuledOut, Verdict
+from unhang.findings import Certainty, Finding, NotChecked, Verdict
 from unhang.rules.all_rules import ALL_RULES
 from unhang.rules.rule import Rule
 
@@ -24,7 +25,6 @@ class Answers:
 
     findings: list[Finding] = field(default_factory=list)
     not_checked: list[NotChecked] = field(default_factory=list)
-    ruled_out: list[RuledOut] = field(default_factory=list)
 
 
 def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
@@ -42,7 +42,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
         ranks_seen=facts.ranks_seen,
         ranks_missing=facts.ranks_missing,
         findings=findings,
-        ruled_out=tuple(dict.fromkeys(answers.ruled_out)),
+        ruled_out=ruled_out_by(facts, findings, limit),
         not_checked=_once(not_checked),
         unread=tuple(dict.fromkeys(facts.unread)),
         restart=restart_after(findings),
@@ -58,10 +58,8 @@ def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
         for answer in rule.check(facts):
             if isinstance(answer, Finding):
                 answers.findings.append(answer)
-            elif isinstance(answer, NotChecked):
-                answers.not_checked.append(answer)
             else:
-                answers.ruled_out.append(answer)
+                answers.not_checked.append(answer)
     return answers
 
 

@@ -62,10 +62,17 @@ def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
 
 def _no_world(facts: Facts) -> Iterator[NotChecked]:
     seen = facts.ranks_seen
+    if facts.world_size is None and not seen and facts.tracebacks:
+        yield NotChecked(
+            say("how many ranks there are"),
+            say("no line that was read says of which rank it is"),
+            how="unhang diagnose with the launcher's log or all ranks' files added",
+            caps=Certainty.LIKELY,
+        )
     if facts.world_size is None and seen and any(r.state is not RankState.MISSING for r in facts.ranks.values()):
         yield NotChecked(
             say("how many ranks there are"),
             say("nothing that was read names the world size; {ranks:who} {ranks:was|were} seen", ranks=seen),
             how="unhang diagnose with the launcher's log or all ranks' files added",
-            caps=Certainty.LIKELY if len(seen) == 1 else None,
+            caps=Certainty.LIKELY if len(seen) <= max(seen) or len(seen) == 1 else None,
         )

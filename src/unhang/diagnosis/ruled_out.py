@@ -53,7 +53,7 @@ def _mismatch(facts: Facts) -> Iterator[RuledOut]:
         return
     yield RuledOut(
         Cause.COLLECTIVE_MISMATCH,
-        say("at every position in the records all ranks of {group} called the same", group=group.name),
+        say("at every position in the records all ranks of group {group} called the same", group=group.name),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from typing import IO
 
 from rich.text import Text as Styled
@@ -247,9 +248,9 @@ def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     if not verdict.ruled_out:
         return
     sheet.heading(voice.say(say("Ruled out")))
-    for item in verdict.ruled_out[:OTHERS_SHOWN]:
-        sheet.paragraph(f"{item.cause.value}{voice.colon}{voice.line(voice.say(item.because), 200)}", lead="• ")
-    _more(sheet, len(verdict.ruled_out) - OTHERS_SHOWN, voice)
+    for because, items in groupby(verdict.ruled_out, key=lambda item: item.because):
+        causes = ", ".join(item.cause.value for item in items)
+        sheet.paragraph(f"{causes}{voice.colon}{voice.line(voice.say(because), 200)}", lead="• ")
 
 
 def _not_checked(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

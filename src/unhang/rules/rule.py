@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Finding, NotChecked, RuledOut, Severity, Text
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Text
 
-Answer = Finding | NotChecked | RuledOut
+Answer = Finding | NotChecked
 Check = Callable[[Facts], Iterator[Answer]]
 
 
