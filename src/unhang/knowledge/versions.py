@@ -1,5 +1,6 @@
 """What is known of single versions (``versions.toml``), and which versions a row affects.
 
+A defect is suspected in a log only where its ``signs`` are seen: that a version is affected says little by itself.
 ``affects`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``.
 Versions are compared as tuples of numbers; what follows the numbers (``+cu128``, ``rc1``) does not count.
 """
@@ -14,6 +15,11 @@ from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import rows_of
 
 KINDS = ("fact", "bad", "trap", "unverified")
+SIGNS = (
+    *("stalled", "at-start", "all-to-all", "nvls", "sockets", "non-blocking", "more-than-80-ranks"),
+    *("unequal-nodes", "aarch64", "all-joined"),
+)
+"""What may be seen of a job that a defect needs; ``facts/version_signs.py`` looks for each."""
 _CONDITION = re.compile(r"(>=|<=|==|<|>) ?(\d+(?:\.\d+)*)(\.\*)?")
 _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
 
@@ -39,6 +45,10 @@ class VersionRow:
     cuda: str = ""
     nccl: str = ""
     confirmed_by: str = ""
+    signs: tuple[str, ...] = ()
+    """Among ``SIGNS``: all must be seen before the defect is suspected; none = it is never suspected from a log."""
+    telling: tuple[str, ...] = ()
+    """With these too it is more than a possibility."""
 
 
 def version_rows() -> tuple[VersionRow, ...]:
@@ -86,11 +96,14 @@ def _rows() -> tuple[VersionRow, ...]:
     rows = []
     for table in rows_of("versions.toml", "version", needed):
         try:
-            row = VersionRow(**{**table, "checked": str(table["checked"])})
+            lists = {key: tuple(table.get(key, ())) for key in ("signs", "telling")}
+            row = VersionRow(**{**table, **lists, "checked": str(table["checked"])})
         except TypeError as error:
             raise KnowledgeError(f"versions.toml: {table['symptom']}: {error}") from error
         if row.kind not in KINDS:
             raise KnowledgeError(f"versions.toml: {row.symptom} has no known kind")
+        if not set(row.signs) | set(row.telling) <= set(SIGNS):
+            raise KnowledgeError(f"versions.toml: {row.symptom} needs a sign that nothing looks for")
         affects(row.affects, (0,))
         rows.append(row)
     return tuple(rows)

@@ -44,6 +44,7 @@ from unhang.rules.causes import (
     unknown_slower_steps,
     unknown_timeouts_only,
     version_mismatch,
+    version_mismatch_known,
 )
 from unhang.rules.rule import Rule
 
@@ -94,5 +95,6 @@ ALL_RULES: tuple[Rule, ...] = tuple(
         unknown_slower_steps,
         unknown_timeouts_only,
         version_mismatch,
+        version_mismatch_known,
     )
 )
