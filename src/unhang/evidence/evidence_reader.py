@@ -48,6 +48,8 @@ class EvidenceReader:
             self._take_source(piece)
         elif kind is Kind.PACE:
             self._take_pace(piece)
+        elif kind is Kind.COMPARED:
+            self._take_compared(piece)
         else:
             self._pass_over(piece)
 
@@ -156,6 +158,18 @@ class EvidenceReader:
             self._evidence.unread.append(pace)
         else:
             self._evidence.paces.append(pace)
+
+    def _take_compared(self, piece: Piece) -> None:
+        from unhang.evidence.compared import read_compared
+
+        content = self._whole(piece, self._limits.text)
+        if content is None:
+            return
+        found = read_compared(content, source=Source(piece.name))
+        if isinstance(found, Unread):
+            self._evidence.unread.append(found)
+        else:
+            self._evidence.comparisons.extend(found)
 
     def _take_source(self, piece: Piece) -> None:
         if len(self._evidence.sources) >= self._limits.sources:

@@ -20,6 +20,7 @@ class Kind(enum.Enum):
     MANIFEST = "bundle manifest"
     SOURCE = "source file"
     PACE = "record of a job's pace"
+    COMPARED = "comparison of calls"
     TAR = "tar archive"
     ZIP = "zip archive"
     COMPRESSED = "compressed file"
@@ -139,7 +140,10 @@ def _ours(head: bytes) -> Decision | None:
         return Decision(Kind.MANIFEST)
     if name.startswith("unhang.pace/"):
         return Decision(Kind.PACE)
-    return Decision(Kind.KNOWN_OTHER, "verdict of unhang") if name.startswith("unhang.verdict/") else None
+    if name.startswith("unhang.compared/"):
+        return Decision(Kind.COMPARED)
+    label = {"unhang.verdict": "verdict of unhang", "unhang.run": "plan of unhang run"}.get(name.partition("/")[0])
+    return Decision(Kind.KNOWN_OTHER, label) if label is not None else None
 
 
 def _readable(head: bytes, name: str) -> Decision:

@@ -19,6 +19,7 @@ from unhang.facts.rank_table import build_ranks
 from unhang.facts.recording_choice import Choice, choose_recordings
 from unhang.facts.slow_looks import find_straggler
 from unhang.facts.stalls import find_stalls
+from unhang.facts.survived import survived_in
 from unhang.facts.symmetric import find_symmetric_stalls
 from unhang.facts.wait_for import build_wait_for
 from unhang.facts.world import world_size_of
@@ -69,6 +70,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         not_checked=tuple(choice.not_checked),
         inputs=tuple(evidence.inputs),
         stray_stacks=_stray(evidence, ranks),
+        survived=survived_in(evidence.comparisons),
     )
 
 

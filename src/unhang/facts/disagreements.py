@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-import numpy as np
-import numpy.typing as npt
-
 from unhang.evidence.items import Recording, Signature
-from unhang.facts.entry_slices import rows
-from unhang.facts.group_table import pending_from_row
+from unhang.facts.call_table import CallTable, calls_by_rank, minority
 from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT, differences
 from unhang.facts.slipped import start_of_slip
@@ -46,7 +42,7 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
         pending = [int(entries.position[-1]) for entries in group.entries.values()]
     if not pending or len(group.entries) < 2:
         return None
-    table = _Table(group)
+    table = CallTable(group)
     stall = min(pending)
     wrong = {p: kinds for p in table.shared_positions() if (kinds := table.differences_at(p))}
     if not wrong:
@@ -54,13 +50,13 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
     first = _start_of_stretch(sorted(wrong), stall, table)
     if first is None:
         return None
-    odd = _minority(table.calls_at(first))
+    odd = minority(table.calls_at(first))
     slip = start_of_slip(group.entries, odd, first)
     return Disagreement(
         group=group.name,
         position=slip,
         calls=table.calls_at(slip),
-        pending=_calls_by_rank(group, slip, recordings),
+        pending=calls_by_rank(group, slip, recordings),
         differs_in=wrong[first] if slip == first else ("call-site",),
         odd=odd,
         records_align=table.overlap_before(slip),
@@ -86,7 +82,7 @@ def _by_pending(group: GroupFacts) -> Disagreement | None:
             kinds = ("call-site",)
         if kinds:
             by_call = {signature: tuple(ranks) for signature, ranks in calls.items()}
-            odd = _minority(by_call) or _odd_site(pending)
+            odd = minority(by_call) or _odd_site(pending)
             return Disagreement(group.name, position, by_call, pending, kinds, odd, records_align=not from_stacks)
     return None
 
@@ -112,7 +108,7 @@ def _odd_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...]:
     return tuple(sorted(rank for ranks in sites.values() if ranks is not majority for rank in ranks))
 
 
-def _start_of_stretch(wrong: list[int], stall: int, table: _Table) -> int | None:
+def _start_of_stretch(wrong: list[int], stall: int, table: CallTable) -> int | None:
     """The first position of the stretch of disagreement that reaches the stall; None when it ended before."""
     near = [p for p in wrong if p >= stall]
     if not near:
@@ -130,80 +126,3 @@ def _start_of_stretch(wrong: list[int], stall: int, table: _Table) -> int | None
             break
         first = candidate
     return first
-
-
-def _minority(calls: Mapping[Signature, tuple[int, ...]]) -> tuple[int, ...]:
-    """The ranks outside the majority; empty on a tie, which is declared and not decided."""
-    sizes = sorted((len(ranks) for ranks in calls.values()), reverse=True)
-    if len(sizes) < 2 or sizes[0] == sizes[1]:
-        return ()
-    majority = max(calls.values(), key=len)
-    return tuple(sorted(rank for ranks in calls.values() if ranks is not majority for rank in ranks))
-
-
-def _calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> dict[int, PendingCall]:
-    calls = {}
-    for rank, entries in group.entries.items():
-        at = np.flatnonzero(entries.position == position)
-        if len(at):
-            calls[rank] = pending_from_row(rank, group.name, rows(entries, at[:1]), recordings[rank].source)
-    return calls
-
-
-class _Table:
-    """All collectives of one group as columns (position, rank, signature), one row a call."""
-
-    def __init__(self, group: GroupFacts) -> None:
-        ids: dict[Signature, int] = {}
-        self.signatures: list[Signature] = []
-        positions, ranks, signatures = [], [], []
-        for rank, entries in sorted(group.entries.items()):
-            mapping = np.array([self._intern(s, ids) for s in entries.signatures], dtype=np.int64)
-            positions.append(entries.position)
-            ranks.append(np.full(len(entries), rank, dtype=np.int64))
-            signatures.append(mapping[entries.signature])
-        self.position: npt.NDArray[np.int64] = np.concatenate(positions)
-        order = np.argsort(self.position, kind="stable")
-        self.position = self.position[order]
-        self.rank: npt.NDArray[np.int64] = np.concatenate(ranks)[order]
-        self.signature: npt.NDArray[np.int64] = np.concatenate(signatures)[order]
-        self.first = {rank: int(entries.position[0]) for rank, entries in group.entries.items()}
-        self._known: dict[frozenset[int], tuple[str, ...]] = {}
-
-    def _intern(self, signature: Signature, ids: dict[Signature, int]) -> int:
-        if signature not in ids:
-            ids[signature] = len(self.signatures)
-            self.signatures.append(signature)
-        return ids[signature]
-
-    def _rows_at(self, position: int) -> slice:
-        low = int(np.searchsorted(self.position, position, "left"))
-        return slice(low, int(np.searchsorted(self.position, position, "right")))
-
-    def shared_positions(self) -> list[int]:
-        """Positions with more than one signature."""
-        pairs = np.unique(np.stack([self.position, self.signature]), axis=1)
-        positions, counts = np.unique(pairs[0], return_counts=True)
-        return [int(p) for p in positions[counts > 1]]
-
-    def count_between(self, low: int, high: int) -> int:
-        """How many recorded positions lie in ``low .. high - 1``."""
-        return len(np.unique(self.position[(self.position >= low) & (self.position < high)]))
-
-    def differences_at(self, position: int) -> tuple[str, ...]:
-        ids = frozenset(int(i) for i in self.signature[self._rows_at(position)])
-        if ids not in self._known:
-            self._known[ids] = differences([self.signatures[i] for i in ids])
-        return self._known[ids]
-
-    def calls_at(self, position: int) -> dict[Signature, tuple[int, ...]]:
-        here = self._rows_at(position)
-        calls: dict[Signature, set[int]] = defaultdict(set)
-        for rank, signature in zip(self.rank[here].tolist(), self.signature[here].tolist(), strict=True):
-            calls[self.signatures[signature]].add(rank)
-        return {s: tuple(sorted(r)) for s, r in sorted(calls.items(), key=lambda item: (-len(item[1]), min(item[1])))}
-
-    def overlap_before(self, position: int) -> bool:
-        """All these ranks have a record before ``position`` too, or recorded from the start: nobody is shifted."""
-        here = self._rows_at(position)
-        return all(self.first[rank] < position or position <= 1 for rank in self.rank[here].tolist())

@@ -235,6 +235,8 @@ class Disagreement:
     """The minority; empty when there is a tie."""
     records_align: bool
     """The recordings really overlap at that position (not shifted by a ring that lost its start)."""
+    times: int = 1
+    """At so many positions, where that was counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +295,8 @@ class Facts:
     inputs: tuple[str, ...] = ()
     stray_stacks: tuple[StackDump, ...] = ()
     """Stacks of which nothing tells whose they are."""
+    survived: tuple[Disagreement, ...] = ()
+    """Calls that differed and did not stop the job."""
     _places: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Where events of each kind stand in ``events``; filled when first asked."""
 

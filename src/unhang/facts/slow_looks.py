@@ -12,7 +12,7 @@ from unhang.facts.activity import activity_of
 from unhang.facts.arrivals import latest_arriver
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.progress_from_stacks import in_collective
-from unhang.facts.slow_pace import activity_in, slow_pace
+from unhang.facts.slow_pace import SlowPace, activity_in, slow_pace
 
 LEAST_LOOKS = 2
 
@@ -41,12 +41,20 @@ def find_straggler(
         activity or (same.activity if same is not None else None),
         same.looks if same is not None else 0,
         waiters,
-        same.waiter if same is not None else ranks[waiters[0]].activity if waiters else None,
+        _waiter(pace, slow, sources) or (same.waiter if same is not None else None),
         same.positions if same is not None else 0,
         slow.alone,
         slow.looks,
         slow.change,
     )
+
+
+def _waiter(pace: Pace, slow: SlowPace, sources: Mapping[str, SourceFile]) -> Activity | None:
+    """Where one of the others waits."""
+    if slow.waiting is None:
+        return None
+    rank, place = slow.waiting
+    return activity_in(pace, rank, place, sources)
 
 
 def _last_to_arrive(

@@ -36,6 +36,7 @@ class SlowPace:
     looks: int
     change: StepChange | None
     excess: PacePlace | None
+    waiting: tuple[int, PacePlace] | None
 
 
 def slow_pace(pace: Pace) -> SlowPace | None:
@@ -53,7 +54,7 @@ def slow_pace(pace: Pace) -> SlowPace | None:
         change = None
     if more < (ALONE if change is None else ALONE_SLOWER):
         return None
-    return SlowPace(laggard.rank, laggard.alone, pace.looks, change, _excess(laggard, others))
+    return SlowPace(laggard.rank, laggard.alone, pace.looks, change, _excess(laggard, others), _waiting(others))
 
 
 def _excess(laggard: RankPace, others: list[RankPace]) -> PacePlace | None:
@@ -72,6 +73,15 @@ def _excess(laggard: RankPace, others: list[RankPace]) -> PacePlace | None:
     phase = max(phases, key=lambda name: phases[name])
     place = max((p for p in own if p.phase == phase), key=lambda p: more[_key(p)])
     return place if more[_key(place)] > 0 else None
+
+
+def _waiting(others: list[RankPace]) -> tuple[int, PacePlace] | None:
+    places = [(r.rank, p) for r in others for p in r.places if p.phase == "communication" or _in_backward(p)]
+    return max(places, key=lambda found: (found[1].share, -found[0]), default=None)
+
+
+def _in_backward(place: PacePlace) -> bool:
+    return bool(place.frames) and place.frames[0].function in ("_engine_run_backward", "backward")
 
 
 def _key(place: PacePlace) -> object:

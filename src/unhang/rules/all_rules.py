@@ -7,6 +7,7 @@ from types import ModuleType
 from unhang.rules.causes import (
     collective_mismatch,
     collective_mismatch_printed,
+    collective_mismatch_survived,
     deadlock_order,
     deadlock_order_schedule,
     device_mapping,
@@ -58,6 +59,7 @@ ALL_RULES: tuple[Rule, ...] = tuple(
     for module in (
         collective_mismatch,
         collective_mismatch_printed,
+        collective_mismatch_survived,
         deadlock_order,
         deadlock_order_schedule,
         device_mapping,

@@ -59,6 +59,8 @@ class Order:
     earlier_dumps: bool = False
     pace: bytes = b""
     """``machine/pace.json``, for a job that moves."""
+    compared: bytes = b""
+    """``machine/compared.json``, where its ranks called different things."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,7 @@ def take(order: Order, folder: Path) -> Taken:
         shutil.rmtree(folder / "source", ignore_errors=True)
     _keep_logs(order, folder)
     keep_exceptions(order.members, folder)
-    _keep_pace(order, folder)
+    _keep_what_was_watched(order, folder)
     taken.taken_s = time.time()
     write_manifest(folder, manifest_of(order, taken))
     return taken
@@ -301,11 +303,10 @@ def _keep_logs(order: Order, folder: Path) -> None:
             kept.add(path)
 
 
-def _keep_pace(order: Order, folder: Path) -> None:
-    if order.pace:
-        private_files.write(folder / "machine" / "pace.json", order.pace)
-    else:
-        (folder / "machine" / "pace.json").unlink(missing_ok=True)
+def _keep_what_was_watched(order: Order, folder: Path) -> None:
+    for name, content in (("pace.json", order.pace), ("compared.json", order.compared)):
+        if content:
+            private_files.write(folder / "machine" / name, content)
 
 
 def keep_exceptions(members: Mapping[int, Member], folder: Path) -> None:

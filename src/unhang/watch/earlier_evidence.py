@@ -9,7 +9,7 @@ from pathlib import Path
 from unhang.watch import private_files
 
 _MANIFEST = "bundle.json"
-_PARTS = ("dumps", "stacks", "source", _MANIFEST)
+_PARTS = ("dumps", "stacks", "source", "machine", _MANIFEST)
 
 
 def lay_dumps_aside(folder: Path) -> None:
@@ -24,7 +24,7 @@ def lay_dumps_aside(folder: Path) -> None:
 
 def lay_rest_aside(folder: Path) -> None:
     """A look is done, and what it found is about to take its place."""
-    for name in ("stacks", "source"):
+    for name in ("stacks", "source", "machine"):
         _move(folder, name)
 
 

@@ -163,6 +163,9 @@ def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
     for pace in evidence.paces:
         for place in (place for rank in pace.ranks for place in rank.places):
             yield from place.frames
+    for compared in evidence.comparisons:
+        for call in compared.calls:
+            yield from call.frames
     for log in evidence.logs:
         for traceback in log.tracebacks:
             yield from traceback.frames

@@ -16,13 +16,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from unhang.watch import announcing, earlier_evidence, ending, signals
+from unhang.watch import announcing, earlier_evidence, ending, remark, signals
 from unhang.watch.absent import Absent
 from unhang.watch.child import Child
 from unhang.watch.collecting import Order
 from unhang.watch.control_file import open_control
 from unhang.watch.detection import Detector, RankLook, Standing
+from unhang.watch.drift import DriftWatch
 from unhang.watch.episode import Episode
 from unhang.watch.meeting import alive, watching
 from unhang.watch.members import Members, outputs_of
@@ -40,7 +42,7 @@ CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
 LONG_STEP_S = 5.0
 STRAGGLER_LOOKS = 4
-OF_ONE_LOOK = ("verdict.json", "report.html", "bundle.json", "dumps", "stacks", "source")
+OF_ONE_LOOK = ("verdict.json", "report.html", "bundle.json", "dumps", "stacks", "source", "machine")
 FADING_S = 3.0
 """A wait that ends because ranks are being ended looks at first as if it ended by itself."""
 ENDED_LIMIT_S = 2.0
@@ -64,7 +66,9 @@ class Watcher:
         self.looks = 0
         self.deaths = 0
         self.stragglers = StragglerWatch()
-        self.straggler_look = 0
+        self.drift = DriftWatch(self.records, folder.path)
+        self.remark_looks: set[int] = set()
+        """Looks at a job that moves; the others are looks at a wait."""
         self.slow_said: set[tuple[object, ...]] = set()
         self.explained = False
         self.fading: Episode | None = None
@@ -103,9 +107,7 @@ class Watcher:
         self._follow(standing, looks)
         self._follow_straggler(looks)
         if self.episode is None and self.child is None:
-            self.rhythm.go_on(
-                max((g.completed for m in self.members.by_rank.values() for g in m.view.groups), default=0)
-            )
+            self._follow_drift()
         if self.abort is not None:
             self.abort.go_on()
 
@@ -123,7 +125,7 @@ class Watcher:
         episode = self.episode
         if episode is not None and not episode.goes_on(standing, looks):
             self.episode = None
-            if self.child is not None and self.child.number != self.straggler_look:
+            if self.child is not None and self.child.number not in self.remark_looks:
                 self.child.end()
                 self.child = None
             if episode.was_looked_at:
@@ -147,23 +149,38 @@ class Watcher:
         slow = None if waits or self.fading is not None else self.stragglers.add(looks)
         if slow is None or self.child is not None:
             return
-        self.looks += 1
-        self.rhythm.end()
-        order = self._new_order(None, with_stacks=False)
-        self.straggler_look = self.looks
-        self.child = Child.start(
-            replace(order, looks=STRAGGLER_LOOKS, earlier_dumps=True, pace=self.stragglers.record.document()),
-            self.folder,
-            waited_s=0.0,
-            width=self.plan.width,
-        )
+        self._look_for_remark(looks=STRAGGLER_LOOKS, earlier_dumps=True)
 
-    def _hear_of_straggler(self, answer: tuple[Summary, str] | None) -> None:
-        if answer is not None and answer[0].level == Level.SLOW.value and answer[0].same_as not in self.slow_said:
-            self.slow_said.add(answer[0].same_as)
-            self.folder.say(announcing.verdict(*answer, self.folder.path))
-            self.totals.findings.append(answer[0].cause)
-        elif not self.slow_said and self.episode is None:
+    def _follow_drift(self) -> None:
+        """What the ranks of a moving job called is compared rarely; calls that differ are looked at once."""
+        most = max((g.completed for m in self.members.by_rank.values() for g in m.view.groups), default=0)
+        if self.drift.pid is None:
+            self.rhythm.go_on(most)
+        if self.rhythm.pid is None and self.fading is None:
+            compared = self.drift.go_on(most)
+            if compared is not None:
+                self._look_for_remark(compared=compared)
+
+    def _look_for_remark(self, **how: Any) -> None:
+        self._stop_asking()
+        self.looks += 1
+        self.remark_looks.add(self.looks)
+        order = replace(self._new_order(None, with_stacks=False), pace=self.stragglers.record.document(), **how)
+        self.child = Child.start(order, self.folder, waited_s=0.0, width=self.plan.width)
+
+    def _stop_asking(self) -> None:
+        """A look is about to begin, and asks for dumps itself."""
+        self.rhythm.end()
+        self.drift.end()
+
+    def _hear_remark(self, answer: tuple[Summary, str] | None) -> None:
+        if answer is not None and answer[0].level == Level.SLOW.value:
+            remark.keep(self.folder.path, OF_ONE_LOOK)
+            if answer[0].same_as not in self.slow_said:
+                self.slow_said.add(answer[0].same_as)
+                self.folder.say(announcing.verdict(*answer, self.folder.path))
+                self.totals.findings.append(answer[0].cause)
+        elif self.episode is None:
             self._clear()
 
     def _verdict_fades(self) -> bool:
@@ -194,7 +211,7 @@ class Watcher:
 
     def _order(self, episode: Episode, standing: Standing) -> None:
         self.looks += 1
-        self.rhythm.end()
+        self._stop_asking()
         self.fading = None  # nothing was said of it: the new look takes the place of its evidence
         order = self._new_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
         episode.looked(standing)
@@ -217,8 +234,8 @@ class Watcher:
             return
         child, self.child = self.child, None
         answer = child.answer()
-        if child.number == self.straggler_look:
-            self._hear_of_straggler(answer)
+        if child.number in self.remark_looks:
+            self._hear_remark(answer)
             return
         if answer is None or self.episode is None:
             return
@@ -276,6 +293,7 @@ class Watcher:
                 (self.folder.path / name).rename(past / name)
         with suppress(OSError):
             (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
+        remark.bring_back(self.folder.path)
 
     def _clear(self) -> None:
         """Nothing came of the last look."""
@@ -285,6 +303,7 @@ class Watcher:
             shutil.rmtree(self.folder.path / name, ignore_errors=True)
         with suppress(OSError):
             (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
+        remark.bring_back(self.folder.path)
 
     def _job_over(self) -> bool:
         return self.tasks.over()
@@ -293,7 +312,7 @@ class Watcher:
         """The command has ended: look into a bad end, say the last two lines, leave."""
         self.members.refresh()
         self.members.wait(0)
-        self.rhythm.end()
+        self._stop_asking()
         if self.child is not None:
             self.child.wait()
             self._take_answer()

@@ -1,0 +1,98 @@
+"""Positions at which ranks called different collectives and the job went on: nothing stops, results are wrong.
+
+The library pairs calls by order and moves bytes: two dtypes of the same width, or a broadcast whose root sends less
+than the others expect, finish without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from unhang.evidence.items import STATE_COMPLETED, Comparison, Recording, Signature
+from unhang.facts.call_table import CallTable, calls_by_rank, minority
+from unhang.facts.model import Disagreement, GroupFacts, PendingCall
+from unhang.facts.operations import canonical, differences
+from unhang.facts.user_frames import first_user_frame
+from unhang.findings import Evidence
+
+
+def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording]) -> tuple[Disagreement, ...]:
+    """In each group the first position that every rank has passed although they called different things there."""
+    found = []
+    for _, group in sorted(groups.items()):
+        if len(group.entries) < 2:
+            continue
+        table = CallTable(group)
+        passed = min(int(entries.position[-1]) for entries in group.entries.values())
+        wrong = {p: k for p in table.shared_positions() if p < passed and (k := table.differences_at(p))}
+        first = next((p for p in sorted(wrong) if _finished(group, p, recordings)), None)
+        if first is None:
+            continue
+        calls = table.calls_at(first)
+        found.append(
+            Disagreement(
+                group=group.name,
+                position=first,
+                calls=calls,
+                pending=calls_by_rank(group, first, recordings),
+                differs_in=wrong[first],
+                odd=minority(calls),
+                records_align=table.overlap_before(first),
+                times=len(wrong),
+            )
+        )
+    return tuple(found)
+
+
+def _finished(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> bool:
+    """No rank is still in it. Gloo's records never say so, but its ranks have called something after it."""
+    for rank, entries in group.entries.items():
+        at = np.flatnonzero(entries.position == position)
+        done = entries.retired[at] | (entries.state[at] == STATE_COMPLETED)
+        if recordings[rank].backend != "gloo" and not done.all():
+            return False
+    return True
+
+
+def survived_in(comparisons: list[Comparison]) -> tuple[Disagreement, ...]:
+    """What a watcher compared while the job went on."""
+    return tuple(_disagreement(comparison) for comparison in sorted(comparisons, key=lambda c: (c.group, c.position)))
+
+
+def _disagreement(comparison: Comparison) -> Disagreement:
+    by_call: dict[Signature, list[int]] = {}
+    for call in comparison.calls:
+        by_call.setdefault(call.signature, []).append(call.rank)
+    calls = dict(sorted(((s, tuple(sorted(r))) for s, r in by_call.items()), key=lambda item: (-len(item[1]), item[1])))
+    return Disagreement(
+        group=comparison.group,
+        position=comparison.position,
+        calls=calls,
+        pending={call.rank: _pending(comparison, call.rank) for call in comparison.calls},
+        differs_in=differences(list(calls)),
+        odd=minority(calls),
+        records_align=comparison.aligned,
+        times=comparison.times,
+    )
+
+
+def _pending(comparison: Comparison, rank: int) -> PendingCall:
+    call = next(call for call in comparison.calls if call.rank == rank)
+    signature = call.signature
+    text = f"{signature.operation} #{comparison.position} in group {comparison.group}"
+    return PendingCall(
+        group=comparison.group,
+        position=comparison.position,
+        signature=signature,
+        operation=canonical(signature.operation),
+        elements=signature.input_elements,
+        dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
+        where=first_user_frame(call.frames),
+        stack=call.frames,
+        since_s=None,
+        timeout_ms=None,
+        evidence=Evidence(comparison.source, text, rank),
+        output_elements=signature.output_elements,
+    )
