@@ -127,10 +127,9 @@ def _leave_child() -> None:
     global _session, _never
     if _session is None:
         return
-    crash, _session, _never = _session.crash, None, True
+    session, _session, _never = _session, None, True
     forget()
-    if crash is not None:
-        crash.leave_child()
+    session.leave_child()
 
 
 def _exiting() -> None:

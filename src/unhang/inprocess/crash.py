@@ -1,7 +1,8 @@
 """Evidence of a crash is on disk before the crash: faulthandler and excepthooks, where the program has not decided.
 
 Files in the run folder: ``crash/rank_<N>.faulthandler`` (Python lines at a fatal signal) and
-``crash/rank_<N>.except`` (one JSON object a line for each exception nobody caught).
+``crash/rank_<N>.except`` (one JSON object a line for each exception nobody caught; where the main thread falls, the
+session writes a dump besides).
 
 No timer of faulthandler's is used: its thread walks frames without the interpreter lock, so that one that fires in a
 process that runs after all (a late heartbeat on an overloaded machine, Ctrl-Z and fg) can crash it. A thread that
@@ -11,10 +12,8 @@ holds the lock is seen from outside instead: by the heartbeat that stops, and py
 from __future__ import annotations
 
 import faulthandler
-import fcntl
 import json
 import os
-import resource
 import sys
 import threading
 import time
@@ -24,11 +23,12 @@ from types import TracebackType
 from typing import Any
 
 from unhang.inprocess import deciding, phases
+from unhang.inprocess.high_files import OpenFile
 from unhang.inprocess.trouble import tell
 
 LOOK_EVERY_NS = 1_000_000_000
-_HIGH = 900
 _MESSAGE = 500
+_FRAMES = 48
 
 
 def _real(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,11 +39,12 @@ def _real(function: Callable[..., Any]) -> Callable[..., Any]:
 class CrashEvidence:
     """Everything that waits for a crash in one rank. One process, made by our thread."""
 
-    def __init__(self, folder: str, rank: int) -> None:
+    def __init__(self, folder: str, rank: int, falls: Callable[[TracebackType | None], None]) -> None:
+        """``falls`` is called in the main thread when an exception ends it, after the line was written."""
         self.pid = os.getpid()
         self.stem = f"{folder}/crash/rank_{rank}"
-        self.faults = -1
-        self._inode: dict[int, int] = {}
+        self._falls = falls
+        self._faults: OpenFile | None = None
         self._looked_ns = 0
         self._hooks: tuple[Any, Any] | None = None
         self._before: tuple[Any, Any] | None = None
@@ -52,39 +53,21 @@ class CrashEvidence:
         """Open the files and switch on what the program has not decided about. Raises OSError without files."""
         os.makedirs(os.path.dirname(self.stem), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
         self._chain_hooks()
-        self.faults = self._open("faulthandler")
+        self._faults = self._open("faulthandler")
         if not deciding.users_reports_crashes and not _real(faulthandler.is_enabled)():
-            _real(faulthandler.enable)(file=self.faults, all_threads=True)
+            _real(faulthandler.enable)(file=self._faults.number, all_threads=True)
             deciding.ours_reports_crashes = True
 
-    def _open(self, ending: str) -> int:
-        """A file with a high number: programs that close or count the low ones do not meet it."""
-        path = f"{self.stem}.{ending}"
-        low = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        try:
-            number = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, max(3, min(_HIGH, limit - 64)))
-        except OSError:
-            return self._remember(low)
-        os.close(low)
-        return self._remember(number)
-
-    def _remember(self, number: int) -> int:
-        self._inode[number] = os.fstat(number).st_ino
-        return number
-
-    def _still_ours(self, number: int) -> bool:
-        try:
-            return os.fstat(number).st_ino == self._inode[number]
-        except OSError:
-            return False
+    def _open(self, ending: str) -> OpenFile:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return OpenFile(os.open(f"{self.stem}.{ending}", flags, 0o600))
 
     def beat(self, now_ns: int) -> None:
         """Let go of a file that the program closed under us; looked at once a second."""
         if now_ns - self._looked_ns < LOOK_EVERY_NS:
             return
         self._looked_ns = now_ns
-        if deciding.ours_reports_crashes and not self._still_ours(self.faults):
+        if deciding.ours_reports_crashes and (self._faults is None or not self._faults.still_ours()):
             _real(faulthandler.disable)()
             deciding.ours_reports_crashes = False
 
@@ -93,16 +76,15 @@ class CrashEvidence:
         if deciding.ours_reports_crashes:
             _real(faulthandler.disable)()
             deciding.ours_reports_crashes = False
-        if self.faults >= 0:
-            with suppress(OSError):
-                os.close(self.faults)
-        self.faults = -1
+        if self._faults is not None:
+            self._faults.close()
 
     def end(self) -> None:
         """The interpreter shuts down in order: give hooks back, remove the file that stayed empty."""
         self._give_hooks_back()
         with suppress(OSError):
-            if self.faults >= 0 and self._still_ours(self.faults) and not os.fstat(self.faults).st_size:
+            faults = self._faults
+            if faults is not None and faults.still_ours() and not os.fstat(faults.number).st_size:
                 os.unlink(f"{self.stem}.faulthandler")  # noqa: PTH108
 
     def _chain_hooks(self) -> None:
@@ -110,6 +92,8 @@ class CrashEvidence:
 
         def excepthook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
             self._note("MainThread", kind, value, trace)
+            if os.getpid() == self.pid and threading.current_thread() is threading.main_thread():
+                self._falls(trace)
             return before(kind, value, trace)
 
         def thread_excepthook(args: threading.ExceptHookArgs, /) -> Any:
@@ -135,7 +119,8 @@ class CrashEvidence:
         try:
             if os.getpid() != self.pid:
                 return
-            path, line, function = _place(trace)
+            lines = lines_of(trace)
+            path, line, function = _place(lines)
             said = {
                 "time_s": round(time.time(), 3),
                 "thread": thread,
@@ -144,6 +129,7 @@ class CrashEvidence:
                 "file": path,
                 "line": line,
                 "function": function,
+                "frames": lines[-_FRAMES:],
             }
             number = os.open(f"{self.stem}.except", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
@@ -154,17 +140,20 @@ class CrashEvidence:
             tell("could not note an exception", error)
 
 
-def _place(trace: TracebackType | None) -> tuple[str, int, str]:
-    """The innermost line of the user's own, else the innermost line."""
-    place = ("", 0, "")
-    own = False
+def lines_of(trace: TracebackType | None) -> list[tuple[str, int, str]]:
+    """(file, line, function) of a traceback, innermost last, as Python prints it."""
+    lines: list[tuple[str, int, str]] = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        users = phases.of_file(code.co_filename)[0]
-        if users or not own:
-            place, own = (code.co_filename, trace.tb_lineno or 0, code.co_name), own or users
+        lines.append((code.co_filename, trace.tb_lineno or 0, code.co_name))
         trace = trace.tb_next
-    return place
+    return lines
+
+
+def _place(lines: list[tuple[str, int, str]]) -> tuple[str, int, str]:
+    """The innermost line of the user's own, else the innermost line."""
+    own = next((line for line in reversed(lines) if phases.of_file(line[0])[0]), None)
+    return own or (lines[-1] if lines else ("", 0, ""))
 
 
 _PR_SET_PTRACER = 0x59616D61

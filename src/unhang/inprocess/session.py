@@ -11,20 +11,25 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from unhang.inprocess import birth, dumps, steps
+from unhang.inprocess import birth, steps
 from unhang.inprocess.crash import CrashEvidence, allow_watcher
+from unhang.inprocess.dumps import Dumps
 from unhang.inprocess.frames import Looking
 from unhang.inprocess.recorder import Groups, Recorder
+from unhang.inprocess.sleep import Sleep
 from unhang.inprocess.targets import DISTRIBUTED
 from unhang.inprocess.trouble import attempt, number, tell
+from unhang.records.bell import ENDING
 from unhang.records.control import DEFAULT_BEAT_MS, Control, ControlReader
 from unhang.records.record import Record, record_path
 from unhang.records.views import Identity
 
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5
+_FALL_LIMIT_S = 0.25
 _SYNCHRONOUS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 
 
@@ -48,20 +53,38 @@ class Session:
         self._control: ControlReader | None = None
         self._watcher = 0
         self._backend_known = False
-        self._wake, self._done = _thread.allocate_lock(), _thread.allocate_lock()
+        self._sleep = Sleep()
+        self._beating = False
+        self._fallen: TracebackType | None = None
+        self._done, self._kept = _thread.allocate_lock(), _thread.allocate_lock()
 
     def start(self) -> None:
         """Start our thread: not one of ``threading``'s, so the program neither lists it nor waits for it."""
-        self._wake.acquire()
         self._done.acquire()
+        self._kept.acquire()
         _thread.start_new_thread(self._run, ())
 
     def stop(self) -> None:
         """Tell our thread to end and give it half a second."""
         self.stopping = True
-        with suppress(RuntimeError):
-            self._wake.release()
+        self._sleep.wake()
         self._done.acquire(True, _STOP_LIMIT_S)
+
+    def falls(self, trace: TracebackType | None) -> None:
+        """An exception nobody caught ends this rank: our thread writes its dump, the caller waits a quarter of a second
+        for it at most. Never raises."""
+        if not self._beating or self.stopping or trace is None:
+            return
+        self._fallen = trace
+        self._sleep.wake()
+        self._kept.acquire(True, _FALL_LIMIT_S)
+        self._fallen = None
+
+    def leave_child(self) -> None:
+        """In a forked child: nothing of it touches its parent's files."""
+        self._sleep.leave_child()
+        if self.crash is not None:
+            self.crash.leave_child()
 
     def _run(self) -> None:
         try:
@@ -88,21 +111,27 @@ class Session:
             str(getattr(sys.modules.get("torch"), "__version__", "")),
         )
         self.record = Record.create(path, identity)
+        self._sleep.hang_bell(f"{path.with_suffix(ENDING)}")
         self.record.now.backend = self.backend
         self.record.now.in_init = self.init_depth > 0
         birth.write("init", rank=self.rank, world_size=self.world_size)
         self._control = Control.open_read(Path(self.folder))
         if self.run_folder:
-            self.crash = CrashEvidence(self.run_folder, self.rank)
+            self.crash = CrashEvidence(self.run_folder, self.rank, self.falls)
             try:
                 self.crash.set_up()
             except OSError as error:
                 tell("no evidence of a crash will be kept", error)
 
     def _beat_until_stopped(self) -> None:
+        assert self.record is not None
         looking, recorder, rhythm = Looking(self.issuer, self.native_id), Recorder(self.groups), steps.Rhythm()
+        dumps = Dumps(self.record, recorder, self.run_folder, self.issuer)
         failures = 0
+        self._beating = True
         while not self.stopping:
+            if self._fallen is not None:
+                self._fall(dumps, self._fallen)
             control = self._control.read() if self._control is not None else Control()
             try:
                 self._beat(looking, recorder, rhythm, control)
@@ -113,8 +142,8 @@ class Session:
                 if failures >= _FAILURES:
                     self._give_up()
                     return
-            self._serve(recorder, control)
-            self._wake.acquire(True, min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
+            dumps.serve(control)
+            self._sleep.sleep(min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
         self._last_words()
 
     def _beat(self, looking: Looking, recorder: Recorder, rhythm: steps.Rhythm, control: Control) -> None:
@@ -174,32 +203,25 @@ class Session:
             self.record.write_identity()
             birth.write("init", rank=self.rank, world_size=self.world_size)
 
-    def _serve(self, recorder: Recorder, control: Control) -> None:
-        """Write the dump that was asked for. It may take a second with stacks; the next beat says how long."""
-        record = self.record
-        assert record is not None
-        view = record.now
+    def _fall(self, dumps: Dumps, trace: TracebackType) -> None:
         try:
-            if control.dump_request > view.dump_served:
-                dumps.serve(view, recorder, self.run_folder, self.rank, stacks=False)
-                view.dump_served = control.dump_request
-                record.publish()
-            if control.stacks_request > view.stacks_served and control.stacks_rank in (-1, self.rank):
-                dumps.serve(view, recorder, self.run_folder, self.rank, stacks=True)
-                view.stacks_served = control.stacks_request
-                record.publish()
-        except Exception as error:  # noqa: BLE001  never asked twice, never in the way of the next beat
-            tell("no dump", error)
-            view.dump_result = "failed"
-            view.dump_served, view.stacks_served = control.dump_request, control.stacks_request
-            record.publish()
+            dumps.keep_fall(trace)
+        except Exception as error:  # noqa: BLE001  the rank falls as it would
+            tell("no dump of the fall", error)
+        finally:
+            self._fallen = None
+            with suppress(RuntimeError):
+                self._kept.release()
 
     def _give_up(self) -> None:
+        self._beating = False
         if self.record is not None:
             self.record.now.gave_up = True
             self.record.publish()
 
     def _last_words(self) -> None:
+        self._beating = False
+        self._sleep.end()
         if self.record is not None:
             self.record.now.exiting = self.exiting
             self.record.now.ended = True
