@@ -21,6 +21,9 @@ def at_moment_of_look(verdict: Verdict, facts: Facts) -> Verdict:
     looked = next((manifest for manifest in facts.manifests if manifest.live and manifest.taken_s is not None), None)
     if looked is None or not verdict.findings or verdict.findings[0].cause not in WORK:
         return verdict
+    idle = {process.rank for process in looked.processes if process.idle}
+    if idle.issuperset(verdict.findings[0].ranks):
+        return verdict
     return verdict if _limit_is_near(looked, facts) else _as_slow(verdict)
 
 

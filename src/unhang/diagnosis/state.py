@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts, RankState
+from unhang.facts.progress_from_stacks import waiting_activity
 from unhang.findings import (
     Cause,
     Certainty,
@@ -38,7 +41,7 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
             return Status.HANG
         return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
     if stopping:
-        return Status.UNKNOWN
+        return Status.HANG if _nobody_moved(facts) and _all_wait(facts) else Status.UNKNOWN
     return Status.HEALTHY
 
 
@@ -67,6 +70,8 @@ def unexplained(facts: Facts) -> tuple[Finding, ...]:
     events = timeout_events(facts)
     if events:
         return (_timeouts_only(facts, events),)
+    if _nobody_moved(facts):
+        return (_standing(facts),)
     stuck = facts.stalled_groups()
     if stuck:
         return (_pending_only(facts, tuple(g.name for g in stuck)),)
@@ -83,7 +88,43 @@ def _all_well(facts: Facts) -> bool:
         return False
     if any(exit_.exit_code not in (0, None) for exit_ in facts.exits):
         return False
-    return not _stands_still(facts) and all(_looked_at(facts, rank) for rank in facts.ranks)
+    return not (_stands_still(facts) or _nobody_moved(facts)) and all(_looked_at(facts, rank) for rank in facts.ranks)
+
+
+ATTACHED = "unhang attach"
+
+
+def _nobody_moved(facts: Facts) -> bool:
+    """Whoever attached looked at every rank more than once, and saw none get on."""
+    looked = [manifest for manifest in facts.manifests if manifest.taken_by == ATTACHED]
+    return bool(looked) and not any(known.moving for known in facts.ranks.values() if known.alive)
+
+
+def _all_wait(facts: Facts) -> bool:
+    return not facts.ranks_missing and all(
+        waiting_activity(known) is not None for known in facts.ranks.values() if known.alive
+    )
+
+
+def _standing(facts: Facts) -> Finding:
+    """Nobody moves and nobody is seen behind."""
+    waiting = [(rank, waiting_activity(known)) for rank, known in sorted(facts.ranks.items()) if known.alive]
+    if not _all_wait(facts) or not waiting or waiting[0][1] is None:
+        summary = say("no rank got on between the looks, and nothing tells who waits for whom")
+        return _unknown(facts, summary, ())
+    activity = waiting[0][1]
+    places = {a.where for _, a in waiting if a is not None}
+    summary = (
+        say("all ranks stand in {operation} and none moves", operation=activity.operation or activity.what)
+        if len(places) == 1
+        else say("all ranks wait and none moves; their stacks do not tell who is behind")
+    )
+    found = _unknown(facts, summary, tuple(a.evidence for _, a in waiting[:2] if a is not None))
+    because = (
+        *found.because,
+        say("stacks tell no positions: one of them may be a round behind, or what carries it stopped"),
+    )
+    return replace(found, because=because, waiter_where=activity.where)
 
 
 def _stands_still(facts: Facts) -> bool:

@@ -38,6 +38,7 @@ class _Process(msgspec.Struct, frozen=True):
     moving: bool | None = None
     terminated_by_launcher: bool = False
     not_seen: str = ""
+    idle: bool = False
     from_record: bool = False
 
 
@@ -52,6 +53,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     limit_s: float | None = None
     source_root: str | None = None
     source_prefix: str | None = None
+    taken_by: str = ""
     live: bool = False
 
 
@@ -82,6 +84,7 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
         limit_s=manifest.limit_s,
         source_root=manifest.source_root,
         source_prefix=manifest.source_prefix,
+        taken_by=manifest.taken_by,
         live=manifest.live,
     )
 
@@ -162,7 +165,7 @@ def _problem(manifest: _Manifest) -> str:
     times = (manifest.stalled_since_s, manifest.taken_s, manifest.limit_s, *(p.ended_s for p in manifest.processes))
     if any(time is not None and not (math.isfinite(time) and 0 <= time < 1e11) for time in times):
         return "a time that is none"
-    texts = [manifest.backend, manifest.torch_version]
+    texts = [manifest.backend, manifest.torch_version, manifest.taken_by]
     texts += [text for p in manifest.processes for text in (p.host or "", p.not_seen)]
     if any(len(text) > _MAX_TEXT or not text.isprintable() for text in texts):
         return "a name with control characters or without end"

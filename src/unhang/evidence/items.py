@@ -337,6 +337,8 @@ class RankProcess:
     """torchrun itself ended it because a sibling failed: a victim."""
     not_seen: str = ""
     """Why nobody could look at its stack from outside; empty when somebody did, or nobody tried."""
+    idle: bool = False
+    """It and its children used neither the processor nor files between the looks."""
     from_record: bool = False
     """Its stack is the one its own record names: of the thread that issues collectives only."""
 
@@ -358,6 +360,8 @@ class BundleManifest:
     """Folder in the bundle holding copies of the user's source files, keyed by their path."""
     source_prefix: str | None = None
     """Path the source folder had when the job ran, as stack frames spell it."""
+    taken_by: str = ""
+    """The command that looked; empty for the lab's recorder and ``unhang run``."""
     live: bool = False
     """The job went on after the look; nobody ended it."""
 
