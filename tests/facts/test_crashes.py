@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from unhang.evidence.items import EvidenceSet, LogReading, ProcessExit, Progress, PythonTraceback
@@ -26,6 +28,15 @@ def crashes(
     ranks = tuple({t.rank for t in tracebacks if t.rank is not None} | {e.rank for e in exits if e.rank is not None})
     log = LogReading(Source("job.log"), None, (), tracebacks, exits, progress, (), 99, ranks)
     return own_crashes(build_facts(EvidenceSet(logs=[log])))
+
+
+def test_an_exception_without_a_time_happened_before_its_rank_ended() -> None:
+    found = crashes(
+        traceback(2, "FileNotFoundError", "/data/shard-0007.tar"),
+        exits=(replace(ended(0, 1), time_s=1001.0), replace(ended(2, 1), time_s=1000.0)),
+    )
+
+    assert [crash.rank for crash in found] == [2, 0]
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,14 @@ def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
         )
 
 
+def _programs_said_something(facts: Facts) -> bool:
+    """Not only the kernel, which knows of cards and of no ranks."""
+    return any(not event.kind.startswith("k.") for event in facts.events)
+
+
 def _no_world(facts: Facts) -> Iterator[NotChecked]:
     seen = facts.ranks_seen
-    if facts.world_size is None and not seen and facts.tracebacks:
+    if facts.world_size is None and not seen and (facts.tracebacks or _programs_said_something(facts)):
         yield NotChecked(
             say("how many ranks there are"),
             say("no line that was read says of which rank it is"),

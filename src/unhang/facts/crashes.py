@@ -75,7 +75,7 @@ def own_crashes(facts: Facts) -> tuple[Crash, ...]:
         for t in facts.tracebacks
         if not survived(t, facts) and (t.rank is None or not _follows(t, timeouts.get((t.rank, t.attempt), ())))
     ]
-    crashes = [*_from_tracebacks(raised), *_from_exits(facts)]
+    crashes = [*_from_tracebacks(raised, facts), *_from_exits(facts)]
     return tuple(sorted(_once_per_rank(crashes), key=_order))
 
 
@@ -163,7 +163,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _from_tracebacks(tracebacks: Iterable[PythonTraceback]) -> list[Crash]:
+def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> list[Crash]:
     found = []
     for traceback in tracebacks:
         if is_echo(traceback) or traceback.exception.endswith(("KeyboardInterrupt", "SystemExit")):
@@ -178,7 +178,7 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback]) -> list[Crash]:
                 message=traceback.message,
                 where=first_user_frame(traceback.frames),
                 evidence=Evidence(Source(traceback.source.path, traceback.source.line), text[:500], traceback.rank),
-                time_s=traceback.time_s,
+                time_s=traceback.time_s if traceback.time_s is not None else _end_of(traceback, facts),
                 attempt=traceback.attempt,
                 is_gpu_memory=is_gpu_memory(traceback.exception, traceback.message),
                 is_host_memory=bool(_HOST_OOM.search(f"{traceback.exception} {traceback.message}")),
@@ -186,6 +186,14 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback]) -> list[Crash]:
             )
         )
     return found
+
+
+def _end_of(traceback: PythonTraceback, facts: Facts) -> float | None:
+    """When the rank that raised it ended, as its launcher says: lines of tracebacks carry no time."""
+    rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
+    if rank is None or rank.exit is None or rank.exit.attempt != traceback.attempt:
+        return None
+    return rank.exit.time_s
 
 
 def _from_exits(facts: Facts) -> list[Crash]:

@@ -13,6 +13,7 @@ from unhang.findings import Evidence, Source
 # torch's own limits: NCCL since 2.2, and every other backend or older NCCL.
 DEFAULT_LIMITS_S = (600.0, 1800.0)
 _EARLY_S, _LATE = 90.0, 1.15
+_SIDE_BY_SIDE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,16 @@ def _spanned(progress: Progress, limits: tuple[float, ...]) -> float | None:
     return next((s for s in limits if s - _EARLY_S <= progress.elapsed_s <= s * _LATE and s > 2 * _EARLY_S), None)
 
 
+def _said_by_several(progress: Progress) -> bool:
+    """Nobody's bar, three times the same on lines that follow each other: the ranks' prefixes were lost."""
+    between = progress.last_line - (progress.source.line or progress.last_line)
+    return progress.rank is None and len(progress.recent) == 1 and 2 <= between <= _SIDE_BY_SIDE
+
+
 def _everybody_counts(facts: Facts, progress: Progress, incident: Incident | None) -> bool:
     """A rank that gave up waiting shows the same bar: it is work of all, and not what the others waited for."""
     waiters = set(incident.ranks) if incident is not None else set()
-    return any(
+    return _said_by_several(progress) or any(
         other.label == progress.label and other.rank in waiters and other.last_step > 0
         for log in facts.logs
         for other in log.progress

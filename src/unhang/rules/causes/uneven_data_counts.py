@@ -5,7 +5,7 @@ Why it hangs: the rank with fewer leaves the loop first; the others wait in a co
 Example: `Ran 327 validation batches`, `Ran 338 validation batches`, and nothing after it.
 Fix: the same data set, split and filter on every rank; drop_last; or stop together.
 Certain when: never from logs alone.
-Possible when: only the counters' last values differ, and nothing names the collective they wait in.
+Possible when: only the counters' last values differ, or no line says of which rank a count is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Answer]:
 def _found(facts: Facts, counts: UnequalCounts) -> Answer:
     return finding(
         CAUSE,
-        Certainty.LIKELY if counts.announced else Certainty.POSSIBLE,
+        Certainty.LIKELY if counts.announced and counts.short else Certainty.POSSIBLE,
         say("ranks do not run the same number of steps: {what}: {told}", what=counts.what, told=counts.told),
         ranks=counts.short,
         nodes=hosts_of(facts, counts.short),
