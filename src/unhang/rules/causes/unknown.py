@@ -20,11 +20,9 @@ from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
+from unhang.rules.transport_suspects import transport_suspects
 
 CAUSE = Cause.UNKNOWN
-TRANSPORT = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
-# Without accelerators there is no GPU and no P2P between them to blame.
-CPU_BACKENDS = {"gloo", "mpi", "ucc"}
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -32,7 +30,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     # Where somebody is behind, groups that look symmetric only wait behind the others.
     for symmetric in () if facts.graph.edges else facts.symmetric:
         yield _all_joined(facts, symmetric)
-        yield from _transport(facts, symmetric)
+        yield from transport_suspects(facts, symmetric, __name__.rsplit(".", 1)[-1])
     for stall in facts.stalls:
         yield _laggard(facts, stall)
         if _device_behind(facts, stall):
@@ -65,18 +63,6 @@ def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.ranks)),
     )
-
-
-def _transport(facts: Facts, stall: SymmetricStall) -> Iterator[Finding]:
-    cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
-    for cause in TRANSPORT[:1] if cpu else TRANSPORT:
-        yield finding(
-            cause,
-            Certainty.POSSIBLE,
-            say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
-            group=group_label(facts, stall.group),
-            rule=__name__.rsplit(".", 1)[-1],
-        )
 
 
 def _laggard(facts: Facts, stall: Stall) -> Finding:
