@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -18,15 +20,38 @@ def block(text: str, kind: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize(("page", "lang"), [("quickstart.md", "en"), ("quickstart.zh-CN.md", "zh")])
+PAGES = [("quickstart.md", "en"), ("quickstart.zh-CN.md", "zh")]
+WHEN_S = datetime(2026, 11, 21, 12, tzinfo=timezone.utc).timestamp()
+"""Lines of the log carry no year: the file's does."""
+
+
+def said_of_the_log(page: str, lang: str, folder: Path) -> str:
+    """What the tool says of the log that ``page`` shows."""
+    log = folder / "job.log"
+    log.write_text(block((DOCS / page).read_text("utf-8"), "log"), "utf-8")
+    os.utime(log, (WHEN_S, WHEN_S))
+    return unhang("diagnose", "job.log", "--lang", lang, folder=folder).stdout
+
+
+@pytest.mark.parametrize(("page", "lang"), PAGES)
 def test_the_verdict_shown_is_the_verdict_given(page: str, lang: str, tmp_path: Path) -> None:
-    text = (DOCS / page).read_text("utf-8")
-    log = tmp_path / "job.log"
-    log.write_text(block(text, "log"), "utf-8")
+    said = said_of_the_log(page, lang, tmp_path)
 
-    run = unhang("diagnose", log, "--lang", lang)
+    assert said.startswith(block((DOCS / page).read_text("utf-8"), "verdict")), said[:400]
 
-    assert run.stdout.startswith(block(text, "verdict")), run.stdout[:400]
+
+@pytest.mark.parametrize(("page", "lang"), PAGES)
+def test_the_readme_shows_to_the_byte_what_is_said_of_a_log_alone(page: str, lang: str, tmp_path: Path) -> None:
+    said = said_of_the_log(page, lang, tmp_path)
+    readme = (DOCS.parent / page.replace("quickstart", "README")).read_text("utf-8")
+    shown = [text for text in re.findall(r"^```\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE) if "gpu-oom" in text]
+
+    assert len(shown) == 1
+    assert said.startswith(shown[0]), said
+
+
+def test_both_languages_show_the_same_log() -> None:
+    assert len({block((DOCS / page).read_text("utf-8"), "log") for page, _ in PAGES}) == 1
 
 
 def commands(page: str) -> list[str]:
