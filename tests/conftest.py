@@ -13,6 +13,15 @@ QUICK_CASES = {
 }
 # Programs that are run twice, with us and without; each pair takes seconds.
 QUICK_TESTS = {
+    "test_signals.py": {
+        "test_a_signal_from_a_process_is_heard_as_often[to_the_group]",
+        "test_job_control_stops_and_continues_as_without_us",
+    },
+    "test_surroundings.py": {
+        "test_process_1_passes_signals_on_once",
+        "test_a_killed_front_leaves_the_job_and_later_nothing",
+    },
+    "test_tasks.py": {"test_one_watcher_one_folder_and_exit_codes_of_their_own"},
     "test_same_behaviour.py": {
         "test_what_a_program_can_see_of_its_own_process",
         "test_the_users_excepthooks",

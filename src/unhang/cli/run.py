@@ -58,13 +58,16 @@ def run(
     import os
     import shutil
 
-    from unhang.watch.front import Front
+    from unhang.watch.front import Front, run_unwatched
     from unhang.watch.meeting import meet
     from unhang.watch.run_folder import RunPlan
     from unhang.watch.run_place import run_place
     from unhang.watch.siblings import siblings
 
-    meeting = meet(lambda us: run_place(folder, us), siblings(os.environ))
+    try:
+        meeting = meet(lambda us: run_place(folder, us), siblings(os.environ))
+    except OSError as error:
+        run_unwatched(command, error)
     plan = RunPlan(
         command=command,
         records=str(meeting.records),

@@ -13,7 +13,9 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 from unhang.findings import Text, say
 from unhang.watch import private_files, signals
@@ -32,6 +34,7 @@ LAST_WORDS_S = 3.0
 """How long the watcher may take to say its last two lines after a command that ended well."""
 LAST_VERDICT_S = 15.0
 """The same after one that failed: it has to be looked into."""
+FLOOR_LIMIT_S = 2.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -49,6 +52,7 @@ class Front:
         self._floor, self._alive = Lock(meeting.records / "floor"), alive(meeting.records)
         self._asked_at = float("-inf")
         self._hurried = self._stopping = False
+        self._stopped_by = 0
 
     def run(self) -> int:
         """Run the command to its end; returns the exit code to leave with, or dies of the signal it died of."""
@@ -114,6 +118,7 @@ class Front:
             self._reap()
         elif told is not None and not signals.ours_alone(told):
             self._pass_on(told)
+        self._stop_too()
         self._take_floor()
         self._pump()
 
@@ -142,13 +147,14 @@ class Front:
         """Reap everything that ended, also what others left to us (we may be process 1)."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            if os.WIFSTOPPED(status):
-                self._stop_with(pid, os.WSTOPSIG(status))
+            if os.WIFSTOPPED(status) or os.WIFCONTINUED(status):
+                if pid == self._plan.job_pid:
+                    self._stopped_by = os.WSTOPSIG(status) if os.WIFSTOPPED(status) else 0
             elif pid == self._plan.job_pid:
                 self._status = status
             elif pid == self._watcher.pid:
@@ -157,10 +163,10 @@ class Front:
             elif self._witness is not None:
                 self._witness.reaped(pid)
 
-    def _stop_with(self, pid: int, number: int) -> None:
+    def _stop_too(self) -> None:
         """The terminal stopped the command (Ctrl-Z): the shell waits for us, not for it."""
-        if pid == self._plan.job_pid and self._stopping:
-            self._stopping = False
+        if self._stopped_by and self._stopping:
+            number, self._stopped_by, self._stopping = self._stopped_by, 0, False
             signals.stop_as(number)
 
     def _close(self, status: int) -> None:
@@ -177,17 +183,25 @@ class Front:
             self._tick()
         if self._witness is not None:
             self._witness.end()
-        if not self._is_last():
+        if not (self._is_last() and self._has_floor_at_last()):
+            self._floor.give()
             return  # others still run: the watcher stays with them, and whoever takes the floor prints on
         self._hurried = False
-        while self._take_floor() and self._watcher.lives() and not self._hurried and time.monotonic() < deadline:
+        while self._watcher.lives() and not self._hurried and time.monotonic() < deadline:
             self._tick()
-        if self._floor.number is None:
-            return
         self._watcher.end()
         while not self._pump() and not self._hurried and time.monotonic() < deadline:
             self._tick()
-        shutil.rmtree(self._meeting.records, ignore_errors=True)
+        if len(read_tasks(self._meeting.records)) >= self._meeting.count:
+            shutil.rmtree(self._meeting.records, ignore_errors=True)
+        self._floor.give()
+
+    def _has_floor_at_last(self) -> bool:
+        """Whoever had it may be on the way out."""
+        deadline = time.monotonic() + FLOOR_LIMIT_S
+        while not self._take_floor() and time.monotonic() < deadline and self._meeting.records.exists():
+            time.sleep(0.02)
+        return self._floor.number is not None
 
     def _is_last(self) -> bool:
         return all(task.over for task in read_tasks(self._meeting.records))
@@ -195,6 +209,18 @@ class Front:
     def _note(self) -> None:
         with suppress(OSError):
             self._task.write(self._meeting.records)
+
+
+def run_unwatched(command: Sequence[str], error: OSError) -> NoReturn:
+    """Become ``command``: there is no place for what we keep, and that must not keep a job from running."""
+    _print(say("no place for the records ({reason}); the command runs unwatched", reason=str(error)))
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores these; the command must not
+    try:
+        os.execvp(command[0], list(command))  # noqa: S606 - the user's own command
+    except OSError as missing:
+        _print(say("{command}: {reason}", command=command[0], reason=missing.strerror or str(missing)))
+        sys.exit(NOT_FOUND if isinstance(missing, FileNotFoundError) else NOT_EXECUTABLE)
 
 
 def _line(text: Text) -> str:

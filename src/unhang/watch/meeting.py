@@ -29,6 +29,8 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file sy
 LEFT_BEHIND_S = 60.0
 """A folder nobody holds for so long is what killed processes left behind."""
 GENERATIONS = 1000
+ROOM = 1 << 20
+"""The record of a rank takes 16 KiB."""
 
 
 @dataclass(slots=True)
@@ -88,25 +90,27 @@ def meet(make_folder: Callable[[Siblings | None], RunFolder], us: Siblings | Non
         UsageError: the run folder cannot be used.
         OSError: there is no place for the records.
     """
-    place = SHARED_MEMORY if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) else None
-    sweep(place or Path(tempfile.gettempdir()))
-    if us is None:
-        return _alone(make_folder, us, place)
-    stem = hashlib.sha256(us.key.encode()).hexdigest()[:16]
-    for generation in range(GENERATIONS):
-        records = (place or Path(tempfile.gettempdir())) / f"unhang-{os.getuid()}-{stem}-{generation}"
-        found = _join(records, make_folder, us)
+    place = _place()
+    sweep(place)
+    stem = hashlib.sha256(us.key.encode()).hexdigest()[:16] if us is not None else ""
+    for generation in range(GENERATIONS if us is not None else 0):
+        assert us is not None
+        found = _join(place / f"unhang-{os.getuid()}-{stem}-{generation}", make_folder, us)
         if found is not None:
             return found
-    return _alone(make_folder, us, place)
-
-
-def _alone(make_folder: Callable[[Siblings | None], RunFolder], us: Siblings | None, place: Path | None) -> Meeting:
     folder = make_folder(us)
     records = Path(tempfile.mkdtemp(prefix=f"unhang-{os.getuid()}-", dir=place))
     _furnish(records)
     Task(0, os.getpid()).write(records)
     return Meeting(replace(folder, records=records), records)
+
+
+def _place() -> Path:
+    """Where records may lie: shared memory, or the folder for temporary files where there is no room in it."""
+    with suppress(OSError), tempfile.TemporaryFile(dir=SHARED_MEMORY, prefix=f"unhang-{os.getuid()}-room-") as file:
+        os.posix_fallocate(file.fileno(), 0, ROOM)
+        return SHARED_MEMORY
+    return Path(tempfile.gettempdir())
 
 
 def _join(records: Path, make_folder: Callable[[Siblings | None], RunFolder], us: Siblings) -> Meeting | None:
@@ -138,8 +142,7 @@ def _join(records: Path, make_folder: Callable[[Siblings | None], RunFolder], us
 def _furnish(records: Path) -> None:
     for name in ("births", "tasks"):
         private_files.make_folder(records / name)
-    with suppress(OSError):
-        Control.create(records).close()
+    Control.create(records).close()
 
 
 def sweep(place: Path) -> None:
@@ -149,7 +152,7 @@ def sweep(place: Path) -> None:
             with suppress(OSError):
                 told = path.lstat()
                 ours = stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid()
-                if ours and (path / "alive").exists() and time.time() - told.st_mtime > LEFT_BEHIND_S:
+                if ours and time.time() - told.st_mtime > LEFT_BEHIND_S:
                     _remove_unless_held(path)
 
 

@@ -21,6 +21,7 @@ SETTLES_S = (0.0, 0.002, 0.008, 0.02, 0.05)
 """Whoever signals many processes one by one takes a moment to come around."""
 _PR_SET_PDEATHSIG = 1
 _NAME = 4096
+KEPT_S = 1.0
 
 
 class Witness:
@@ -28,34 +29,31 @@ class Witness:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._name = " ".join(command)[:_NAME]
+        self._before, self._until = 0, 0.0
         self.pid = self._start()
 
     def heard(self, number: int) -> bool | None:
         """Whether it got signal ``number`` too; None when there is no witness to ask."""
+        bit = 1 << (number - 1)
         for pause_s in SETTLES_S:
             time.sleep(pause_s)
-            pending = self._pending()
+            pending = _pending_of(self.pid)
             if pending is None:
                 return None
-            if pending >> (number - 1) & 1:
+            known = self._before & bit and time.monotonic() < self._until
+            self._before &= ~bit
+            if pending & bit:
                 self._renew()
+                self._before &= ~bit
+            if known or pending & bit:
                 return True
         return False
 
-    def _pending(self) -> int | None:
-        if self.pid is None:
-            return None
-        with suppress(OSError, ValueError):
-            for line in Path(f"/proc/{self.pid}/status").read_text(errors="replace").splitlines():
-                if line.startswith("State:") and line.split()[1] in "ZX":
-                    return None
-                if line.startswith("ShdPnd:"):
-                    return int(line.split()[1], 16)
-        return None
-
     def _renew(self) -> None:
-        """A new one, of which nothing is pending; first in, then out, so that no signal falls between them."""
+        """A new one, of which nothing is pending; what else the old one had heard until then is kept for a moment."""
         before, self.pid = self.pid, self._start()
+        self._before |= _pending_of(before) or 0
+        self._until = time.monotonic() + KEPT_S
         _end(before)
 
     def reaped(self, pid: int) -> None:
@@ -107,3 +105,16 @@ def _end(pid: int | None) -> None:
         os.kill(pid, signal.SIGKILL)
     with suppress(ChildProcessError):
         os.waitpid(pid, 0)
+
+
+def _pending_of(pid: int | None) -> int | None:
+    """The signals that wait for a process, as bits; None when it is gone."""
+    if pid is None:
+        return None
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+            if line.startswith("State:") and line.split()[1] in "ZX":
+                return None
+            if line.startswith("ShdPnd:"):
+                return int(line.split()[1], 16)
+    return None

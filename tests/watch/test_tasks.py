@@ -1,0 +1,188 @@
+"""Several tasks on one machine share one watcher and one run folder; each ends as its own command did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from unhang.watch.siblings import siblings, tasks_per_node
+from watch.signal_programs import RUN, wait_for
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_what_slurm_says_of_the_tasks_of_a_node() -> None:
+    assert tasks_per_node("4(x2),3") == [4, 4, 3]
+    assert tasks_per_node("8") == [8]
+    assert tasks_per_node("") == tasks_per_node("4(x") == tasks_per_node("-1") == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "count"),
+    [
+        ({}, 4),
+        ({"SLURM_NODEID": "2"}, 3),
+        ({"SLURM_STEP_TASKS_PER_NODE": "1"}, None),  # `srun --pty bash`, torchrun below it
+        ({"SLURM_STEP_ID": ""}, 4),
+        ({"SLURM_LOCALID": "x"}, None),
+        ({"SLURM_NODEID": "7"}, None),
+    ],
+)
+def test_tasks_of_a_slurm_step(changed: dict[str, str], count: int | None) -> None:
+    environment = slurm(1, 4) | {"SLURM_STEP_TASKS_PER_NODE": "4(x2),3"} | changed
+
+    found = siblings(environment)
+
+    assert (found.count if found else None) == count
+    assert found is None or found.several_machines
+
+
+def test_a_batch_script_outside_a_step_is_alone() -> None:
+    environment = {"SLURM_JOB_ID": "7", "SLURM_LOCALID": "0", "SLURM_TASKS_PER_NODE": "4", "SLURM_NTASKS": "4"}
+
+    assert siblings(environment) is None
+
+
+def test_two_starts_of_mpirun_are_not_one() -> None:
+    """They are told apart by what started them; a wrapper around each task does not matter."""
+    program = (
+        "import os; from unhang.watch.siblings import siblings; found = siblings(os.environ);"
+        "print(found.key, found.number, found.count, found.several_machines)"
+    )
+    mpi = "OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_SIZE=4"
+    line = "; ".join(
+        f"OMPI_COMM_WORLD_LOCAL_RANK={rank} {mpi} {wrapper} '{sys.executable}' -c '{program}'"
+        for rank, wrapper in ((0, ""), (1, "sh -c '\"$@\"; true' sh"))
+    )
+
+    first, second = (
+        subprocess.run(["sh", "-c", f"{line}; true"], capture_output=True, text=True, timeout=30, check=True).stdout
+        for _ in range(2)
+    )
+
+    told = [said.split() for said in first.splitlines()]
+    assert told[0][0] == told[1][0] != second.split()[0]
+    assert [words[1:] for words in told] == [["0", "2", "True"], ["1", "2", "True"]]
+
+
+def slurm(number: int, count: int, step: str = "0") -> dict[str, str]:
+    return {
+        "SLURM_JOB_ID": f"t{os.getpid()}",
+        "SLURM_STEP_ID": step,
+        "SLURM_LOCALID": str(number),
+        "SLURM_PROCID": str(number),
+        "SLURM_NODEID": "0",
+        "SLURM_STEP_TASKS_PER_NODE": str(count),
+        "RANK": str(number),
+        "LOCAL_RANK": str(number),
+        "WORLD_SIZE": str(count),
+    }
+
+
+class Step:
+    """Tasks started as ``srun`` starts them: the same command line, each with its own variables and output."""
+
+    def __init__(
+        self, place: Path, count: int, command: list[str], *options: str, step: str = "0", **more: str
+    ) -> None:
+        self.place, self.folder = place, place / "run"
+        self.errors = [place / f"stderr-{step}-{number}" for number in range(count)]
+        self.fronts = []
+        for number, path in enumerate(self.errors):
+            with path.open("wb") as file:
+                words = [*RUN, "--dir", str(self.folder), *options, "--", *command]
+                environment = os.environ | slurm(number, count, step)
+                self.fronts.append(subprocess.Popen(words, stdout=file, stderr=file, env=environment))
+
+    def wait(self) -> list[int]:
+        return [front.wait(60) for front in self.fronts]
+
+    def lines(self) -> list[str]:
+        return [line for path in self.errors for line in path.read_text().splitlines() if line.startswith("unhang")]
+
+    def watchers(self) -> list[int]:
+        found = []
+        for path in Path("/proc").iterdir():
+            with suppress(OSError):
+                words = (path / "cmdline").read_bytes() if path.name.isdigit() else b""
+                if b"unhang.watch.watcher" in words and os.fsencode(self.folder) in words:
+                    found.append(int(path.name))
+        return found
+
+    def end(self) -> None:
+        for front in self.fronts:
+            front.kill()
+            front.wait(10)
+
+
+@pytest.fixture
+def started() -> Iterator[list[Step]]:
+    steps: list[Step] = []
+    yield steps
+    for step in steps:
+        step.end()
+
+
+@pytest.mark.job
+def test_one_watcher_one_folder_and_exit_codes_of_their_own(tmp_path: Path, started: list[Step]) -> None:
+    line = f'echo "$UNHANG_RUN" > {tmp_path}/records-$RANK; sleep 2; exit $((RANK * 3))'
+    step = Step(tmp_path, 4, ["sh", "-c", line])
+    started.append(step)
+
+    wait_for(lambda: len(list(tmp_path.glob("records-*"))) == 4)
+    wait_for(lambda: len(step.watchers()) == 1)
+    time.sleep(1.0)
+    assert len(step.watchers()) == 1
+    assert step.wait() == [0, 3, 6, 9]
+
+    (records,) = {path.read_text().strip() for path in tmp_path.glob("records-*")}
+    assert not Path(records).exists()
+    assert len(step.lines()) == 1, step.lines()  # said once, not four times
+    wait_for(lambda: step.watchers() == [])
+
+
+@pytest.mark.job
+def test_another_takes_over_when_the_one_that_watches_goes(tmp_path: Path, started: list[Step]) -> None:
+    """Front and watcher of the elected task are killed; then the others end, one by one."""
+    step = Step(tmp_path, 3, ["sh", "-c", f"touch {tmp_path}/go-$RANK; sleep $((6 + RANK)); exit $RANK"])
+    started.append(step)
+    wait_for(lambda: len(list(tmp_path.glob("go-*"))) == 3 and len(step.watchers()) == 1)
+    time.sleep(0.5)
+    (first,) = step.watchers()
+    parent = int(Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[1])
+
+    os.kill(parent, signal.SIGKILL)
+    os.kill(first, signal.SIGKILL)
+
+    wait_for(lambda: [pid for pid in step.watchers() if pid != first] != [])
+    codes = step.wait()
+    elected = next(number for number, front in enumerate(step.fronts) if front.pid == parent)
+    assert codes == [-signal.SIGKILL if number == elected else number for number in range(3)]
+    assert len(step.lines()) == 1, step.lines()
+
+
+@pytest.mark.job
+def test_a_second_run_of_the_same_step_is_a_run_of_its_own(tmp_path: Path, started: list[Step]) -> None:
+    """``srun bash -c 'unhang run A; unhang run B'``: a task that comes again comes to the next run."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    one = Step(tmp_path / "a", 2, ["sh", "-c", "[ $RANK = 0 ] || sleep 3"])
+    started.append(one)
+    assert one.fronts[0].wait(30) == 0
+
+    two = Step(tmp_path / "b", 2, ["sh", "-c", "exit 5"])
+    started.append(two)
+
+    assert two.wait() == [5, 5]
+    assert one.wait() == [0, 0]
+    assert (one.folder / "run.json").exists()
+    assert json.loads((two.folder / "run.json").read_text())["command"] == ["sh", "-c", "exit 5"]
