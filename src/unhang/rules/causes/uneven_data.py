@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
 from unhang.facts.caught import caught_in_a_call
+from unhang.facts.crashes import own_crashes
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.step_counts import StepCounts, step_counts
 from unhang.facts.unseeded_splits import split_without_seed
@@ -32,9 +33,11 @@ def check(facts: Facts) -> Iterator[Answer]:
     for disagreement in facts.disagreements:
         camps = camps_of_disagreement(facts, disagreement)
         pair = past_and_inside(camps)
-        if pair is not None:
+        if pair is not None and not _fell(facts, pair[0].ranks):
             yield _found(facts, *pair, counts, calls_of(disagreement), disagreement.group, len(facts.ranks))
     for stall in facts.stalls:
+        if _fell(facts, stall.laggards):
+            continue
         lag, wait = camps_of_stall(facts, stall)
         if is_past(lag, wait):
             certainty = _certainty(lag, wait, counts)
@@ -52,6 +55,11 @@ def check(facts: Facts) -> Iterator[Answer]:
             certainty = Certainty.CERTAIN if facts.events_of("gloo.enforce") else Certainty.LIKELY
             calls = call_of(stall.direct_waiters, stall.call)
             yield _found(facts, wait, lag, counts, calls, stall.group, len(facts.ranks), certainty)
+
+
+def _fell(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    """They did not leave the loop, an exception took them out of it."""
+    return not {crash.rank for crash in own_crashes(facts)}.isdisjoint(ranks)
 
 
 def _certainty(lag: Camp, wait: Camp, counts: StepCounts) -> Certainty:

@@ -147,6 +147,12 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
             "{ranks:who} {ranks:holds|hold} the others up: the device has not run what the peers have finished",
             ranks=stall.laggards,
         )
+    if _most_are_silent(stall) and len(stall.laggards) == 1:
+        return say(
+            "{waiters:who} {waiters:waits|wait}; nothing tells how far {ranks:who} came",
+            waiters=stall.waiters,
+            ranks=stall.laggards,
+        )
     if _most_are_silent(stall):
         return say(
             "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, "
