@@ -1,4 +1,5 @@
-"""``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``."""
+"""``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``,
+of a corpus with ``ARGS="corpus --folder DIR"``."""
 
 from __future__ import annotations
 
@@ -6,13 +7,15 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import flight_recorder, logs
+from benchmarks import corpus, flight_recorder, logs
 
 
 def main() -> int:
-    """Dumps beside torchfrtrace and pickle.load, with the whole command, or ``logs``; options are passed on."""
+    """Dumps beside torchfrtrace and pickle.load, with the whole command; ``logs``; ``corpus``. Options are passed on."""
     if sys.argv[1:2] == ["logs"]:
         return logs.main(sys.argv[2:])
+    if sys.argv[1:2] == ["corpus"]:
+        return corpus.main(sys.argv[2:])
     unhang = Path(sys.executable).with_name("unhang")
     diagnose = f"{shlex.quote(str(unhang))} diagnose {{dir}} --format json"
     sys.argv[1:1] = ["--diagnose", diagnose]
