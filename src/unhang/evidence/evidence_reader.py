@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from unhang.evidence.bundle_ranks import apply_manifests
 from unhang.evidence.items import EvidenceSet, Recording, SourceFile
@@ -17,7 +18,7 @@ from unhang.findings import Source, Unread
 _ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
 _LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".faulthandler", ".held")
 _EMPTY = "an empty file"
-_OUR_VERDICT = "a verdict of unhang"
+_OUR_OWN = ("a verdict of unhang", "a plan of unhang run", "a report of unhang")
 
 
 class EvidenceReader:
@@ -62,7 +63,8 @@ class EvidenceReader:
             # launchers open a log for each stream of each rank; most stay empty, which is nothing to report
             self._passed_over.pop(_EMPTY, None)
         if self._evidence.manifests:
-            self._passed_over.pop(_OUR_VERDICT, None)  # it belongs to the bundle as its evidence does
+            for label in _OUR_OWN:
+                self._passed_over.pop(label, None)  # they belong to the bundle as its evidence does
         for label, count in sorted(self._passed_over.items()):
             example = self._passed_over_example[label]
             others = f" (and {count - 1} more like it)" if count > 1 else ""
@@ -121,15 +123,16 @@ class EvidenceReader:
 
         attempt = _ATTEMPT.search(piece.name)
         listener = StackListener()
-        piece.stream.skips_holes, piece.stream.hears = True, listener.hear
+        piece.stream.skips_holes = True
         rank = rank_from_name(piece.name)
         reading = read_log(
-            piece.buffered(),
+            cast("BinaryIO", piece.stream),
             source=piece.name,
             rank=rank,
             attempt=int(attempt.group(1)) if attempt else 0,
             host=host_from_name(piece.name),
             modified_s=piece.modified_s,
+            listener=listener,
         )
         self._evidence.logs.append(reading)
         self._evidence.unread.extend(reading.unread)

@@ -176,6 +176,9 @@ def _told_before(head: bytes) -> bool:
 _FAULTHANDLER_SAYS = (b"Fatal Python error:", b"Timeout (", b"Python runtime state:", b"Thread 0x", b"Current thread ")
 
 
+_OUR_PAGE = b'<meta name="generator" content="unhang">'
+
+
 def _text(head: bytes, name: str) -> Decision:
     from unhang.evidence.logs import looks_like_log
 
@@ -183,7 +186,7 @@ def _text(head: bytes, name: str) -> Decision:
     if suffix == ".py" and _PYTHON.search(head):
         return Decision(Kind.SOURCE)
     if head.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<svg", b"<?xml")):
-        return Decision(Kind.KNOWN_OTHER, "web page")
+        return Decision(Kind.KNOWN_OTHER, "report of unhang" if _OUR_PAGE in head[:4096] else "web page")
     if suffix in _PROGRAM_NAMES and not looks_like_log(head):
         return Decision(Kind.KNOWN_OTHER, "program or settings text")
     return Decision(Kind.KNOWN_OTHER, "settings text") if _is_json_document(head) else Decision(Kind.LOG)

@@ -26,12 +26,14 @@ class Expected:
 
     ``cause`` None means a healthy job. ``where`` and ``waiter`` are pieces of code, each on a line that is right;
     ``where_function`` allows any line of that function (for work that moves). Empty means: there is no such line, or
-    the evidence cannot tell. ``also_ranks`` is another answer that is right (one side of a cycle).
+    the evidence cannot tell. ``also_ranks`` is another answer that is right (one side of a cycle). ``watched``: what is
+    right instead of ``status`` while the job is watched and lives on (empty: the same).
     """
 
     cause: Cause | None
     ranks: Ranks
     status: tuple[str, ...] = ("hang",)
+    watched: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
     where_function: str = ""
     waiter: tuple[str, ...] = ()
@@ -81,6 +83,11 @@ def second(_world: int) -> tuple[int, ...]:
 def last(world: int) -> tuple[int, ...]:
     """The last rank."""
     return (world - 1,)
+
+
+def but_last(world: int) -> tuple[int, ...]:
+    """All ranks but the last."""
+    return tuple(range(world - 1))
 
 
 def everyone(world: int) -> tuple[int, ...]:
@@ -209,6 +216,7 @@ CASES: tuple[Case, ...] = (
         Expected(
             Cause.SINGLE_RANK_WORK,
             last,
+            watched=("slow",),
             where_function="write_shard",
             waiter=(
                 "dist.all_reduce(model.weight.grad, group=pairs[rank])",
@@ -239,6 +247,7 @@ CASES: tuple[Case, ...] = (
             Cause.SINGLE_RANK_WORK,
             first,
             status=("hang", "slow"),
+            watched=("slow",),
             where_function="tokenize",
             waiter=("dist.barrier()",),
         ),
@@ -252,11 +261,39 @@ CASES: tuple[Case, ...] = (
         Expected(
             Cause.SLOW_DATA_LOADING,
             last,
+            watched=("slow",),
             where=("for step, batch in enumerate(loader):", "with open(self.paths[index]) as file:"),
             waiter=("loss.backward()",),
         ),
         fault="os.mkfifo(path)",
         after=8,
+    ),
+    Case(
+        "late-to-init",
+        "one rank waits for a file before it comes to init_process_group",
+        "late_to_init.py",
+        Expected(
+            Cause.SINGLE_RANK_WORK,
+            last,
+            watched=("slow",),
+            where=("time.sleep(0.5)",),
+            waiter=("dist.init_process_group(backend",),
+        ),
+        fault="if number % WORLD != WORLD - 1:",
+        after=0,
+    ),
+    Case(
+        "group-in-branch",
+        "all ranks but one make another group",
+        "group_in_branch.py",
+        Expected(
+            Cause.RANK_CONDITIONAL_COLLECTIVE,
+            but_last,
+            where=('return dist.new_group(backend="gloo")',),
+            waiter=("loss.backward()",),
+        ),
+        fault="if dist.get_rank() in quiet:",
+        after=1,
     ),
     Case(
         "thread-exception",

@@ -12,12 +12,16 @@ from unhang.lab.catalog import Case
 _BATCHES = re.compile(r"^(\d+) batches$", re.MULTILINE)
 
 
-def mistakes(case: Case, bundle: Path, verdict: Verdict) -> list[str]:
-    """One sentence for each thing the verdict has wrong; empty when it is right."""
+def mistakes(case: Case, bundle: Path, verdict: Verdict, *, watched: bool = False) -> list[str]:
+    """One sentence for each thing the verdict has wrong; empty when it is right.
+
+    ``watched``: the bundle is a run folder, taken while the job lived on.
+    """
     expected = case.expected
     found = []
-    if verdict.status.value not in expected.status:
-        found.append(f"status is {verdict.status.value}, must be {' or '.join(expected.status)}")
+    right = right_status(case, watched=watched)
+    if verdict.status.value not in right:
+        found.append(f"status is {verdict.status.value}, must be {' or '.join(right)}")
     if expected.cause is None:
         return found + [f"a healthy job got the finding {f.cause.value}" for f in verdict.findings if _accuses(f)]
     if not verdict.findings:
@@ -26,6 +30,11 @@ def mistakes(case: Case, bundle: Path, verdict: Verdict) -> list[str]:
     if first.cause is not expected.cause:
         found.append(f"cause is {first.cause.value}, must be {expected.cause.value}")
     return found + _wrong_ranks(case, bundle, first) + _wrong_lines(case, bundle, first)
+
+
+def right_status(case: Case, *, watched: bool) -> tuple[str, ...]:
+    """The statuses that are right for this case."""
+    return (watched and case.expected.watched) or case.expected.status
 
 
 def guilty_ranks(case: Case, bundle: Path, world: int) -> set[tuple[int, ...]]:

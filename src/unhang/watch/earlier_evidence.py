@@ -17,7 +17,7 @@ def lay_dumps_aside(folder: Path) -> None:
     restore(folder)
     private_files.make_folder(_aside(folder))
     with suppress(OSError):
-        private_files.copy(folder / _MANIFEST, _aside(folder) / _MANIFEST)
+        private_files.replace(_aside(folder) / _MANIFEST, (folder / _MANIFEST).read_bytes())
     _move(folder, "dumps")
     private_files.make_folder(folder / "dumps")
 

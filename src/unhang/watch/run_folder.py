@@ -22,6 +22,7 @@ class RunPlan:
     when ``on_hang`` is ``abort``, after so long even a laggard that works is ended (None: never).
     """
 
+    schema: str = RUN_SCHEMA
     command: list[str] = field(default_factory=list)
     records: str = ""
     on_hang: str = "report"
@@ -33,7 +34,6 @@ class RunPlan:
     front_pid: int = 0
     job_pid: int = 0
     width: int = 80
-    schema: str = RUN_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
