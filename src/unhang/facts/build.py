@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
+from unhang.facts.aborted_receivers import settle_aborted
 from unhang.facts.activity import activity_of
 from unhang.facts.call_places import place_calls
 from unhang.facts.crashes import fell_with_others
@@ -50,6 +51,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     graph = build_wait_for(groups, ranks)
     failed = any(f.state in (RankState.CRASHED, RankState.FALLEN) for f in ranks.values())
     disagreements = find_disagreements(groups, choice.by_rank, failed=failed)
+    disagreements = settle_aborted(disagreements, groups, ranks, choice.by_rank, events)
     _mark_states(ranks, groups, graph)
     return Facts(
         world_size=world_size,

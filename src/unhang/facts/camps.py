@@ -62,6 +62,8 @@ def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Cam
             call = disagreement.pending.get(rank)
             where = call.where if call is not None else None
             by_place[signature, where].append(rank)
+    for rank in disagreement.aborted:
+        by_place["aborted", None].append(rank)
     camps = [_camp(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
     return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
 

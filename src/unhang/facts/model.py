@@ -230,13 +230,15 @@ class Disagreement:
     pending: Mapping[int, PendingCall]
     """By rank."""
     differs_in: tuple[str, ...]
-    """Among ``operation``, ``size``, ``dtype``, ``call-site``."""
+    """Among ``operation``, ``size``, ``dtype``, ``call-site``; ``bytes`` where only size times dtype is known."""
     odd: tuple[int, ...]
     """The minority; empty when there is a tie."""
     records_align: bool
     """The recordings really overlap at that position (not shifted by a ring that lost its start)."""
     times: int = 1
     """At so many positions, where that was counted."""
+    aborted: tuple[int, ...] = ()
+    """Ranks without a record of the call that Gloo ended in it because more arrived than they expected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ def check(facts: Facts) -> Iterator[Answer]:
     for stall in facts.stalls:
         if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
             lag, wait = camps_of_stall(facts, stall)
-            if CodeContext.RANK_BRANCH not in (lag.context, wait.context) and past_and_inside((wait, lag)) is None:
+            same_line = lag.where == wait.where  # then only sizes differ, and nothing tells whose is wrong
+            branch = CodeContext.RANK_BRANCH in (lag.context, wait.context)
+            if not same_line and not branch and past_and_inside((wait, lag)) is None:
                 yield _other_place(facts, stall, lag, wait)
 
 
@@ -130,7 +132,7 @@ def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) ->
         calls=calls_of(disagreement),
         because=tuple(_because(disagreement, camps)),
         evidence=quote_disagreement(disagreement),
-        remedies=(_remedy(disagreement),),
+        remedies=_remedies(disagreement),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
@@ -142,7 +144,7 @@ def _certainty(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]
     if disagreement.group == STACK_GROUP and any(p.pending is None for p in progress):
         # Somebody is in no call at all: the others may wait for it in different groups, which stacks do not name.
         return Certainty.POSSIBLE
-    if not disagreement.records_align or _way_unknown(camps):
+    if not disagreement.records_align or disagreement.aborted or _way_unknown(camps):
         return Certainty.LIKELY
     heard = {rank for ranks in disagreement.calls.values() for rank in ranks}
     if not disagreement.odd and group is not None and set(group.members) - heard:
@@ -171,6 +173,12 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
             "{ranks:who} {ranks:stands|stand} in another call than the others, in the same group as far as can be told",
             ranks=ranks,
         )
+    if disagreement.differs_in == ("bytes",):
+        return say(
+            "{ranks:who} called with fewer bytes than the others at position {position}: another size or dtype",
+            ranks=ranks,
+            position=disagreement.position,
+        )
     if disagreement.odd:
         return say(
             "{ranks:who} called another {kinds} than the others at position {position}",
@@ -195,6 +203,11 @@ def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Te
             elements=signature.input_elements,
             dtype="/".join(dict.fromkeys(signature.input_dtypes)) or "no tensor",
         )
+    if disagreement.aborted:
+        yield say(
+            "{ranks:who} left no record: Gloo ended the process because more arrived than this call had asked for",
+            ranks=disagreement.aborted,
+        )
     places = {camp.where for camp in camps if camp.where is not None}
     if len(places) == 1:
         yield say("all ranks are at the same line: what they pass to it differs")
@@ -204,17 +217,25 @@ def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Te
         yield say("some records start later than others, so positions may be shifted against each other")
 
 
-def _remedy(disagreement: Disagreement) -> Remedy:
+def _remedies(disagreement: Disagreement) -> tuple[Remedy, ...]:
     if {"operation", "call-site"} & set(disagreement.differs_in):
-        return _same_calls()
+        return (_same_calls(),)
     if "dtype" in disagreement.differs_in:
-        return Remedy(
-            title=say("Cast to one dtype before the call"),
-            kind=RemedyKind.CODE,
-            change=say("tensor.to(torch.float32) on every rank, or the same autocast setting everywhere"),
-            cost=say("none"),
-            verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
-        )
+        return (_one_dtype(),)
+    return (_equal_sizes(), _one_dtype()) if "bytes" in disagreement.differs_in else (_equal_sizes(),)
+
+
+def _one_dtype() -> Remedy:
+    return Remedy(
+        title=say("Cast to one dtype before the call"),
+        kind=RemedyKind.CODE,
+        change=say("tensor.to(torch.float32) on every rank, or the same autocast setting everywhere"),
+        cost=say("none"),
+        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
+    )
+
+
+def _equal_sizes() -> Remedy:
     return Remedy(
         title=say("Make the sizes equal before the call"),
         kind=RemedyKind.CODE,
