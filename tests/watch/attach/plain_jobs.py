@@ -65,14 +65,15 @@ class PlainJob:
                 ticks = kernel_look(rank.pid).cpu_ticks
                 if since.get(rank.pid, (None, 0.0))[0] != ticks:
                     since[rank.pid] = (ticks, now)
-                if _has_joined(rank.pid) and now - since[rank.pid][1] > 1.2:
+                if has_joined(rank.pid) and now - since[rank.pid][1] > 1.2:
                     count += 1
             return count >= ranks
 
         self.wait_for(standing)
 
 
-def _has_joined(pid: int) -> bool:
+def has_joined(pid: int) -> bool:
+    """Whether its process group stands."""
     with contextlib.suppress(OSError):
         names = [(task / "comm").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
         return any("gloo" in name for name in names)

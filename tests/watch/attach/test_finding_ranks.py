@@ -12,8 +12,8 @@ from unhang.watch.attach import ranks
 from unhang.watch.attach.bundle_folder import open_folder
 from unhang.watch.attach.choosing import choose
 from unhang.watch.attach.machine import Machine, Process
+from unhang.watch.attach.manifest import settings_of
 from unhang.watch.attach.ranks import ranks_of
-from unhang.watch.attach.taking import settings_of
 
 JOB = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "r"}
 BASE = 4_000_000

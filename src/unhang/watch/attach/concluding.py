@@ -10,15 +10,12 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Status, Verdict, say
+from unhang.facts.pending_limits import limit_at_s
+from unhang.findings import Certainty, NotChecked, Verdict, say
 from unhang.report.json import to_json
 from unhang.watch import private_files
 from unhang.watch.attach.choosing import permission_command
 from unhang.watch.attach.taking import Taken
-
-WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
-"""The laggard gets on by itself: slow, until the limit is near."""
-NEAR_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +32,16 @@ def conclude(taken: Taken) -> Conclusion:
     """Diagnose the bundle in-process and leave ``verdict.json`` in it."""
     facts = build_facts(read_evidence([str(taken.folder)]))
     verdict = diagnose(facts)
-    limit_at_s = limit_of(facts)
+    limit = limit_at_s(facts)
     now_s = time.time()
-    if _gets_on(verdict, facts) and (limit_at_s is None or limit_at_s - now_s > NEAR_S):
-        verdict = _as_slow(verdict)
     verdict = replace(
         verdict,
         not_checked=(*_not_looked_at(taken), *verdict.not_checked),
         stalled_since=verdict.stalled_since or _since(facts),
-        killed_in_s=round(max(0.0, limit_at_s - now_s), 1) if limit_at_s is not None else None,
+        killed_in_s=round(max(0.0, limit - now_s), 1) if limit is not None else None,
     )
     private_files.replace(taken.folder / "verdict.json", to_json(verdict).encode())
-    return Conclusion(verdict, facts, limit_at_s)
-
-
-def limit_of(facts: Facts) -> float | None:
-    """The first moment at which a pending collective runs out of time; None when no dump tells."""
-    moments = [
-        call.since_s + call.timeout_ms / 1000
-        for group in facts.groups.values()
-        for progress in group.progress.values()
-        if (call := progress.pending) is not None and call.since_s is not None and (call.timeout_ms or 0) > 0
-        if call.timeout_ms is not None
-    ]
-    return min(moments, default=None)
+    return Conclusion(verdict, facts, limit)
 
 
 def _since(facts: Facts) -> str | None:
@@ -72,22 +55,6 @@ def _since(facts: Facts) -> str | None:
     if not begun:
         return None
     return datetime.fromtimestamp(max(begun), tz=timezone.utc).isoformat(timespec="seconds")
-
-
-def _gets_on(verdict: Verdict, facts: Facts) -> bool:
-    if not verdict.findings or verdict.findings[0].cause not in WORK:
-        return False
-    return any(facts.ranks[rank].moving for rank in verdict.findings[0].ranks if rank in facts.ranks)
-
-
-def _as_slow(verdict: Verdict) -> Verdict:
-    """The laggard works: the same findings, but they slow the job down."""
-
-    def slowed(found: Finding) -> Finding:
-        works = found.severity is Severity.STOPS and found.cause in WORK
-        return replace(found, severity=Severity.SLOWS) if works else found
-
-    return replace(verdict, status=Status.SLOW, findings=tuple(map(slowed, verdict.findings)))
 
 
 def _not_looked_at(taken: Taken) -> tuple[NotChecked, ...]:

@@ -39,6 +39,12 @@ class KernelLook:
     cpu_ticks: int | None = None
     switches: int | None = None
     """Times it gave up the processor by itself; a thread that waits does not."""
+    process_ticks: int | None = None
+    """Processor time of all its threads."""
+    file_bytes: int | None = None
+    """Read and written, sockets apart."""
+    backward_wakes: int | None = None
+    """Times autograd's threads for devices gave up the processor: at least once a step."""
 
     def as_json(self) -> dict[str, Any]:
         """What is known, for the bundle's manifest."""
@@ -76,6 +82,19 @@ def look_at(pid: int, *, native: bool = False) -> Look:
     if kernel.state not in "Tt" and not native and found.refused not in _HOPELESS:
         found.native = _take(found, ["--native"], LOOK_LIMIT_S)
     return found
+
+
+def look_again(before: Look) -> Look:
+    """A later look: the stack of the look before stands for this one where the kernel shows that nothing happened."""
+    kernel = kernel_look(before.pid)
+    told = kernel.switches is not None and kernel.cpu_ticks is not None and kernel.process_ticks is not None
+    if before.dump is None or not told or _what_happened(kernel) != _what_happened(before.kernel):
+        return look_at(before.pid)
+    return Look(before.pid, time.time(), kernel, before.stack, before.dump, before.native)
+
+
+def _what_happened(kernel: KernelLook) -> tuple[object, ...]:
+    return kernel.state, kernel.cpu_ticks, kernel.switches, kernel.process_ticks, kernel.system_call
 
 
 _TOO_LONG = "py-spy took too long"
@@ -160,7 +179,27 @@ def kernel_look(pid: int, *, proc: Path = PROC) -> KernelLook:
         kernel_stack=_text(task / "stack").strip()[:4000],
         cpu_ticks=int(stat[11]) + int(stat[12]),
         switches=_switches(_text(task / "status")),
+        process_ticks=_ticks(proc / str(pid) / "stat"),
+        file_bytes=_file_bytes(_text(proc / str(pid) / "io")),
+        backward_wakes=_backward_wakes(proc / str(pid) / "task"),
     )
+
+
+def _ticks(path: Path) -> int | None:
+    fields = _text(path).rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12]) if len(fields) > 12 else None
+
+
+def _file_bytes(io: str) -> int | None:
+    told = [line.partition(":")[2].strip() for line in io.splitlines() if line.startswith(("rchar:", "wchar:"))]
+    return sum(map(int, told)) if told and all(text.isdigit() for text in told) else None
+
+
+def _backward_wakes(tasks: Path) -> int | None:
+    with suppress(OSError):
+        threads = [task for task in tasks.iterdir() if _text(task / "comm").startswith("pt_autograd")]
+        return sum(_switches(_text(task / "status")) or 0 for task in threads) if threads else None
+    return None
 
 
 def _switches(status: str) -> int | None:

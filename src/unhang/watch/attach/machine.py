@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -128,6 +129,34 @@ def has_joined(pid: int, *, proc: Path = PROC) -> bool:
                 if (task / "comm").read_text(errors="replace").startswith(_GROUP_THREADS):
                     return True
     return False
+
+
+def backend_of(pid: int, *, proc: Path = PROC) -> str:
+    """``nccl`` or ``gloo`` as the names of its threads tell; empty where they do not."""
+    names = set()
+    with suppress(OSError):
+        for task in (proc / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                names.add((task / "comm").read_text(errors="replace").split("\n")[0])
+    if any(name.startswith(("pt_nccl", "nccl")) for name in names):
+        return "nccl"
+    return "gloo" if any(name.startswith(("pt_gloo", "gloo")) for name in names) else ""
+
+
+_VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
+
+
+def torch_version_of(pid: int, *, proc: Path = PROC) -> str:
+    """Version of the torch that is loaded in the process; empty where it cannot be told."""
+    with suppress(OSError):
+        with (proc / str(pid) / "maps").open("rb") as file:
+            text = file.read(MAPS_BYTES).decode(errors="replace")
+        found = re.search(r"(/\S+/torch)/lib/libtorch\S*\.so", text)
+        if found is not None:
+            with as_seen_by(pid, f"{found[1]}/version.py", proc=proc).open("rb") as file:
+                version = _VERSION.search(file.read(4096).decode(errors="replace"))
+            return version[1] if version is not None else ""
+    return ""
 
 
 def as_seen_by(pid: int, path: str | Path, *, proc: Path = PROC) -> Path:

@@ -6,32 +6,55 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from unhang.evidence.items import Frame, StackDump
-from unhang.watch.attach.ladder import KernelLook, Look, is_ours
+from unhang.watch.attach.ladder import Look, is_ours
 
 BUSY_TICKS = 3
+BUSY_SHARE = 0.3
+"""Of one processor: a thread that computes on one line uses more, one that polls uses less."""
+FILE_BYTES = 1 << 16
+TICKS_A_SECOND = 100
 
 
 def moved(looks: Sequence[Look], *, waits_asleep: bool) -> bool | None:
-    """True: some look differs from the one before. None: not looked at twice.
+    """True: some look differs from the one before. False: nothing differs. None: not looked at twice, or it stands on
+    one line and uses the processor, as waiting for a GPU does and computing too.
 
     Args:
         waits_asleep: a collective of this job waits without using the processor (no GPU): a thread that woke up in
-            between has come back to the same line.
+            between has come back to the same line, and one that is busy computes.
     """
     seen = [look for look in looks if look.kernel.state]
     if len(seen) < 2:
         return None
-    return any(_differs(a, b, waits_asleep=waits_asleep) for a, b in pairwise(seen))
+    answers = {_differs(a, b, waits_asleep=waits_asleep) for a, b in pairwise(seen)}
+    return True if True in answers else None if None in answers else False
 
 
-def _differs(first: Look, second: Look, *, waits_asleep: bool) -> bool:
-    if first.dump is not None and second.dump is not None:
-        if _places(first.dump) != _places(second.dump):
-            return True
-        return waits_asleep and _inside_torch(second.dump) and _woke(first, second)
+def idle(looks: Sequence[Look]) -> bool:
+    """Neither the processor nor files were used between the first look and the last, as far as the kernel tells."""
+    seen = [look for look in looks if look.kernel.state]
+    if len(seen) < 2:
+        return False
+    first, last = seen[0].kernel, seen[-1].kernel
+    busy = _more(first.process_ticks, last.process_ticks, BUSY_TICKS)
+    return not busy and not _more(first.file_bytes, last.file_bytes, FILE_BYTES)
+
+
+def _differs(first: Look, second: Look, *, waits_asleep: bool) -> bool | None:
     if first.kernel.state in "Tt" and second.kernel.state in "Tt":
         return False
-    return _worked(first.kernel, second.kernel) or first.kernel.system_call != second.kernel.system_call
+    if first.dump is None or second.dump is None:
+        worked = _more(first.kernel.cpu_ticks, second.kernel.cpu_ticks, BUSY_TICKS)
+        return worked or first.kernel.system_call != second.kernel.system_call
+    if _places(first.dump) != _places(second.dump):
+        return True
+    if _more(first.kernel.backward_wakes, second.kernel.backward_wakes, 1):
+        return True
+    if waits_asleep and _inside_torch(second.dump) and _woke(first, second):
+        return True
+    if _computes(first, second):
+        return True if waits_asleep else None
+    return False
 
 
 def _places(dump: StackDump) -> set[tuple[str, tuple[Frame, ...]]]:
@@ -59,7 +82,11 @@ def _woke(first: Look, second: Look) -> bool:
     return after - before >= max(2.0, second.at_s - first.at_s)
 
 
-def _worked(first: KernelLook, second: KernelLook) -> bool:
-    if first.cpu_ticks is None or second.cpu_ticks is None:
-        return False
-    return second.cpu_ticks - first.cpu_ticks >= BUSY_TICKS
+def _computes(first: Look, second: Look) -> bool:
+    """The main thread used a good part of a processor."""
+    wanted = BUSY_SHARE * (second.at_s - first.at_s) * TICKS_A_SECOND
+    return _more(first.kernel.cpu_ticks, second.kernel.cpu_ticks, max(BUSY_TICKS, wanted))
+
+
+def _more(before: int | None, after: int | None, least: float) -> bool:
+    return before is not None and after is not None and after - before >= least

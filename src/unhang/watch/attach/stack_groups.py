@@ -25,6 +25,8 @@ def _line(movement: str, ranks: list[int], place: str) -> Text:
         return say("{ranks:who}: {place} (stopped, state T)", ranks=ranks, place=place)
     if movement == "once":
         return say("{ranks:who}: {place} (looked at once)", ranks=ranks, place=place)
+    if movement == "spins":
+        return say("{ranks:who}: {place} (one line in every look; uses the processor)", ranks=ranks, place=place)
     if movement == "busy":
         return say("{ranks:who}: {place} (uses the processor)", ranks=ranks, place=place)
     if movement == "moving":
@@ -37,7 +39,8 @@ def _movement(taken: Taken, rank: int) -> str:
         return "stopped"
     answer = taken.moving.get(rank)
     if answer is None:
-        return "once"
+        looks = next((taken.looks.get(r.pid, []) for r in taken.chosen.ranks if r.rank == rank), [])
+        return "spins" if len(looks) > 1 else "once"
     if not answer:
         return "still"
     return "busy" if rank in taken.refused() else "moving"

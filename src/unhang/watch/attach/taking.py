@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from unhang.evidence.items import StackDump
 from unhang.watch import private_files
@@ -18,13 +15,13 @@ from unhang.watch.attach import debug_server, ras, recorder_files
 from unhang.watch.attach.cards import card_use
 from unhang.watch.attach.choosing import Chosen
 from unhang.watch.attach.job_logs import keep_logs
-from unhang.watch.attach.ladder import Look, look_at
+from unhang.watch.attach.ladder import Look, look_again, look_at
 from unhang.watch.attach.machine import Machine, Process, has_mapped
+from unhang.watch.attach.manifest import write_manifest
 from unhang.watch.attach.moving import moved
 from unhang.watch.attach.ranks import LiveRank
 from unhang.watch.attach.user_source import keep_source
 
-SCHEMA = "unhang.bundle/1"
 BETWEEN_LOOKS_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""
 MOST_LOOKS, ENOUGH_LOOKS = 12, 2
@@ -33,8 +30,6 @@ WORKERS = 16
 """At most so many children of a rank are looked at."""
 PULL_LIMIT_S = 6.0
 COMPLAINT_LIMIT_S = 1.0
-_SETTINGS = ("NCCL_", "TORCH_", "GLOO_", "CUDA_", "HIP_", "ROCR_", "OMP_", "PYTORCH_", "TORCHELASTIC_", "SLURM_JOB_ID")
-_SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "PASS", "CREDENTIAL")
 Tell = Callable[[str], None]
 
 
@@ -91,7 +86,7 @@ def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, 
                 if number < ENOUGH_LOOKS:
                     raise
                 break  # long looks may be cut short: what was seen is judged
-            _look(taken)
+            _look(taken, sparing=number >= ENOUGH_LOOKS)
         _look_deeper(taken)
         for pull in pulls:
             pull.result()
@@ -124,12 +119,19 @@ def _workers(machine: Machine, rank: LiveRank) -> tuple[Process, ...]:
     return tuple(p for p in mine if "resource_tracker" not in " ".join(p.command[:4]))[:WORKERS]
 
 
-def _look(taken: Taken) -> None:
+def _look(taken: Taken, *, sparing: bool) -> None:
+    """Look at all of them. ``sparing``: where the kernel says that nothing happened since the look before, its word
+    is enough."""
     targets = [rank.pid for rank in taken.chosen.ranks]
     targets += [worker.pid for workers in taken.workers.values() for worker in workers]
+
+    def look(pid: int) -> Look:
+        before = taken.looks.get(pid, [])
+        return look_again(before[-1]) if sparing and before else look_at(pid)
+
     with ThreadPoolExecutor(max_workers=min(8, 2 * (os.cpu_count() or 1))) as pool:
-        for look in pool.map(look_at, targets):
-            taken.looks.setdefault(look.pid, []).append(look)
+        for found in pool.map(look, targets):
+            taken.looks.setdefault(found.pid, []).append(found)
     _judge_movement(taken)
 
 
@@ -220,61 +222,3 @@ def _write_stacks(taken: Taken) -> None:
 def _dumps(taken: Taken) -> Iterator[tuple[int, StackDump]]:
     for pid, looks in taken.looks.items():
         yield from ((pid, look.dump) for look in looks if look.dump is not None)
-
-
-def write_manifest(taken: Taken, source: Mapping[str, str]) -> None:
-    """Write ``bundle.json``; ``docs/bundle.md`` tells the keys."""
-    manifest = {
-        "schema": SCHEMA,
-        "taken_by": "unhang attach",
-        "world_size": taken.world_size,
-        "backend": "",
-        "torch_version": "",
-        "stalled_since_s": None,
-        "taken_s": taken.taken_s,
-        "limit_s": None,
-        **source,
-        "launcher": taken.chosen.launcher,
-        "processes": [_entry(taken, rank) for rank in taken.chosen.ranks],
-    }
-    private_files.replace(taken.folder / "bundle.json", json.dumps(manifest, indent=1).encode() + b"\n")
-
-
-def _entry(taken: Taken, rank: LiveRank) -> dict[str, Any]:
-    looks = taken.looks.get(rank.pid, [])
-    return {
-        "rank": rank.rank,
-        "local_rank": rank.local_rank,
-        "pid": rank.pid,
-        "host": os.uname().nodename,
-        "exit_code": None,
-        "killed_by_us": False,
-        "state": looks[-1].kernel.state if looks else "",
-        "ended_s": None,
-        "moving": taken.moving.get(rank.rank),
-        "guessed_rank": rank.guessed,
-        "kernel": [look.kernel.as_json() for look in looks],
-        "settings": settings_of(rank),
-        "limits": _limits(rank.pid),
-    }
-
-
-def settings_of(rank: LiveRank) -> dict[str, str]:
-    """Variables that matter to collectives; nothing that may be a secret."""
-    return {
-        name: value[:300]
-        for name, value in sorted(rank.environment.items())
-        if name.startswith(_SETTINGS) and not any(word in name.upper() for word in _SECRET)
-    }
-
-
-def _limits(pid: int) -> dict[str, str]:
-    """Soft limits of the process, as ``/proc/PID/limits`` says them."""
-    found = {}
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/limits").read_text().splitlines()[1:]:
-            found[line[:26].strip()] = line[26:47].strip()
-    return {name: value for name, value in found.items() if name in _WANTED_LIMITS}
-
-
-_WANTED_LIMITS = ("Max locked memory", "Max open files", "Max processes", "Max core file size")

@@ -1,0 +1,86 @@
+"""``bundle.json`` of a job that was attached to: what the kernel and the environments tell."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unhang.watch import private_files
+from unhang.watch.attach.machine import backend_of, torch_version_of
+from unhang.watch.attach.moving import idle
+from unhang.watch.attach.ranks import LiveRank
+
+if TYPE_CHECKING:
+    from unhang.watch.attach.taking import Taken
+
+SCHEMA = "unhang.bundle/1"
+TAKEN_BY = "unhang attach"
+_SETTINGS = ("NCCL_", "TORCH_", "GLOO_", "CUDA_", "HIP_", "ROCR_", "OMP_", "PYTORCH_", "TORCHELASTIC_", "SLURM_JOB_ID")
+_SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "PASS", "CREDENTIAL")
+
+
+def write_manifest(taken: Taken, source: Mapping[str, str]) -> None:
+    """Write ``bundle.json``; ``docs/bundle.md`` tells the keys."""
+    refused = taken.refused()
+    manifest = {
+        "schema": SCHEMA,
+        "taken_by": TAKEN_BY,
+        "world_size": taken.world_size,
+        "backend": next(filter(None, (backend_of(rank.pid) for rank in taken.chosen.ranks)), ""),
+        "torch_version": torch_version_of(taken.chosen.ranks[0].pid),
+        "stalled_since_s": None,
+        "taken_s": taken.taken_s,
+        "live": True,
+        "limit_s": None,
+        **source,
+        "launcher": taken.chosen.launcher,
+        "processes": [_entry(taken, rank, refused.get(rank.rank, "")) for rank in taken.chosen.ranks],
+    }
+    private_files.replace(taken.folder / "bundle.json", json.dumps(manifest, indent=1).encode() + b"\n")
+
+
+def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:
+    looks = taken.looks.get(rank.pid, [])
+    family = [looks, *(taken.looks.get(worker.pid, []) for worker in taken.workers.get(rank.pid, ()))]
+    return {
+        "rank": rank.rank,
+        "local_rank": rank.local_rank,
+        "pid": rank.pid,
+        "host": os.uname().nodename,
+        "exit_code": None,
+        "killed_by_us": False,
+        "state": looks[-1].kernel.state if looks else "",
+        "ended_s": None,
+        "moving": taken.moving.get(rank.rank),
+        "idle": all(map(idle, family)),
+        "not_seen": refused,
+        "guessed_rank": rank.guessed,
+        "kernel": [look.kernel.as_json() for look in looks],
+        "settings": settings_of(rank),
+        "limits": _limits(rank.pid),
+    }
+
+
+def settings_of(rank: LiveRank) -> dict[str, str]:
+    """Variables that matter to collectives; nothing that may be a secret."""
+    return {
+        name: value[:300]
+        for name, value in sorted(rank.environment.items())
+        if name.startswith(_SETTINGS) and not any(word in name.upper() for word in _SECRET)
+    }
+
+
+def _limits(pid: int) -> dict[str, str]:
+    """Soft limits of the process, as ``/proc/PID/limits`` says them."""
+    found = {}
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/limits").read_text().splitlines()[1:]:
+            found[line[:26].strip()] = line[26:47].strip()
+    return {name: value for name, value in found.items() if name in _WANTED_LIMITS}
+
+
+_WANTED_LIMITS = ("Max locked memory", "Max open files", "Max processes", "Max core file size")

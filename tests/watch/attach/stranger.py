@@ -1,0 +1,102 @@
+"""A case of the lab as a stranger's job: plain torchrun, nothing of unhang in it, stuck when somebody attaches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from unhang.lab.catalog import Case
+from unhang.watch.attach.ladder import kernel_look
+from watch.attach.plain_jobs import PlainJob, has_joined, plain_job
+
+STILL_S = 2.5
+INJECT_AFTER = 6
+"""Lines each rank must have printed before a fault comes from outside."""
+_FREEZER = """\
+import runpy
+import threading
+import time
+from pathlib import Path
+
+from unhang.lab.worker import freeze_transport, wait_until
+
+
+def freeze(order=Path(__file__).with_name("order")):
+    while not order.exists():
+        time.sleep(0.02)
+    wait_until(float(order.read_text()))
+    freeze_transport()
+
+
+threading.Thread(target=freeze, name="fault", daemon=True).start()
+runpy.run_path(str(Path(__file__).with_name("train.py")), run_name="__main__")
+"""
+
+
+@contextlib.contextmanager
+def stranger(case: Case, folder: Path) -> Iterator[PlainJob]:
+    """``case`` running, at its moment: nobody whom it concerns moves any more, or all have moved for a while."""
+    folder.mkdir(parents=True)
+    script = folder / "train.py"
+    shutil.copy(case.path, script)
+    if case.injection is not None and case.injection.kind == "freeze-transport":
+        script = folder / "start.py"
+        script.write_text(_FREEZER)
+    with plain_job(folder, script, ranks=case.ranks) as job:
+        job.wait_for(lambda: len(job.ranks) == case.ranks and all(has_joined(rank.pid) for rank in job.ranks))
+        if case.injection is not None or case.moment == "moving":
+            job.wait_for(lambda: _printed_lines(job) >= INJECT_AFTER)
+        if case.injection is not None:
+            _inject(case, job, folder)
+        if case.moment == "moving":
+            time.sleep(2.0)
+        else:
+            _wait_for_stillness(job)
+        yield job
+
+
+def _printed_lines(job: PlainJob) -> int:
+    return min((text.count("\n") for text in job.printed()), default=0)
+
+
+def _inject(case: Case, job: PlainJob, folder: Path) -> None:
+    injection = case.injection
+    assert injection is not None
+    if injection.kind == "freeze-transport":
+        lines = _printed_lines(job)
+        job.wait_for(lambda: _printed_lines(job) > lines)
+        (folder / "order.new").write_text(f"{time.time() + 0.5:.3f}")
+        (folder / "order.new").replace(folder / "order")
+        return
+    assert injection.rank is not None
+    os.kill(job.pid_of(injection.rank), getattr(signal, f"SIG{injection.kind}"))
+
+
+def _wait_for_stillness(job: PlainJob) -> None:
+    """Some rank has used no processor time and nobody has printed for a while."""
+    since: dict[int, tuple[int | None, float]] = {}
+    said, said_s = job.printed(), time.monotonic()
+
+    def still() -> bool:
+        nonlocal said, said_s
+        now = time.monotonic()
+        for rank in job.ranks:
+            ticks = kernel_look(rank.pid).cpu_ticks
+            if since.get(rank.pid, (None, 0.0))[0] != ticks:
+                since[rank.pid] = (ticks, now)
+        if _of_waiters(job.printed()) != _of_waiters(said):
+            said, said_s = job.printed(), now
+        standing = [pid for pid, (_, when) in since.items() if now - when > STILL_S]
+        return bool(standing) and now - said_s > STILL_S
+
+    job.wait_for(still)
+
+
+def _of_waiters(printed: list[str]) -> int:
+    """A rank that works alone may go on printing: the shortest log belongs to one that waits."""
+    return min(map(len, printed), default=0)
