@@ -11,7 +11,7 @@ from benchmarks import corpus, flight_recorder, logs
 
 
 def main() -> int:
-    """Dumps beside torchfrtrace and pickle.load, with the whole command; ``logs``; ``corpus``. Options are passed on."""
+    """Dumps beside torchfrtrace and pickle.load, and the whole command; ``logs``; ``corpus``. Options are passed on."""
     if sys.argv[1:2] == ["logs"]:
         return logs.main(sys.argv[2:])
     if sys.argv[1:2] == ["corpus"]:
