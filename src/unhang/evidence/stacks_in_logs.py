@@ -1,24 +1,26 @@
 """Stacks that stand inside a log: faulthandler's at an abort, py-spy's or gdb's appended by a script.
 
-The log is read once; this listens while it passes and keeps the part from the first stack on, within a limit.
+The reader of the log finds the marks of stacks with its own literals; the part from the first one on is kept, within a
+limit, and read when the log has been.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.findings import Source
 
-_MARKS = (b"most recent call first):", b"\nPython v3.", b"(LWP ")
+STACK_MARKS = (b"most recent call first):", b"Python v3.", b"(LWP ")
+"""What stands in a line where a stack begins."""
 _BEFORE = 8192
 _KEPT_BYTES = 8 << 20
 
 
 class StackListener:
-    """Give ``hear`` every chunk of a log in order, then ask for its ``stacks``."""
+    """Give ``hear`` every block of a log in order, then ask for its ``stacks``."""
 
     def __init__(self) -> None:
         self._lines_before = 0
@@ -26,19 +28,19 @@ class StackListener:
         self._kept: list[bytes] = []
         self._room = _KEPT_BYTES
 
-    def hear(self, chunk: bytes) -> None:
-        """Listen to the next bytes of the log."""
+    def hear(self, block: bytes, first_line: int, marks: Sequence[int]) -> None:
+        """Listen to whole lines: the first has the number ``first_line``, ``marks`` stand at these bytes."""
         if self._kept:
-            self._keep(chunk)
+            self._keep(block)
             return
-        joined = self._previous + chunk
-        places = [place for place in (joined.find(mark) for mark in _MARKS) if place >= 0]
-        if not places:
-            self._pass(joined)
+        start = next((at for at in marks if _begins_stack(block, at)), None)
+        if start is None:
+            self._previous = block[-_BEFORE:]
             return
-        start = joined.rfind(b"\n", 0, max(0, min(places) - _BEFORE)) + 1
-        self._lines_before += joined.count(b"\n", 0, start)
-        self._keep(joined[start:])
+        joined = self._previous + block
+        begin = joined.rfind(b"\n", 0, max(0, len(self._previous) + start - _BEFORE)) + 1
+        self._lines_before = first_line - 1 - self._previous.count(b"\n") + joined.count(b"\n", 0, begin)
+        self._keep(joined[begin:])
 
     def stacks(self, source: str, rank: int | None) -> Iterator[StackDump]:
         """The stacks that were heard, with line numbers of the log."""
@@ -48,14 +50,10 @@ class StackListener:
             if dump.threads:
                 yield self._placed(dump)
 
-    def _pass(self, joined: bytes) -> None:
-        self._previous = joined[-_BEFORE:]
-        self._lines_before += joined.count(b"\n", 0, len(joined) - len(self._previous))
-
-    def _keep(self, chunk: bytes) -> None:
+    def _keep(self, block: bytes) -> None:
         if self._room > 0:
-            self._kept.append(chunk[: self._room])
-            self._room -= len(chunk)
+            self._kept.append(block[: self._room])
+            self._room -= len(block)
 
     def _placed(self, dump: StackDump) -> StackDump:
         def moved(line: int | None) -> int | None:
@@ -63,3 +61,11 @@ class StackListener:
 
         threads = tuple(replace(thread, line=moved(thread.line)) for thread in dump.threads)
         return replace(dump, source=Source(dump.source.path, moved(dump.source.line)), threads=threads, unread=())
+
+
+def _begins_stack(block: bytes, at: int) -> bool:
+    """Whether the mark at ``at`` is a stack's: py-spy's stands at the start of a line, C++ frames are none."""
+    start = block.rfind(b"\n", 0, at) + 1
+    if block.startswith(b"Python v3.", at):
+        return at == start
+    return block.find(b"Exception raised from ", start, at) < 0

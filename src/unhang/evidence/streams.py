@@ -84,8 +84,6 @@ class Tolerant(io.RawIOBase):
         self._head = head
         self._seen = seen
         self.trouble = ""
-        self.hears: Callable[[bytes], None] | None = None
-        """Told every chunk as it passes."""
         self.skips_holes = False
         """Leave out stretches of NUL bytes (a file with a hole): they say nothing and cost a reader of lines dear."""
 
@@ -93,17 +91,21 @@ class Tolerant(io.RawIOBase):
         """Always."""
         return True
 
-    def readinto(self, buffer: object) -> int:
-        """Fill ``buffer``; 0 at the end or after trouble."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` bytes, or all for -1; empty at the end or after trouble."""
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(1 << 20), b""))
         while True:
-            chunk = self._next(len(view))
+            chunk = self._next(size)
             if self._seen is not None and chunk:
                 self._seen(len(chunk))
-            if self.hears is not None and chunk:
-                self.hears(chunk)
             if not (self.skips_holes and len(chunk) >= _HOLE_BYTES and chunk.count(0) == len(chunk)):
-                break
+                return chunk
+
+    def readinto(self, buffer: object) -> int:
+        """Fill ``buffer``; how many bytes it got."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        chunk = self.read(len(view))
         view[: len(chunk)] = chunk
         return len(chunk)
 

@@ -158,7 +158,8 @@ class AnchorFilter(Generic[Tag]):
 
     def _hashed(self, data: bytes) -> tuple[_Words, _Indices]:
         """The words of ``data`` and their hashes; the array of these is used again for the next block."""
-        padded = data + _PAD
+        # a literal of seven bytes or more fills a word of the data itself, a shorter one with the line end behind it
+        padded = data if data.endswith(b"\n") and len(data) >= len(_PAD) else data + _PAD
         count = len(padded) // 4
         if len(self._hashes) < count:
             self._hashes = np.empty(count, dtype=np.intp)

@@ -35,8 +35,12 @@ class Blocks:
         dropping = False
         ended = True
         for chunk in self._chunks():
+            at = chunk.find(b"\n") if dropping else chunk.rfind(b"\n") + 1
+            if at > 0 and not dropping:
+                yield b"".join((kept, memoryview(chunk)[:at]))
+                kept, ended = chunk[at:], True
+                continue
             if dropping:
-                at = chunk.find(b"\n")
                 if at < 0:
                     continue
                 dropping = False
@@ -78,11 +82,18 @@ class Blocks:
             chunk = self._read()
 
     def _read(self) -> bytes:
+        """The next block; what a pipe gives in pieces is put together."""
+        parts: list[bytes] = []
+        size = 0
+        if self.trouble:
+            return b""
         try:
-            return self._stream.read(self._block_bytes)
+            while size * 2 < self._block_bytes and (part := self._stream.read(self._block_bytes - size)):
+                parts.append(part)
+                size += len(part)
         except (OSError, EOFError, ValueError) as error:
             self.trouble = str(error) or type(error).__name__
-            return b""
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _wide_decoder(head: bytes) -> codecs.IncrementalDecoder | None:

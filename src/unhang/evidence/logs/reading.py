@@ -6,11 +6,12 @@ beginning, the end, and the surroundings of recognised lines are, and of each bl
 
 from __future__ import annotations
 
+import enum
 import io
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,7 @@ from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
 from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, newlines, regions_of
 from unhang.evidence.logs.times import Clock
+from unhang.evidence.stacks_in_logs import STACK_MARKS, StackListener
 from unhang.findings import Source, Unread
 from unhang.knowledge.messages import MessageRow, load_messages
 
@@ -42,20 +44,22 @@ def read_log(
     attempt: int = 0,
     host: str | None = None,
     modified_s: float | None = None,
+    listener: StackListener | None = None,
 ) -> LogReading:
     """Read a log of any size. ``rank``, ``attempt`` and ``host`` are what the file's name tells, if anything.
 
-    ``modified_s`` dates lines without a year. Never raises for bad input: what could not be read is in ``unread``.
+    ``modified_s`` dates lines without a year; ``listener`` hears of stacks that stand in the log. Never raises for bad
+    input: what could not be read is in ``unread``.
     """
     if isinstance(stream, str | Path):
         path = Path(stream)
         try:
             with path.open("rb") as opened:
                 modified = os.fstat(opened.fileno()).st_mtime if modified_s is None else modified_s
-                return _LogReader(LineReader(source, rank, attempt, host, modified)).read(opened)
+                return _LogReader(LineReader(source, rank, attempt, host, modified), listener).read(opened)
         except OSError as error:
             return _nothing(source, rank, attempt, f"cannot be opened: {error.strerror or error}")
-    return _LogReader(LineReader(source, rank, attempt, host, modified_s)).read(stream)
+    return _LogReader(LineReader(source, rank, attempt, host, modified_s), listener).read(stream)
 
 
 def looks_like_log(head: bytes) -> bool:
@@ -66,7 +70,7 @@ def looks_like_log(head: bytes) -> bool:
     text = decoded(data)
     if sum(1 for character in text if character < " " and character not in "\t\n\r\x1b\x07\x08") > len(text) // 50:
         return False
-    if _untuned().fresh().places(data):
+    if any(tag is not STACK for _, tag in _untuned().fresh().places(data)):
         return True
     lines = [line for line in text.splitlines() if line.strip()][:200]
     clock = Clock(year=2000)
@@ -86,7 +90,8 @@ _FAMILIAR_BYTES = 4096
 @dataclass(slots=True)
 class _Scanned:
     data: bytes
-    places: list[tuple[int, MessageRow | None]] = field(default_factory=list)
+    places: list[tuple[int, MessageRow | None]]
+    stack_marks: list[int]
 
 
 def _holds(data: bytes, at: int, words: tuple[bytes, bytes]) -> bool:
@@ -97,17 +102,26 @@ def _holds(data: bytes, at: int, words: tuple[bytes, bytes]) -> bool:
     return first > 0 and data.find(words[1], first, stop) > 0
 
 
+class _Stack(enum.Enum):
+    MARK = enum.auto()
+
+
+STACK = _Stack.MARK
+"""The tag of literals that mark a stack inside a log."""
+
+
 @cache
-def _untuned() -> AnchorFilter[MessageRow | None]:
+def _untuned() -> AnchorFilter[MessageRow | _Stack | None]:
     """Finds literals with the row they belong to; those without a row start something that goes over many lines."""
     starts = (b"Traceback (most recent call last)", b"Exception in thread ", b"Root Cause (first observed failure)")
     rows = ((anchor.encode("ascii"), row) for row in load_messages() for anchor in row.anchors)
-    return AnchorFilter((*rows, *((start, None) for start in starts)))
+    return AnchorFilter((*rows, *((start, None) for start in starts), *((mark, STACK) for mark in STACK_MARKS)))
 
 
 class _LogReader:
-    def __init__(self, lines: LineReader) -> None:
+    def __init__(self, lines: LineReader, listener: StackListener | None) -> None:
         self.lines = lines
+        self.listener = listener
         self.filter = _untuned().fresh()
         self._blocks = 0
         self._line = 1
@@ -122,6 +136,8 @@ class _LogReader:
                 break
         paste = mend_paste(head)
         if paste is not None:
+            self._hear(self._scan(head))
+            self.listener = None  # the stacks have the lines of the paste as it is
             self._read_parts(iter((paste.data,)), b"")
             return renumbered(self.lines.reading(blocks, len(paste.first_lines)), paste)
         self._read_parts(parts, head)
@@ -143,11 +159,20 @@ class _LogReader:
         self.lines.tracebacks.gap()
 
     def _scan(self, data: bytes) -> _Scanned:
-        scanned = _Scanned(data, self.filter.places(data))
+        scanned = _Scanned(data, [], [])
+        for at, tag in self.filter.places(data):
+            if tag is STACK:
+                scanned.stack_marks.append(at)
+            else:
+                scanned.places.append((at, tag))
         for row, count in self.filter.passed_over.items():
-            if row is not None:
+            if isinstance(row, MessageRow):
                 self.lines.events.leave_out(row, count)
         return scanned
+
+    def _hear(self, scanned: _Scanned) -> None:
+        if self.listener is not None:
+            self.listener.hear(scanned.data, self._line, scanned.stack_marks)
 
     def _without_floods(self, scanned: _Scanned, tail_bytes: int) -> None:
         """Of kinds of which thousands were seen, only the first few of a block stay."""
@@ -172,11 +197,13 @@ class _LogReader:
 
     def _all_of(self, scanned: _Scanned) -> None:
         end = len(scanned.data)
+        self._hear(scanned)
         self._without_floods(scanned, end)
         self._read_regions(scanned, [Region(0, end, end)])
 
     def _parts_of(self, scanned: _Scanned) -> None:
         self._blocks += 1
+        self._hear(scanned)
         tail_bytes = _TAIL_BYTES if self._blocks < _EARLY_BLOCKS else _LATER_TAIL_BYTES
         self._without_floods(scanned, tail_bytes)
         self._read_regions(scanned, regions_of(scanned.data, scanned.places, tail_bytes))
