@@ -5,6 +5,7 @@ A records folder (``UNHANG_RUN``, local file system, 0700) holds::
     births/<attempt>.<pid>.json   every Python process that was started with RANK set; not every one is a rank
     births/<attempt>.<pid>.log    what went wrong with us in that process, a line each; usually missing
     <attempt>.<pid>.rec           a rank's record, from the moment it enters init_process_group
+    <attempt>.<pid>.bell          a FIFO: a byte in it ends the sleep of our thread in that rank
     control                       what the watcher asks for
 
 A record is 16 KiB: a header that never changes after creation, then two slots of 8 KiB, written in turn. Each slot

@@ -9,6 +9,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from unhang.records.bell import ring_all
 from unhang.records.shared_memory import Memory, map_file, reserve
 
 LAYOUT = 1
@@ -45,7 +46,7 @@ class Control:
             memory = mmap.mmap(number, CONTROL_SIZE)
         finally:
             os.close(number)
-        writer = ControlWriter(memory)
+        writer = ControlWriter(memory, folder)
         writer.publish()
         return writer
 
@@ -67,10 +68,10 @@ class Control:
 
 
 class ControlWriter:
-    """The watcher's side: change ``now``, then :meth:`publish`."""
+    """The watcher's side: change ``now``, then :meth:`publish`. Whoever asks for a dump also rings the ranks' bells."""
 
-    def __init__(self, memory: mmap.mmap) -> None:
-        self._memory = memory
+    def __init__(self, memory: mmap.mmap, folder: Path) -> None:
+        self._memory, self._folder = memory, folder
         self.now = Control()
 
     def publish(self) -> None:
@@ -97,6 +98,7 @@ class ControlWriter:
         """Ask every rank for a dump without stacks; returns the number that ``dump_served`` will reach."""
         self.now.dump_request += 1
         self.publish()
+        ring_all(self._folder)
         return self.now.dump_request
 
     def ask_stacks(self, rank: int = -1) -> int:
@@ -104,6 +106,7 @@ class ControlWriter:
         self.now.stacks_request += 1
         self.now.stacks_rank = rank
         self.publish()
+        ring_all(self._folder)
         return self.now.stacks_request
 
 

@@ -17,7 +17,7 @@ def open_control(records: Path) -> ControlWriter | None:
             return Control.create(records)
         number = os.open(records / "control", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            writer = ControlWriter(mmap.mmap(number, CONTROL_SIZE))
+            writer = ControlWriter(mmap.mmap(number, CONTROL_SIZE), records)
         finally:
             os.close(number)
     except OSError:
