@@ -305,6 +305,20 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Whether it is safe to stop a job that lives, and how.
+
+    ``advice``: ``yes``; ``no`` (nothing is stuck); ``not-yet`` (a checkpoint is being written); ``may-go-on`` (a rank
+    works); ``continue`` (a rank was stopped and can be continued); ``look-again``; ``unsure``.
+    ``commands``: what ends it, gentlest first; where ``advice`` is ``continue``, the first continues it.
+    """
+
+    advice: str
+    summary: Text
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The findings ranked (the first one is the verdict), what was ruled out, what could not be looked at."""
 
@@ -321,3 +335,5 @@ class Verdict:
     noticed_after_s: float | None = None
     killed_in_s: float | None = None
     checked: tuple[Checked, ...] = ()
+    stop: Stop | None = None
+    """Of a job that was looked at while it lived; None of one that was read about."""

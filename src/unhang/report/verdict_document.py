@@ -25,6 +25,7 @@ from unhang.findings import (
     Restart,
     Severity,
     Status,
+    Stop,
     Unread,
     Verdict,
     Where,
@@ -33,6 +34,7 @@ from unhang.report.voice import Voice
 
 SCHEMA_ID: Final = "unhang.verdict/1"
 Rank = Annotated[int, msgspec.Meta(ge=0, description="Global rank.")]
+StopAdvice = Literal["yes", "no", "not-yet", "may-go-on", "continue", "look-again", "unsure"]
 Advice = Literal["as-is", "after-change", "without-node", "unknown"]
 
 
@@ -150,6 +152,14 @@ class RestartItem(msgspec.Struct, frozen=True):
     because: str | None
 
 
+class StopItem(msgspec.Struct, frozen=True):
+    """Whether it is safe to stop the live job, why, and the commands, gentlest first."""
+
+    advice: StopAdvice
+    summary: str
+    commands: list[str]
+
+
 class VerdictDocument(msgspec.Struct, frozen=True):
     """One verdict. The first finding is the verdict; the others are ranked after it."""
 
@@ -169,6 +179,7 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     noticed_after_s: float | None
     killed_in_s: float | None
     checked: list[CheckedItem]
+    stop: StopItem | None
 
 
 def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
@@ -193,6 +204,7 @@ def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
         noticed_after_s=verdict.noticed_after_s,
         killed_in_s=verdict.killed_in_s,
         checked=[CheckedItem(item.check, voice.say(item.what)) for item in verdict.checked],
+        stop=_stop(verdict.stop, voice),
     )
 
 
@@ -262,6 +274,14 @@ def _restart(restart: Restart, voice: Voice) -> RestartItem:
         last_complete_checkpoint=None if checkpoint is None else voice.clean(checkpoint),
         because=voice.say(restart.because) if restart.because else None,
     )
+
+
+def _stop(stop: Stop | None, voice: Voice) -> StopItem | None:
+    if stop is None:
+        return None
+    known: tuple[StopAdvice, ...] = ("yes", "no", "not-yet", "may-go-on", "continue", "look-again")
+    advice: StopAdvice = next((word for word in known if word == stop.advice), "unsure")
+    return StopItem(advice, voice.say(stop.summary), [voice.command(command) for command in stop.commands])
 
 
 def _advice(advice: str) -> Advice:

@@ -15,6 +15,7 @@ from unhang.findings import Certainty, NotChecked, Verdict, say
 from unhang.report.json import to_json
 from unhang.watch import private_files
 from unhang.watch.attach.choosing import permission_command
+from unhang.watch.attach.stopping import how_to_stop, without_dead_nodes
 from unhang.watch.attach.taking import Taken
 
 
@@ -39,6 +40,11 @@ def conclude(taken: Taken) -> Conclusion:
         not_checked=(*_not_looked_at(taken), *verdict.not_checked),
         stalled_since=verdict.stalled_since or _since(facts),
         killed_in_s=round(max(0.0, limit - now_s), 1) if limit is not None else None,
+    )
+    verdict = replace(
+        verdict,
+        restart=without_dead_nodes(taken, verdict.restart),
+        stop=how_to_stop(taken, verdict, facts),
     )
     private_files.replace(taken.folder / "verdict.json", to_json(verdict).encode())
     return Conclusion(verdict, facts, limit)
