@@ -76,6 +76,10 @@ class Incident:
 
 def incident_of(facts: Facts) -> Incident | None:
     """The first incident that logs tell of; None when nobody gave up waiting."""
+    return facts.once(_incident_of)
+
+
+def _incident_of(facts: Facts) -> Incident | None:
     events = first_attempt(facts.events_of("wd.timeout", "uid.wait", "store.wait", "gloo.to"))
     inside = {(e.source.path, e.source.line) for e in events if e.kind == "uid.wait"}
     waits = [_wait(e) for e in events if not (e.kind == "store.wait" and (e.source.path, e.source.line) in inside)]

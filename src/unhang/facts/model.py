@@ -7,9 +7,10 @@ depends on the order in which files were read.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any, TypeVar
 
 from unhang.evidence.items import (
     BundleManifest,
@@ -28,6 +29,8 @@ from unhang.evidence.items import (
 )
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
+
+_Told = TypeVar("_Told")
 
 
 class RankState(str, enum.Enum):
@@ -301,6 +304,7 @@ class Facts:
     """Calls that differed and did not stop the job."""
     _places: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Where events of each kind stand in ``events``; filled when first asked."""
+    _told: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def ranks_seen(self) -> tuple[int, ...]:
@@ -317,6 +321,16 @@ class Facts:
     def stalled_groups(self) -> tuple[GroupFacts, ...]:
         """Groups in which somebody has a pending call, in order of name."""
         return tuple(g for _, g in sorted(self.groups.items()) if any(p.pending for p in g.progress.values()))
+
+    def once(self, ask: Callable[[Facts], _Told]) -> _Told:
+        """What ``ask`` says of these facts, which many rules want to know and which takes long: asked once.
+
+        Only for what depends on nothing that the building of the facts still changes.
+        """
+        if ask not in self._told:
+            self._told[ask] = ask(self)
+        told: _Told = self._told[ask]
+        return told
 
     def events_of(self, *kinds: str) -> tuple[LogEvent, ...]:
         """Log events whose kind is one of ``kinds`` or starts with one that ends in a dot (``"wd."``)."""
