@@ -51,6 +51,54 @@ def make() -> None:
     job = moving(waits={0: 0.3, 1: 0.3}, alone={0: 0.3, 1: 0.25}, slower_from=90)
     job.write("slow-rank/miss_steps_grow_on_all_ranks", {"not_cause": "slow-rank", "cause": None, "status": "healthy"})
 
+    _survived()
+    _memory()
+
+
+def _survived() -> None:
+    """Calls that differed at one position and stopped nothing, as the watcher compared them."""
+    wrong = {"status": "slow", "exit_code": 1, "cause": "collective-mismatch", "certainty": "certain"}
+    for dtype, case in (
+        ("int", "hit_other_dtype_and_the_job_goes_on"),
+        ("float", "miss_the_watcher_compared_equal_calls"),
+    ):
+        job = moving(waits={0: 0.3, 1: 0.3}, alone={0: 0.3, 1: 0.25})
+        kinds = ("float", dtype)
+        group = {
+            "group": "0",
+            "position": 41,
+            "times": 12,
+            "calls": [_call(job, r, kind) for r, kind in enumerate(kinds)],
+        }
+        job.files["machine/compared.json"] = json.dumps({"schema": "unhang.compared/1", "groups": [group]}).encode()
+        where = {"where": job.place(AT), "ranks": [0, 1], "says": ["disagree in dtype", "12 recorded positions"]}
+        healthy = {"not_cause": "collective-mismatch", "cause": None, "status": "healthy"}
+        job.write(f"collective-mismatch/{case}", {**wrong, **where} if dtype == "int" else healthy)
+
+
+def _call(job: Job, rank: int, dtype: str) -> dict[str, object]:
+    sizes = {"input_sizes": [[8]], "output_sizes": [[8]], "input_dtypes": [dtype], "output_dtypes": [dtype]}
+    return {"rank": rank, "operation": "all_reduce", "frames": _frames(job, AT), **sizes}
+
+
+def _memory() -> None:
+    """A rank is gone, and a counter grew in that moment, or long before."""
+    told = "2025-10-09T08:54:10Z oom_kill of memory group /job_1 went from 0 to 1 (limit 4096 MiB)"
+    for more, case in (
+        ("; process 4001 was killed then", "hit_counter_of_its_memory_group_grew"),
+        ("", "unsure_counter_grew_for_another_process"),
+    ):
+        job = Job(WRITES, 2, backend="gloo")
+        job.history((0, 1), 900, AT)
+        job.call((0,), 901, "all_reduce", AT, open=True)
+        job.dump(0)
+        job.waits((0,), "all_reduce", AT)
+        job.process(1, exit_code=-9, killed_by_us=False, state="", moving=None)
+        job.files["machine/memory.log"] = f"{told}{more}\n".encode()
+        certain = {"cause": "host-memory", "ranks": [1], "certainty": "certain", "also": ["rank-crashed"]}
+        unsure = {"cause": "rank-crashed", "also": ["host-memory"], "certainty_at_most": "certain", "ranks": [1]}
+        job.write(f"host-memory/{case}", certain if more else unsure)
+
 
 def moving(
     waits: dict[int, float], alone: dict[int, float], *, slower_from: int | None = None, extra: str = "WRITE"

@@ -24,6 +24,8 @@ _PROGRAM = {
 def restart_after(findings: tuple[Finding, ...]) -> Restart:
     """The advice that follows from the leading finding."""
     stopping = [f for f in findings if f.severity is Severity.STOPS]
+    if not stopping and any(f.cause is Cause.COLLECTIVE_MISMATCH and f.severity is Severity.SLOWS for f in findings):
+        return Restart("after-change", because=say("it goes on, but what it computes is wrong"))
     if not stopping:
         return Restart("as-is", because=say("nothing was found that would stop it again"))
     lead = stopping[0]

@@ -14,7 +14,7 @@ from statistics import median
 LEAST = 8
 """Entries of the history on each side of the change."""
 SLOWER = 1.3
-NOISE_TIMES = 4.0
+NOISE_TIMES = 2.5
 """The change must be so many times the usual distance between neighbours."""
 _WINDOW = 5
 _FIRST_SHARE = 0.25

@@ -61,6 +61,10 @@ class Order:
     """``machine/pace.json``, for a job that moves."""
     compared: bytes = b""
     """``machine/compared.json``, where its ranks called different things."""
+    memory: bytes = b""
+    """``machine/memory.log``, where a lack of memory may have ended a rank."""
+    kernel: bytes = b""
+    """``machine/kernel.log``."""
 
 
 @dataclass(slots=True)
@@ -304,7 +308,8 @@ def _keep_logs(order: Order, folder: Path) -> None:
 
 
 def _keep_what_was_watched(order: Order, folder: Path) -> None:
-    for name, content in (("pace.json", order.pace), ("compared.json", order.compared)):
+    watched = {"pace.json": order.pace, "compared.json": order.compared}
+    for name, content in (watched | {"memory.log": order.memory, "kernel.log": order.kernel}).items():
         if content:
             private_files.write(folder / "machine" / name, content)
 

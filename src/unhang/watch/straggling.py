@@ -32,7 +32,7 @@ class StragglerWatch:
     _progress: tuple[int, ...] = ()
     _job: tuple[tuple[int, int], ...] = ()
     _taken: int = 0
-    _pause: int = 0
+    _pauses: dict[tuple[int, bool], int] = field(default_factory=dict)
     _asked: Counter[tuple[int, bool]] = field(default_factory=Counter)
 
     def add(self, looks: Mapping[int, RankLook]) -> int | None:
@@ -47,15 +47,15 @@ class StragglerWatch:
             return None
         self.record.note_steps(looks)
         self._take(looks)
-        self._pause = max(0, self._pause - 1)
-        if self._pause or self._taken < ASK_EVERY:
+        self._pauses = {same: left - 1 for same, left in self._pauses.items() if left > 1}
+        if self._taken < ASK_EVERY:
             return None
         self._taken = 0
         slow = self.slow()
-        if slow is None:
+        same = (slow.rank, slow.change is not None) if slow is not None else None
+        if slow is None or same is None or same in self._pauses:
             return None
-        same = (slow.rank, slow.change is not None)
-        self._pause = PAUSE << min(self._asked[same], 10)
+        self._pauses[same] = PAUSE << min(self._asked[same], 10)
         self._asked[same] += 1
         return slow.rank
 

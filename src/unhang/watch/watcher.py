@@ -28,6 +28,7 @@ from unhang.watch.drift import DriftWatch
 from unhang.watch.episode import Episode
 from unhang.watch.meeting import alive, watching
 from unhang.watch.members import Members, outputs_of
+from unhang.watch.memory import MemoryWatch
 from unhang.watch.rhythm import RhythmSearch
 from unhang.watch.run_folder import RunFolder, RunPlan
 from unhang.watch.straggling import StragglerWatch
@@ -66,6 +67,7 @@ class Watcher:
         self.looks = 0
         self.deaths = 0
         self.stragglers = StragglerWatch()
+        self.memory = MemoryWatch()
         self.drift = DriftWatch(self.records, folder.path)
         self.remark_looks: set[int] = set()
         """Looks at a job that moves; the others are looks at a wait."""
@@ -99,6 +101,7 @@ class Watcher:
         if looks and not self.loaded:
             self.loaded = True
             import unhang.watch.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
+        self.memory.note(self.members.by_rank)
         self.totals.add(looks)
         self.absent.refresh(self.members)
         standing = self.detector.observe(now_ns, {**looks, **self.absent.looks()})
@@ -227,6 +230,8 @@ class Watcher:
             stalled_since_s=since_s,
             with_stacks=with_stacks,
             live=live,
+            memory=self.memory.lines(self.members.by_rank),
+            kernel=self.memory.kernel_lines(self.members.by_rank),
         )
 
     def _take_answer(self) -> None:

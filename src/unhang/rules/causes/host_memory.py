@@ -176,7 +176,7 @@ def _silent_kill(facts: Facts) -> Answer | None:
 def _found(
     facts: Facts, events: list[LogEvent], certainty: Certainty, summary: Text, remedies: tuple[Remedy, ...]
 ) -> Finding:
-    ranks = ranks_in(events)
+    ranks = ranks_in(events) or _ranks_by_pid(facts, events)
     return finding(
         CAUSE,
         certainty,
@@ -190,6 +190,12 @@ def _found(
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
+
+
+def _ranks_by_pid(facts: Facts, events: list[LogEvent]) -> tuple[int, ...]:
+    """The kernel names a process, which may be a rank's."""
+    pids = {event.values.get("pid") for event in events} - {None}
+    return tuple(sorted(rank for rank, known in facts.ranks.items() if known.pid in pids))
 
 
 def _less_host_memory() -> Remedy:
