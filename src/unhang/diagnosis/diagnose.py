@@ -13,6 +13,7 @@ from unhang.diagnosis.ruled_out import ruled_out_by
 from unhang.diagnosis.state import status_of, unexplained
 from unhang.diagnosis.times import stalled_since
 from unhang.diagnosis.unproven import cap_unproven
+from unhang.diagnosis.unseen_stacks import unseen_stacks
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Finding, NotChecked, Verdict
 from unhang.rules.all_rules import ALL_RULES
@@ -30,7 +31,7 @@ class Answers:
 def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
     answers = ask(facts, rules)
-    not_checked = [*facts.not_checked, *answers.not_checked, *gaps_of(facts)]
+    not_checked = [*facts.not_checked, *answers.not_checked, *gaps_of(facts), *unseen_stacks(facts)]
     limit = certainty_limit(not_checked)
     findings = cap_unproven(facts, rank_findings(answers.findings, limit))
     if not findings:

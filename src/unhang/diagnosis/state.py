@@ -37,7 +37,8 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
         return Status.HANG
     if stopping and stopping[0].cause is not Cause.UNKNOWN:
         crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or own_crashes(facts)
-        if not crashed and all(known.alive and known.stack is not None for known in facts.ranks.values()):
+        seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
+        if not crashed and seen and all(known.alive and known.stack is not None for known in seen):
             return Status.HANG
         return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
     if stopping:

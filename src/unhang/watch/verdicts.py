@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.levels import WORK
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import EvidenceSet, Frame, SourceFile
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.facts.pending_limits import limit_at_s
-from unhang.findings import Cause, Certainty, Finding, Severity, Source, Status, Verdict
-from unhang.knowledge.libraries import is_library_file, is_unknown_package
+from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.report.html.page import write_html
 from unhang.report.json import to_json
 from unhang.report.text import to_text
 from unhang.watch import private_files
 from unhang.watch.collecting import Order, Taken, manifest_of, write_manifest
+from unhang.watch.kept_source import keep_source
 from unhang.watch.summary import Level, Summary
 
-SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
+ARRIVAL_S = 30.0
+"""So long the processes of one job may be apart when they start."""
 DOUBT_S = 5.0
 """So long the ranks must have waited before a finding that is only possible is said, or an honest unknown."""
 
@@ -37,7 +36,7 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
     """
     manifest = manifest_of(order, taken)
     evidence = read_evidence([str(folder)])
-    manifest |= _keep_source(evidence, folder)
+    manifest |= keep_source(evidence, folder)
     facts = build_facts(evidence)
     verdict = diagnose(facts)
     limit_at = limit_at_s(facts, order.stalled_since_s)
@@ -62,6 +61,8 @@ def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> 
         return Level.CRASH
     if first.severity is Severity.SLOWS:
         return Level.SLOW
+    if first.cause is Cause.RENDEZVOUS and facts.ranks_missing and waited_s < ARRIVAL_S:
+        return Level.WAITING
     if first.cause is Cause.UNKNOWN:
         return Level.STALL if waited_s >= (DOUBT_S / 2 if facts.symmetric else 2 * DOUBT_S) else Level.WAITING
     if first.certainty is Certainty.POSSIBLE and waited_s < DOUBT_S:
@@ -86,10 +87,11 @@ def _with_times(verdict: Verdict, order: Order, limit_at: float | None) -> Verdi
 def _write(verdict: Verdict, facts: Facts, folder: Path, width: int) -> str:
     private_files.replace(folder / "verdict.json", to_json(verdict).encode())
     with suppress(OSError):
-        report = folder / "report.html"
+        report = folder / ".unhang" / "report.html"
         private_files.write(report, b"")
         write_html(verdict, facts, report)
         report.chmod(0o600)
+        report.replace(folder / "report.html")
     return to_text(verdict, facts, width=width)
 
 
@@ -114,58 +116,3 @@ def _summary(
         needs_lines=needs_lines,
         moving=any(facts.ranks[r].moving for r in (first.ranks if first is not None else ()) if r in facts.ranks),
     )
-
-
-def _keep_source(evidence: EvidenceSet, folder: Path) -> dict[str, str]:
-    """Copy the user's files that frames name, as they are now; where they stood goes into the manifest."""
-    kept = {source.path for source in evidence.sources}
-    paths = [path for path in dict.fromkeys(_user_files(evidence)) if path not in kept][:SOURCE_FILES]
-    texts: dict[str, bytes] = {}
-    for path in paths:
-        with suppress(OSError):
-            file = Path(path)
-            if file.is_file() and file.stat().st_size <= SOURCE_BYTES:
-                texts[path] = file.read_bytes()
-    prefix = _shared_folder([*texts, *kept])
-    for path, text in texts.items():
-        target = folder / "source" / PurePosixPath(path).relative_to(prefix)
-        private_files.write(target, text)
-        evidence.sources.append(SourceFile(Source(str(target)), path, text.decode("utf-8", "replace")))
-    return {"source_root": "source", "source_prefix": prefix}
-
-
-def _shared_folder(paths: list[str]) -> str:
-    """The deepest folder that holds all ``paths``."""
-    parents = [PurePosixPath(path).parent.parts for path in paths]
-    shared: list[str] = []
-    for parts in zip(*parents, strict=False):
-        if len(set(parts)) != 1:
-            break
-        shared.append(parts[0])
-    return str(PurePosixPath(*shared)) if shared else "/"
-
-
-def _user_files(evidence: EvidenceSet) -> Iterator[str]:
-    for frame in _frames(evidence):
-        if frame.native or frame.line is None or not frame.file.startswith("/") or not frame.file.endswith(".py"):
-            continue
-        if not is_library_file(frame.file) or is_unknown_package(frame.file):
-            yield frame.file
-
-
-def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
-    for dump in evidence.stacks:
-        for thread in dump.threads:
-            yield from thread.frames
-    for recording in evidence.recordings:
-        for stack in recording.entries.stacks:
-            yield from stack
-    for pace in evidence.paces:
-        for place in (place for rank in pace.ranks for place in rank.places):
-            yield from place.frames
-    for compared in evidence.comparisons:
-        for call in compared.calls:
-            yield from call.frames
-    for log in evidence.logs:
-        for traceback in log.tracebacks:
-            yield from traceback.frames

@@ -35,11 +35,14 @@ def check(facts: Facts) -> Iterator[Answer]:
     still = all(known.moving is False or _stood_before(known) for known in alive)
     # A rank that exists and was not looked at may simply be on its way.
     everyone = len(alive) == len(facts.ranks)
+    missing = facts.ranks_missing if call == "init_process_group" else ()
     yield finding(
         CAUSE,
         Certainty.LIKELY if still and everyone else Certainty.POSSIBLE,
-        say("{ranks:who} {ranks:waits|wait} in {call} for others that do not come", ranks=ranks, call=call),
-        ranks=(),
+        say("{ranks:who} {ranks:waits|wait} in {call} for {missing:who}", ranks=ranks, call=call, missing=missing)
+        if missing
+        else say("{ranks:who} {ranks:waits|wait} in {call} for others that do not come", ranks=ranks, call=call),
+        ranks=missing,
         nodes=hosts_of(facts, ranks),
         phase=Phase.INIT,
         where=place_of(facts, ranks[0]),
@@ -48,7 +51,11 @@ def check(facts: Facts) -> Iterator[Answer]:
             say("every rank whose stack was read stands there, and none moves")
             if still
             else say("every rank whose stack was read stands there; there was only one look"),
-            say("the store waits for as many processes as the program announced: one is missing, or looks elsewhere")
+            say("nothing was seen of {missing:who}: not started, on its way, or on another machine", missing=missing)
+            if missing
+            else say(
+                "the store waits for as many processes as the program announced: one is missing, or looks elsewhere"
+            )
             if call == "init_process_group"
             else say("all ranks have come, so they make different groups: some made one more, or in other order"),
         ),

@@ -1,0 +1,59 @@
+"""The user's source around the evidence, kept beside it as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from unhang.evidence.items import EvidenceSet, Frame, SourceFile
+from unhang.findings import Source
+from unhang.knowledge.libraries import is_library_file, is_unknown_package
+from unhang.watch import private_files
+
+SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
+
+
+def keep_source(evidence: EvidenceSet, folder: Path) -> dict[str, str]:
+    """Copy the user's files that frames name, as they are now; where they stood goes into the manifest."""
+    kept = {source.path for source in evidence.sources}
+    paths = [path for path in dict.fromkeys(_user_files(evidence)) if path not in kept][:SOURCE_FILES]
+    texts: dict[str, bytes] = {}
+    for path in paths:
+        with suppress(OSError):
+            file = Path(path)
+            if file.is_file() and file.stat().st_size <= SOURCE_BYTES:
+                texts[path] = file.read_bytes()
+    prefix = _shared_folder([*texts, *kept])
+    for path, text in texts.items():
+        target = folder / "source" / PurePosixPath(path).relative_to(prefix)
+        private_files.write(target, text)
+        evidence.sources.append(SourceFile(Source(str(target)), path, text.decode("utf-8", "replace")))
+    return {"source_root": "source", "source_prefix": prefix}
+
+
+def _shared_folder(paths: list[str]) -> str:
+    """The deepest folder that holds all ``paths``."""
+    parents = [PurePosixPath(path).parent.parts for path in paths]
+    shared: list[str] = []
+    for parts in zip(*parents, strict=False):
+        if len(set(parts)) != 1:
+            break
+        shared.append(parts[0])
+    return str(PurePosixPath(*shared)) if shared else "/"
+
+
+def _user_files(evidence: EvidenceSet) -> Iterator[str]:
+    for frame in _frames(evidence):
+        if frame.native or frame.line is None or not frame.file.startswith("/") or not frame.file.endswith(".py"):
+            continue
+        if not is_library_file(frame.file) or is_unknown_package(frame.file):
+            yield frame.file
+
+
+def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
+    yield from (frame for dump in evidence.stacks for thread in dump.threads for frame in thread.frames)
+    yield from (frame for known in evidence.recordings for stack in known.entries.stacks for frame in stack)
+    yield from (frame for log in evidence.logs for traceback in log.tracebacks for frame in traceback.frames)
+    yield from (f for pace in evidence.paces for rank in pace.ranks for place in rank.places for f in place.frames)
+    yield from (frame for compared in evidence.comparisons for call in compared.calls for frame in call.frames)
