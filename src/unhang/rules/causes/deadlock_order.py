@@ -5,9 +5,9 @@ receives; or ranks tear groups down in different order.
 Why it hangs: nobody in the circle can go on until somebody else in it does.
 Example: `send(to next); recv(from previous)` on all ranks with tensors too large to buffer.
 Fix: one order of groups on all ranks; even ranks send first and odd ranks receive first, or `batch_isend_irecv`.
-Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive. Likely when: only the
-names that the program gives its groups tell that the ranks wait in different ones.
-Possible when: only stacks tell that everyone is in a blocking send, or the order of queued calls differs.
+Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive.
+Possible when: only stacks tell that everyone is in a blocking send, or the order of queued calls differs; likely when
+the names that the program gives its groups tell that the ranks wait in different ones.
 """
 
 from __future__ import annotations
