@@ -44,7 +44,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         yield _other_model(facts, counts, odd)
         return
     model = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
-    if model:
+    if model and not facts.disagreements:
         yield _plain(Certainty.LIKELY, say("ranks brought tensors of different sizes to one call"), quotes(model))
         return
 
