@@ -16,18 +16,18 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.findings import Cause
+from unhang.findings import Verdict
 from unhang.lab.catalog import CASES, Case, find
-from unhang.lab.expectation import mistakes
-from unhang.lab.watched import Watched, watched
+from unhang.lab.expectation import mistakes, right_status
+from unhang.lab.watched import watched
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(120)]
 
-WORK = (Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT)
-"""The laggard works: status slow until the job's own limit is near."""
-MOVING = [case.name for case in CASES if case.moment == "moving" or case.expected.cause is None]
-STALLED = [case for case in CASES if case.name not in MOVING]
+STALLED = [case for case in CASES if case.moment != "moving" and case.expected.cause is not None]
+SLOW = [case for case in CASES if case.moment == "moving" and case.expected.cause is not None]
 LIMIT_S = 60.0
+HEALTHY_S = 25.0
+"""Long enough for the watcher to have asked which rank is the slowest."""
 
 
 FALLS_AT_ONCE = ("different-sizes", "different-dtype")
@@ -38,21 +38,29 @@ FALLS_AT_ONCE = ("different-sizes", "different-dtype")
 def test_a_stalled_case_gets_its_verdict_while_it_lives(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("run") / "job"
 
+    assert_found_and_read_back(case, folder)
+
+
+@pytest.mark.parametrize("case", SLOW, ids=[case.name for case in SLOW])
+def test_a_job_that_moves_at_the_pace_of_one_rank_is_told_so(
+    case: Case, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert_found_and_read_back(case, tmp_path_factory.mktemp("run") / "job")
+
+
+def assert_found_and_read_back(case: Case, folder: Path) -> None:
+    """The verdict of a job that lives is right, and its run folder alone leads to the same one."""
     with watched(case, folder, ranks=fewest(case)) as job:
-        said = job.wait_for(lambda: names_the_cause(job), LIMIT_S)
+        said = job.wait_for(lambda: names_the_cause(job.verdict(), case), LIMIT_S)
         told = job.verdict()
         terminal = job.terminal.read_text()
 
     assert said, f"{told and told['findings'][:1]}\n{terminal}"
     assert told is not None
     verdict = diagnose(build_facts(read_evidence([str(folder)])))
-    wrong = [text for text in mistakes(case, folder, verdict) if not (slow_is_right(case, told) and "status" in text)]
-    first = verdict.findings[0]
-    assert first.cause is case.expected.cause
-    assert wrong == [] or case.name in FALLS_AT_ONCE, folder
-    assert told["status"] == verdict.status.value
-    assert told["findings"][0]["cause"] == first.cause.value
-    assert tuple(told["findings"][0]["ranks"]) == first.ranks
+    assert mistakes(case, folder, verdict, watched=True) == [] or case.name in FALLS_AT_ONCE, folder
+    assert same_as(verdict) == as_told(told)
+    assert verdict.unread == ()
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()} == {0o600}
 
 
@@ -60,16 +68,35 @@ def fewest(case: Case) -> int:
     return case.ranks if case.expected.fewest_batches or case.name == "chain-of-groups" else case.at_least
 
 
-def slow_is_right(case: Case, told: Mapping[str, Any]) -> bool:
-    return case.expected.cause in WORK and told["status"] == "slow"
-
-
-def names_the_cause(job: Watched) -> bool:
-    told, expected = job.verdict(), job.case.expected
-    if not told or not told["findings"] or expected.cause is None:
+def names_the_cause(told: Mapping[str, Any] | None, case: Case) -> bool:
+    if not told or not told["findings"] or case.expected.cause is None:
         return False
-    right = told["status"] in expected.status or slow_is_right(job.case, told)
-    return right and told["findings"][0]["cause"] == expected.cause.value
+    right = told["status"] in right_status(case, watched=True)
+    return right and told["findings"][0]["cause"] == case.expected.cause.value
+
+
+def same_as(verdict: Verdict) -> tuple[Any, ...]:
+    first = verdict.findings[0]
+    line = first.where.line if first.where is not None else None
+    return verdict.status.value, first.cause.value, first.certainty.value, first.ranks, line
+
+
+def as_told(told: Mapping[str, Any]) -> tuple[Any, ...]:
+    first = told["findings"][0]
+    line = first["where"]["line"] if first["where"] else None
+    return told["status"], first["cause"], first["certainty"], tuple(first["ranks"]), line
+
+
+def test_a_job_that_trains_as_it_should_gets_no_verdict_while_it_does(tmp_path: Path) -> None:
+    with watched(find("healthy-running"), tmp_path / "run", ranks=2) as job:
+        assert job.wait_for(lambda: len(job.views) == 2, LIMIT_S)
+        accused = job.wait_for(lambda: bool(job.verdict()), HEALTHY_S)
+        living = job.front.poll() is None
+        printed = job.terminal.read_text()
+
+    assert not accused, job.verdict()
+    assert living
+    assert "unhang" not in printed
 
 
 def test_a_job_that_ends_well_gets_two_lines_and_no_verdict(tmp_path: Path) -> None:

@@ -129,8 +129,19 @@ def watched(
     ranks: int | None = None,
     options: tuple[str, ...] = (),
     extra: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+    launch: tuple[str, ...] = (),
 ) -> Iterator[Watched]:
     """Start ``case`` under ``unhang run --dir FOLDER`` and end every process of it on the way out.
+
+    Args:
+        case: what to run; as ``train.py`` in the working directory of the command.
+        folder: the run folder to be.
+        ranks: number of ranks; None takes the case's own.
+        options: of ``unhang run``.
+        extra: environment variables on top of this process's own.
+        python: runs unhang and, unless ``launch`` says otherwise, the job.
+        launch: the command to run instead of torchrun.
 
     Raises:
         UnhangError: a process of the job was left over.
@@ -145,9 +156,10 @@ def watched(
             script = scripts / "start.py"
             script.write_text(_FREEZER)
         terminal = scripts / "terminal.txt"
-        command = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run", "--dir", str(folder)]
-        command += [*options, "--", sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += [f"--nproc-per-node={world}", f"--log-dir={scripts / 'logs'}", "--redirects=3", str(script)]
+        command = [python, "-c", "from unhang.cli.main import main; main()", "run", "--dir", str(folder)]
+        torchrun = (python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}")
+        torchrun += (f"--log-dir={scripts / 'logs'}", "--redirects=3", str(script))
+        command += [*options, "--", *(launch or torchrun)]
         with terminal.open("wb") as printed, processes.adopting_orphans():
             front = subprocess.Popen(
                 command,

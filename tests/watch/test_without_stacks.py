@@ -1,0 +1,72 @@
+"""Without py-spy, or where nobody may look into a process: the ranks' own records still name the line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from unhang.diagnosis.diagnose import diagnose
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.findings import Certainty, Verdict
+from unhang.lab.catalog import find
+from unhang.lab.expectation import mistakes
+from unhang.lab.watched import watched
+
+pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(120)]
+
+REFUSED = "#!/bin/sh\necho 'Error: Permission Denied: Try running again with elevated permissions' >&2\nexit 1\n"
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """This Python with its packages in another place, where no py-spy stands beside it."""
+    programs = tmp_path / "elsewhere" / "bin"
+    programs.mkdir(parents=True)
+    base = Path(sys.executable).resolve()
+    (programs / "python").symlink_to(base)
+    (programs.parent / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    packages = programs.parent / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "packages.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    return programs / "python"
+
+
+@pytest.fixture
+def path() -> str:
+    """A search path without py-spy."""
+    return os.pathsep.join(f for f in os.environ["PATH"].split(os.pathsep) if not shutil.which("py-spy", path=f))
+
+
+@pytest.mark.parametrize(
+    ("refuses", "how"), [(False, "pip install py-spy"), (True, "sudo py-spy dump --pid ")], ids=["missing", "refused"]
+)
+@pytest.mark.parametrize("name", ["rank0-tokenises", "missing-rank"])
+def test_the_line_comes_from_the_rank_s_own_record(
+    name: str, refuses: bool, how: str, python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if refuses:
+        (python.parent / "py-spy").write_text(REFUSED)
+        (python.parent / "py-spy").chmod(0o700)
+    case, folder = find(name), tmp_path_factory.mktemp("run") / "job"
+
+    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
+        expected = str(case.expected.cause and case.expected.cause.value)
+        said = job.wait_for(lambda: expected in str((job.verdict() or {}).get("findings")), LIMIT_S)
+        told, printed = job.verdict(), job.terminal.read_text()
+
+    assert said, f"{told}\n{printed}"
+    verdict = read_back(folder)
+    assert mistakes(case, folder, verdict, watched=True) == [], folder
+    assert verdict.findings[0].certainty is not Certainty.CERTAIN
+    assert [gap.how for gap in verdict.not_checked if gap.how.startswith(how)]
+
+
+def read_back(folder: Path) -> Verdict:
+    return diagnose(build_facts(read_evidence([str(folder)])))
