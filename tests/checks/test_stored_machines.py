@@ -9,7 +9,8 @@
     status = "misconfigured"              must be this (optional)
     exit_code = 1                         must be this (optional)
     absent = ["/dev/shm"]                 subjects no finding may have (optional); ["*"]: no finding at all
-    [[case.finding]]                      a finding that must be there: every key given must be equal
+    [[case.finding]]                      a finding that must be there: every key given is equal; `says` and
+                                          `because` are words of its sentences
     [[case.checked]] check = "limits", says = "8192 MB"       a fine answer whose sentence holds these words
     [[case.not_checked]] check = "limits", says = "…"         likewise for what could not be looked at
 """
@@ -53,12 +54,17 @@ def answers(folder: Path, case: dict[str, Any], capsys: pytest.CaptureFixture[st
     return json.loads(printed.out), int(ended.value.code)
 
 
+def is_wanted(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    words = {"says": found["summary"], "because": " ".join(found["because"])}
+    return all(wanted[key] in words[key] if key in words else found[key] == wanted[key] for key in wanted)
+
+
 @pytest.mark.parametrize(("folder", "case"), list(cases()))
 def test_stored_machine(folder: Path, case: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     verdict, code = answers(folder, case, capsys)
 
     for wanted in case.get("finding", ()):
-        hits = [found for found in verdict["findings"] if all(found[key] == wanted[key] for key in wanted)]
+        hits = [found for found in verdict["findings"] if is_wanted(found, wanted)]
         assert hits, (wanted, verdict["findings"])
     for kind, field in (("checked", "what"), ("not_checked", "what")):
         for wanted in case.get(kind, ()):

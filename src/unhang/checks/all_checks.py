@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from unhang.checks import limits
+from unhang.checks import environment, limits, versions
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.situation import Look, Situation
@@ -24,13 +24,17 @@ class Check:
     look: Callable[[Machine, Plan], Iterator[tuple[type, Look[Any]]]]
     default: bool = True
     """Asked when the user names none."""
+    needs: tuple[str, ...] = ()
+    """Checks whose answers its risks need as well."""
 
 
 def _check(module: ModuleType) -> Check:
-    return Check(module.NAME, module.LIMIT_S, module.look, getattr(module, "DEFAULT", True))
+    return Check(
+        module.NAME, module.LIMIT_S, module.look, getattr(module, "DEFAULT", True), getattr(module, "NEEDS", ())
+    )
 
 
-ALL_CHECKS: tuple[Check, ...] = tuple(_check(module) for module in (limits,))
+ALL_CHECKS: tuple[Check, ...] = tuple(_check(module) for module in (environment, versions, limits))
 
 
 def look_around(
@@ -43,13 +47,18 @@ def look_around(
     """
     looks: dict[type, Look[Any]] = {}
     gaps: list[NotChecked] = []
-    for check in checks:
+    for check in _with_needed(checks):
         tell(check.name)
         found, gap = _within_limit(check, machine, plan)
         looks.update(found)
         if gap is not None:
             gaps.append(gap)
     return Situation(machine.node, looks=looks), tuple(gaps)
+
+
+def _with_needed(checks: Sequence[Check]) -> Sequence[Check]:
+    needed = {name for check in checks for name in check.needs} - {check.name for check in checks}
+    return [*(check for check in ALL_CHECKS if check.name in needed), *checks]
 
 
 def _within_limit(check: Check, machine: Machine, plan: Plan) -> tuple[dict[type, Look[Any]], NotChecked | None]:

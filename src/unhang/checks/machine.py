@@ -3,7 +3,7 @@
 :class:`Machine` is this one. :class:`StoredMachine` replays a folder, so that machines we do not have are tested::
 
     root/etc/nccl.conf …      files as they stand at those paths
-    machine.toml              node = "h1"; [environment]; [space."/dev/shm"] size, free;
+    machine.toml              node = "h1"; [environment]; [packages] torch = "2.8.0"; [space."/dev/shm"] size, free;
                               [[command]] words = "nvidia-smi topo -m", output = "topo.txt", code = 0
 """
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,13 @@ class Machine:
             return Look(because=_refused(path, error))
         return Look(Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize))
 
+    def installed(self, package: str) -> str:
+        """The version of an installed Python package, from its metadata; empty when there is none."""
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return ""
+
     def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
         """What a command prints; nothing when there is no such command. It is killed, with its children, at the limit.
 
@@ -131,8 +139,13 @@ class StoredMachine(Machine):
         super().__init__(folder / "root", stored.get("environment", {}))
         self.node = str(stored.get("node", folder.name))
         self._space: dict[str, dict[str, int]] = stored.get("space", {})
+        self._packages: dict[str, str] = stored.get("packages", {})
         self._commands = {row["words"]: row for row in stored.get("command", [])}
         self._folder = folder
+
+    def installed(self, package: str) -> str:
+        """The stored version of ``package``."""
+        return self._packages.get(package, "")
 
     def space(self, path: str) -> Look[Space]:
         """The stored size of ``path``."""

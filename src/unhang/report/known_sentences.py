@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.findings import Cause
+from unhang.knowledge.costly import costly_rows
 from unhang.knowledge.environment import variables
 from unhang.knowledge.messages import load_messages
+from unhang.knowledge.standing import nccl2_effects
 from unhang.knowledge.terms import advices, terms
 from unhang.knowledge.xid import xid_row
 from unhang.report.explain.cause_pages import cause_parts
@@ -30,3 +32,6 @@ def known_sentences() -> Iterator[str]:
     for variable in variables():
         if variable.documented and not variable.guess:
             yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
+    for row in costly_rows():
+        yield from (row.effect, row.unless)
+    yield from nccl2_effects()

@@ -132,7 +132,8 @@ def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> st
 @lru_cache(maxsize=8)
 def catalogue_of_knowledge(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     """English sentences of ``knowledge/`` and of the rules' pages with their translation; empty when there is none."""
-    return dict(_table(root / "knowledge" / f"{lang}.toml").get("texts", {}))
+    parts = _parts(lang, root / "knowledge")
+    return {text: said for path in parts for text, said in _table(path).get("texts", {}).items()}
 
 
 def places(template: str) -> set[str]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.rules.risks import shared_memory
+from unhang.rules.risks import (
+    recorder,
+    shared_memory,
+    variable_conflict,
+    variable_costly,
+    variable_dead,
+    variable_not_known,
+    variable_old_name,
+    variable_shadowed,
+    variable_value,
+)
 from unhang.rules.risks.risk import Risk
 
 
@@ -18,4 +28,17 @@ def _risk(module: ModuleType) -> Risk:
     )
 
 
-ALL_RISKS: tuple[Risk, ...] = tuple(_risk(module) for module in (shared_memory,))
+ALL_RISKS: tuple[Risk, ...] = tuple(
+    _risk(module)
+    for module in (
+        variable_costly,
+        variable_value,
+        variable_conflict,
+        variable_old_name,
+        variable_dead,
+        variable_not_known,
+        variable_shadowed,
+        recorder,
+        shared_memory,
+    )
+)

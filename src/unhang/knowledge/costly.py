@@ -1,0 +1,44 @@
+"""Settings that work and cost more than people who copy them know (``costly.toml``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from unhang.knowledge.tables import rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Costly:
+    """One such setting. ``cause`` is the id of the stall it would lead to or hide."""
+
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+    """As the owner reads them."""
+    cause: str
+    effect: str
+    unless: str
+    """When it is right all the same."""
+    source: str
+
+
+def costly(name: str, value: str) -> Costly | None:
+    """What ``name`` set to ``value`` (as its owner reads it) costs; None when it is no such setting."""
+    row = _by_name().get(name)
+    return row if row is not None and value.upper() in row.values else None
+
+
+def costly_rows() -> tuple[Costly, ...]:
+    """All rows."""
+    return tuple(dict.fromkeys(_by_name().values()))
+
+
+@cache
+def _by_name() -> Mapping[str, Costly]:
+    fields = ("names", "values", "cause", "effect", "unless", "source")
+    rows = [
+        Costly(tuple(row["names"]), tuple(row["values"]), row["cause"], row["effect"], row["unless"], row["source"])
+        for row in rows_of("costly.toml", "costly", fields)
+    ]
+    return {name: row for row in rows for name in row.names}

@@ -1,0 +1,60 @@
+"""A setting that works and costs more than it helps.
+
+What happens: a workaround from another machine is copied; direct transfers, the fabric or the watchdog are off then.
+
+Why it hangs: it slows every collective, so that one that used to finish reaches the limit; or it takes away what would
+have told why the job hangs.
+
+Example: ``NCCL_P2P_DISABLE=1`` on a machine with NVLink; ``TORCH_NCCL_BLOCKING_WAIT=1`` in production.
+
+Fix: take it out; where it was needed, repair the reason.
+
+Certain when: the library reads it with that meaning.
+
+Possible when: the version is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.preflight.situation import Situation
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, say
+from unhang.knowledge.costly import costly
+from unhang.knowledge.standing import Standing
+from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.variables import CHECK, judged
+
+_READ = (Standing.READ, Standing.OLD_NAME, Standing.DEPRECATED)
+
+
+def ask(here: Situation) -> Iterator[Answer]:
+    """One finding for each costly setting that is in force."""
+    for one in judged(here):
+        row = costly(one.setting.name, one.parsed.value) if one.standing in _READ else None
+        if row is None:
+            continue
+        yield risk(
+            CHECK,
+            one.setting.name,
+            Cause(row.cause),
+            say(
+                "{name}={value} works, and {effect}", name=one.setting.name, value=one.setting.value, effect=row.effect
+            ),
+            certainty=Certainty.LIKELY if one.version is not None else Certainty.POSSIBLE,
+            severity=Severity.SLOWS,
+            because=(say("torch's rewritten backend nccl2 is in force: {effect}", effect=one.nccl2),)
+            if one.nccl2
+            else (),
+            evidence=(one.evidence,),
+            remedies=(
+                Remedy(
+                    say("Take {name} out, unless {unless}", name=one.setting.name, unless=row.unless),
+                    RemedyKind.ENVIRONMENT,
+                    Text(""),
+                    say("none where it is not needed"),
+                    say("unhang check --only probe, before and after"),
+                    unset=(one.setting.name,),
+                ),
+            ),
+        )

@@ -1,0 +1,97 @@
+"""A variable that nothing reads.
+
+What happens: a name was misspelt, never existed, was removed, or is newer than what is installed. It is ignored
+without a word.
+
+Why it hangs: it does not; but somebody believes that the limit is longer, the fabric configured or the recorder on.
+
+Example: ``NCCL_TIMEOUT=3600``: no version of NCCL or torch reads it.
+
+Fix: take it out, or set what it was meant to be.
+
+Certain when: the name is in no version that is installed.
+
+Possible when: the version that is installed is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.preflight.situation import Situation
+from unhang.findings import Certainty, Finding, Remedy, RemedyKind, Severity, Text, say
+from unhang.knowledge.environment import similar_names, variable
+from unhang.knowledge.standing import Standing
+from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.variables import CHECK, Judged, judged, quote, stall_of, unknown_names
+
+
+def ask(here: Situation) -> Iterator[Answer]:
+    """One note for each name that has no effect."""
+    for one in judged(here):
+        summary = _summary(one)
+        if summary is not None:
+            known = one.row.status == "unread" or one.version is not None
+            yield _note(one.setting.name, summary, one, Certainty.CERTAIN if known else Certainty.POSSIBLE)
+    for setting in unknown_names(here):
+        name, similar = setting.name, similar_names(setting.name)
+        if similar:
+            summary = say("{name} is a name that nothing reads; {similar} is close", name=name, similar=similar[0])
+        else:
+            summary = say("{name} is a name that nothing we know reads", name=name)
+        yield risk(
+            CHECK,
+            name,
+            stall_of(name),
+            summary,
+            severity=Severity.NOTE,
+            evidence=(quote(setting),),
+            remedies=(_take_out(name, similar[0] if similar else ""),),
+        )
+
+
+def _summary(one: Judged) -> Text | None:
+    name, owner, version = one.setting.name, one.row.owner, one.version or ""
+    if one.standing is Standing.NOBODY:
+        return say("{name} is read by nobody and sets nothing", name=name)
+    if one.standing is Standing.GONE:
+        return say("{name} is no longer read by {owner} {version}", name=name, owner=owner, version=version)
+    if one.standing is Standing.NOT_YET:
+        return say(
+            "{name} is not read by {owner} {version}; it came with {since}",
+            name=name,
+            owner=owner,
+            version=version,
+            since=one.row.since,
+        )
+    return None
+
+
+def _note(name: str, summary: Text, one: Judged, certainty: Certainty) -> Finding:
+    return risk(
+        CHECK,
+        name,
+        stall_of(name),
+        summary,
+        certainty=certainty,
+        severity=Severity.NOTE,
+        evidence=(one.evidence,),
+        remedies=(_take_out(name, one.row.replacement),),
+    )
+
+
+def _take_out(name: str, replacement: str) -> Remedy:
+    if replacement and variable(replacement) is not None:
+        title = say("Take {name} out; if it is wanted, set {other}", name=name, other=replacement)
+    elif replacement:
+        title = say("Take {name} out; what it was meant for is {other}", name=name, other=replacement)
+    else:
+        title = say("Take {name} out", name=name)
+    return Remedy(
+        title,
+        RemedyKind.ENVIRONMENT,
+        Text(""),
+        say("nothing: it has no effect"),
+        say("unhang check --only environment no longer names it"),
+        unset=(name,),
+    )
