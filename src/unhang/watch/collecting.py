@@ -20,7 +20,7 @@ from typing import Any
 from unhang.errors import UnhangError
 from unhang.records.record import read_record, record_path
 from unhang.records.views import RecordView
-from unhang.watch import earlier_evidence, looks, private_files, processes
+from unhang.watch import earlier_evidence, last_words, looks, private_files, processes
 from unhang.watch.control_file import open_control
 from unhang.watch.members import Member, children_of
 
@@ -96,8 +96,10 @@ def take(order: Order, folder: Path) -> Taken:
         _look_aside(order, folder, taken)
     else:
         shutil.rmtree(folder / "source", ignore_errors=True)
+        last_words.drop_earlier_dumps(order.members, folder)
+        last_words.keep_last_stands(order.members, folder)
     _keep_logs(order, folder)
-    keep_exceptions(order.members, folder)
+    last_words.keep_exceptions(order.members, folder)
     _keep_what_was_watched(order, folder)
     taken.taken_s = time.time()
     write_manifest(folder, manifest_of(order, taken))
@@ -273,21 +275,13 @@ def _write_recorded_stacks(
         if rank in seen or not view.stack or _silent(view):
             continue
         told.add(rank)
-        frames = "\n".join(_py_spy_frame(line) for line in view.stack.splitlines())
-        text = f"Process {living[rank].pid}: python\nPython v{view.identity.python or '3'} (python)\n\n"
-        text += f'Thread {view.thread_id or living[rank].pid} (idle): "MainThread"\n{frames}\n'
+        text = last_words.recorded_stack(view, living[rank].pid)
         private_files.write(stacks / f"rank_{rank}.txt", text.encode())
     return told
 
 
 def _silent(view: RecordView) -> bool:
     return view.age_s() > SILENT_S
-
-
-def _py_spy_frame(line: str) -> str:
-    rest, _, function = line.rpartition(":")
-    file, _, number = rest.rpartition(":")
-    return f"    {function} ({file}:{number})"
 
 
 def _keep_logs(order: Order, folder: Path) -> None:
@@ -312,29 +306,6 @@ def _keep_what_was_watched(order: Order, folder: Path) -> None:
     for name, content in (watched | {"memory.log": order.memory, "kernel.log": order.kernel}).items():
         if content:
             private_files.write(folder / "machine" / name, content)
-
-
-def keep_exceptions(members: Mapping[int, Member], folder: Path) -> None:
-    """Exceptions nobody caught, as Python prints them, for ranks whose own output is not at hand."""
-    for rank, member in members.items():
-        with suppress(OSError):
-            if "stderr" in member.outputs:
-                continue
-            with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
-                lines = file.read(LOG_BYTES).splitlines()
-            text = "".join(_as_printed(line) for line in lines)
-            if text:
-                private_files.write(folder / "crash" / f"rank_{rank}.exception.log", text.encode())
-
-
-def _as_printed(line: bytes) -> str:
-    try:
-        said = json.loads(line)
-        head = "" if said["thread"] == "MainThread" else f"Exception in thread {said['thread']}:\n"
-        place = f'  File "{said["file"]}", line {int(said["line"])}, in {said["function"]}\n'
-        return f"{head}Traceback (most recent call last):\n{place}{said['type']}: {said['message']}\n"
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def _copy_tail(source: Path, target: Path) -> None:

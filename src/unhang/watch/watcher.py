@@ -90,6 +90,7 @@ class Watcher:
         """Watch until the command has ended, then say the last words."""
         while not self._job_over():
             self.members.wait(TICK_S, self.tasks.waited_on)
+            self._note_deaths()
             self.tick()
         self.close()
 
