@@ -1,41 +1,29 @@
 """How long from a stall to the right verdict under ``unhang run``, and how many false alarms in healthy jobs.
 
-    python benchmarks/detection.py [--rounds 3] [--healthy-minutes 30] [--cases NAME…] [--json FILE]
+    python -m benchmarks.detection [--rounds 3] [--healthy-minutes 30] [--cases NAME…] [--json FILE]
 
 The stall is dated by the job itself: the last moment any of its ranks moved (its records), or the moment the fault was
 injected. The verdict counts when its cause is the right one and it was said loudly (status hang or crash; slow where
-the laggard works). Healthy jobs share the minutes equally; an alarm is every verdict of status hang or crash, a
-remark every one of status slow.
+the laggard works). The healthy jobs are those of ``benchmarks.healthy``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.healthy import listen_to_all, table
 from unhang.findings import Cause
 from unhang.lab.catalog import CASES, Case
 from unhang.lab.watched import watched
 
 LIMIT_S = 60.0
-SHAPES = (
-    "tiny-steps",
-    "long-steps",
-    "evaluation-on-all",
-    "rank0-saves",
-    "rank0-evaluates",
-    "compiles-with-skew",
-    "loader-starts",
-)
 WORK = (Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT)
 
 
@@ -66,34 +54,6 @@ def seconds_to_verdict(case: Case) -> float | None:
         return time.time() - began_s[0] if job.wait_for(dated, LIMIT_S) else None
 
 
-def false_alarms(minutes: float) -> list[dict[str, Any]]:
-    """Alarms and remarks of every healthy shape."""
-    rows = []
-    for shape in SHAPES:
-        seconds = minutes * 60 / len(SHAPES)
-        with tempfile.TemporaryDirectory(prefix="healthy-") as folder:
-            command = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
-            command += ["--dir", f"{folder}/run", "--", sys.executable, "-m", "torch.distributed.run", "--standalone"]
-            command += ["--nproc-per-node=2", str(Path(__file__).with_name("healthy_job.py")), shape, f"{seconds:.0f}"]
-            environment = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"} | dict(os.environ)
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=seconds + 180, check=False, env=environment
-            )
-        rows.append(
-            {
-                "shape": shape,
-                "minutes": round(seconds / 60, 2),
-                "exit_code": done.returncode,
-                "alarms": len(re.findall(r"^(?:HANG|CRASH|UNKNOWN)\b", done.stderr, re.MULTILINE)),
-                "remarks": len(re.findall(r"^SLOW\b", done.stderr, re.MULTILINE)),
-                "quiet_lines": len(re.findall(r"have? been waiting|has been waiting", done.stderr)),
-                "last": done.stderr.splitlines()[-2:],
-            }
-        )
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
-
-
 def main() -> int:
     """Measure and print a table."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -118,12 +78,11 @@ def main() -> int:
         print(f"{case.name:30} {shown[0]:9.1f} {shown[1]:8.1f}  {missed}")
     if frozen:
         print(f"frozen kinds: median {statistics.median(frozen):.1f} s, worst {max(frozen):.1f} s, n={len(frozen)}")
-    rows = false_alarms(asked.healthy_minutes) if asked.healthy_minutes > 0 else []
-    if rows:
-        alarms = sum(row["alarms"] for row in rows)
-        print(f"healthy: {alarms} alarms, {sum(row['remarks'] for row in rows)} remarks, {asked.healthy_minutes:g} min")
+    heard = listen_to_all(asked.healthy_minutes) if asked.healthy_minutes > 0 else []
+    if heard:
+        print(f"\n{table(heard)}")
     if asked.json:
-        asked.json.write_text(json.dumps({"times_s": times, "healthy": rows}, indent=1))
+        asked.json.write_text(json.dumps({"times_s": times, "healthy": [asdict(h) for h in heard]}, indent=1))
     return 0
 
 

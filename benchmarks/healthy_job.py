@@ -7,6 +7,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
 
 
 def work(seconds: float) -> None:
@@ -52,8 +53,11 @@ def compiles_with_skew(grad: torch.Tensor, number: int, rank: int) -> None:
 
 
 def loader_starts(grad: torch.Tensor, number: int, rank: int) -> None:
-    work(1.0 + 2.0 * ((number + rank) % 2))
-    steps(grad, 60)
+    """An epoch: workers start anew, on each rank at another pace, before the first batch comes."""
+    seconds = 1.0 + 2.0 * ((number + rank) % 2)
+    rows = TensorDataset(torch.randn(480, 16))
+    for (batch,) in DataLoader(rows, batch_size=8, num_workers=2, worker_init_fn=lambda _worker: time.sleep(seconds)):
+        step(grad, 0.02 + 0.0 * float(batch.sum()))
 
 
 SHAPES = {
