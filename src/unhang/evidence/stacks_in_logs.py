@@ -27,6 +27,12 @@ class StackListener:
         self._previous = b""
         self._kept: list[bytes] = []
         self._room = _KEPT_BYTES
+        self.first_lines: tuple[int, ...] = ()
+        """Of a paste that was mended: which of its lines each line began in; else empty."""
+
+    def hear_all(self, data: bytes) -> None:
+        """Take ``data`` as stacks from its first line on, whatever stands in it."""
+        self._keep(data)
 
     def hear(self, block: bytes, first_line: int, marks: Sequence[int]) -> None:
         """Listen to whole lines: the first has the number ``first_line``, ``marks`` stand at these bytes."""
@@ -57,7 +63,10 @@ class StackListener:
 
     def _placed(self, dump: StackDump) -> StackDump:
         def moved(line: int | None) -> int | None:
-            return None if line is None else line + self._lines_before
+            if line is None:
+                return None
+            line += self._lines_before
+            return self.first_lines[line - 1] if 0 < line <= len(self.first_lines) else line
 
         threads = tuple(replace(thread, line=moved(thread.line)) for thread in dump.threads)
         return replace(dump, source=Source(dump.source.path, moved(dump.source.line)), threads=threads, unread=())

@@ -1,7 +1,8 @@
 """Read one log from front to back: recognised lines, tracebacks, exits, progress, last words of every rank.
 
 A block of lines first goes through the literal filter. Small logs are then read line by line; of large ones only the
-beginning, the end, and the surroundings of recognised lines are, and of each block its last lines (for progress).
+beginning, the end, and the surroundings of recognised lines are, samples in between (for progress), and in front of a
+kind of trouble that was not heard of before the last words of everybody.
 """
 
 from __future__ import annotations
@@ -21,19 +22,24 @@ from unhang.evidence.items import LogReading
 from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import Blocks, decoded
 from unhang.evidence.logs.envelopes import unpacked
+from unhang.evidence.logs.closing import last_words
 from unhang.evidence.logs.lines import LineReader
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
-from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, newlines, regions_of
+from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, newlines, regions_of, with_lines
 from unhang.evidence.logs.times import Clock
+from unhang.evidence.stacks import looks_like_stack
 from unhang.evidence.stacks_in_logs import STACK_MARKS, StackListener
 from unhang.findings import Source, Unread
 from unhang.knowledge.messages import MessageRow, load_messages
 
 FIRST_BLOCKS, LAST_BLOCKS = 1, 2
 """So many blocks at either end are read line by line."""
-_TAIL_BYTES, _LATER_TAIL_BYTES, _EARLY_BLOCKS = 1 << 14, 1 << 11, 64
-"""So much at the end of every block in between is read line by line: less in logs that go on for long."""
+_TAIL_BYTES, _LATER_TAIL_BYTES, _EARLY_BLOCKS, _DENSE_BLOCKS = 1 << 14, 1 << 11, 64, 256
+"""So much at the end of blocks in between is read line by line: less in logs that go on for long, and of those that go
+on for longer only every second, fourth ... block's."""
+_LOOK_BACK, _TROUBLES = 6, 24
+"""So many blocks in front of trouble give the last words of everybody, the first so many times."""
 
 
 def read_log(
@@ -92,14 +98,17 @@ class _Scanned:
     data: bytes
     places: list[tuple[int, MessageRow | None]]
     stack_marks: list[int]
+    last_words: bool = False
+    """Whether the last words of everybody in it matter."""
 
 
-def _holds(data: bytes, at: int, words: tuple[bytes, bytes]) -> bool:
-    """Whether the traceback at ``at`` ends in these words, one after the other."""
+def _end_of(data: bytes, at: int, words: tuple[bytes, bytes]) -> int:
+    """Where the traceback at ``at`` ends in these words, one after the other; -1 when it does not."""
     stop = data.find(b"Traceback (most recent", at + 10, at + _FAMILIAR_BYTES)
     stop = stop if stop > 0 else at + _FAMILIAR_BYTES
     first = data.find(words[0], at, stop)
-    return first > 0 and data.find(words[1], first, stop) > 0
+    last = data.find(words[1], first, stop) if first > 0 else -1
+    return last + len(words[1]) if last > 0 else -1
 
 
 class _Stack(enum.Enum):
@@ -125,6 +134,7 @@ class _LogReader:
         self.filter = _untuned().fresh()
         self._blocks = 0
         self._line = 1
+        self._known_trouble: set[str] = set()
 
     def read(self, stream: BinaryIO) -> LogReading:
         blocks = Blocks(stream)
@@ -136,8 +146,10 @@ class _LogReader:
                 break
         paste = mend_paste(head)
         if paste is not None:
-            self._hear(self._scan(head))
-            self.listener = None  # the stacks have the lines of the paste as it is
+            if self.listener is not None and looks_like_stack(paste.data):
+                self.listener.hear_all(paste.data)
+            if self.listener is not None:
+                self.listener.first_lines = paste.first_lines
             self._read_parts(iter((paste.data,)), b"")
             return renumbered(self.lines.reading(blocks, len(paste.first_lines)), paste)
         self._read_parts(parts, head)
@@ -152,8 +164,14 @@ class _LogReader:
                 self._all_of(self._scan(data))
                 continue
             waiting.append(self._scan(data))
-            if len(waiting) > LAST_BLOCKS:
+            if self._is_news(waiting[-1]):
+                for before in waiting:
+                    before.last_words = True
+            if len(waiting) > _LOOK_BACK:
                 self._parts_of(waiting.popleft())
+        while len(waiting) > LAST_BLOCKS:
+            waiting[0].last_words = True
+            self._parts_of(waiting.popleft())
         for scanned in waiting:
             self._all_of(scanned)
         self.lines.tracebacks.gap()
@@ -174,17 +192,31 @@ class _LogReader:
         if self.listener is not None:
             self.listener.hear(scanned.data, self._line, scanned.stack_marks)
 
+    def _is_news(self, scanned: _Scanned) -> bool:
+        """Whether a kind of trouble stands in this block that was not heard of before."""
+        kinds = {row.id for _, row in scanned.places if row is not None and not row.benign and not row.fallback}
+        news = kinds - self._known_trouble
+        self._known_trouble |= kinds
+        return bool(news) and len(self._known_trouble) <= _TROUBLES
+
     def _without_floods(self, scanned: _Scanned, tail_bytes: int) -> None:
         """Of kinds of which thousands were seen, only the first few of a block stay."""
         counts: dict[str, int] = {}
         kept: list[tuple[int, MessageRow | None]] = []
         familiar = self.lines.tracebacks.familiar
         stop = len(scanned.data) - tail_bytes
+        passed = 0
         for at, row in scanned.places:
-            if row is None and familiar and at < stop and any(_holds(scanned.data, at, words) for words in familiar):
-                self.lines.tracebacks.dropped += 1
-                continue
+            if row is None and familiar and at < stop:
+                end = max(_end_of(scanned.data, at, words) for words in familiar)
+                if end > 0:
+                    passed = end
+                    self.lines.tracebacks.dropped += 1
+                    continue
             if row is not None:
+                if at < passed and row.fallback:
+                    self.lines.events.leave_out(row)
+                    continue
                 count = counts[row.id] = counts.get(row.id, 0) + 1
                 enough = self.lines.events.wanted(row)
                 if enough is not None and count > enough:
@@ -205,8 +237,13 @@ class _LogReader:
         self._blocks += 1
         self._hear(scanned)
         tail_bytes = _TAIL_BYTES if self._blocks < _EARLY_BLOCKS else _LATER_TAIL_BYTES
+        if self._blocks % (1 << max(0, (self._blocks // _DENSE_BLOCKS).bit_length())):
+            tail_bytes = 0
         self._without_floods(scanned, tail_bytes)
-        self._read_regions(scanned, regions_of(scanned.data, scanned.places, tail_bytes))
+        regions = regions_of(scanned.data, scanned.places, tail_bytes)
+        if scanned.last_words:
+            regions = with_lines(regions, last_words(scanned.data))
+        self._read_regions(scanned, regions)
 
     def _read_regions(self, scanned: _Scanned, regions: Iterable[Region]) -> None:
         data, places = scanned.data, scanned.places

@@ -23,7 +23,7 @@ _STAMPS = (
 )
 _OWN_BEGINNING = re.compile(
     r"\[rank\d|\[default\d|\[[EWIF] ?\d{0,4}[ \d]|Traceback \(most|  File \"|\w+Error: |[EWIF]\d{4} \d\d:"
-    r"|[\w.-]+:\d+:\d+ \[|20\d\d-\d\d-\d\d"
+    r"|[\w.-]+:\d+:\d+ \[|\d{1,5}: |[A-Za-z][\w-]*\d[\w.-]*: |\+ \w|.{0,40}20\d\d[-/]\d\d[-/]\d\d[ T_]\d\d:"
 )
 """How lines begin in front of which their program writes no time (or its own)."""
 

@@ -21,20 +21,21 @@ from unhang.knowledge.messages import load_messages, match_message
 NARROWEST, WIDEST = 30, 200
 _GROUPS, _PIECES = 400, 60
 """So many broken lines are tried, of so many pieces at most."""
-_PROOFS = 2
+_PROOFS, _TORN = 2, 2
 """So many lines that tell more when joined prove that a paste was broken at a width."""
 _FRAME = re.compile(r'File "[^"]{1,1024}", line \d{1,9}, in \S')
 _FRESH = re.compile(
     r"\s*$|\s{2,}\S|\s*File \""
     r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[pod/"
     r"|[EWIF]\d{4} \d\d:|\d{1,6}: |[\w.-]+:\d+:\d+ \[|Traceback |During handling|The above exception|frame #\d"
-    r"|Exception |terminate called|  what\(\)|(?:\w+\.)*\w*(?:Error|Exception|Interrupt): |(?:INFO|WARN|WARNING|ERROR"
-    r"|DEBUG|CRITICAL)\b|srun:|slurm|torchrun|\{'|={5}|-{5}|\+[-=]"
+    r"|Exception |terminate called|  what\(\)|(?:\w+\.)*\w*(?:Error|Exception|Interrupt):(?: |$)"
+    r"|srun:|slurm|torchrun|\{'|={5}|-{5}|\+[-=]"
     r"|\d+%\||(?:NCCL|CUDA|TORCH)_\w+=|```"
 )
-_DOUBTFUL = re.compile(r"[-*•] |\[?20\d\d[-/]|\[\d\d?[:/]|\[\d{4}-")
+_DOUBTFUL = re.compile(r"[-*•] |\[?20\d\d[-/]|\[\d\d?[:/]|\[\d{4}-|(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL)\b")
 """Beginnings of lines that also occur inside of lines: joined when more is told then."""
-_LONE_PREFIX = re.compile(r"(?:\[[\w-]+\]:? ?)+|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?")
+_RULE = re.compile(r"\s*([=*_#~+-])\1{4,}\s*")
+_LONE_PREFIX = re.compile(r"(?:\[[\w-]+\]:? ?)+| *what\(\): *|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _LAST_WORD = re.compile(r"(?<![\w.])[A-Za-z]{2,}$")
 _FIRST_WORD = re.compile(r"[A-Za-z]{2,}(?![\w.])")
@@ -51,9 +52,18 @@ def unwrapped(lines: Sequence[Numbered]) -> list[Numbered] | None:
         joined = _Joined()
         for group in itertools.islice(_groups(lines, widths, limit, by_words=by_words), _GROUPS):
             joined.add(lines, group, _whole(lines, group, limit, by_words=by_words))
+        if not by_words and not joined.gained and limit == max(widths) and _torn_words(lines, widths, limit):
+            joined.gained = 1
         if joined.gained > best.gained:
             best = joined
     return best.put_into(lines) if best.gained > 0 else None
+
+
+def _torn_words(lines: Sequence[Numbered], widths: Sequence[int], limit: int) -> bool:
+    """Words go on over the ends of lines of one width, again and again: no message, but surely a broken paste."""
+    ends = [place for place, width in enumerate(widths[:-1]) if width == limit]
+    torn = [place for place in ends if lines[place][1][-1].isalnum() and lines[place + 1][1][:1].isalnum()]
+    return len(torn) >= _TORN and len(torn) * 2 >= len(ends)
 
 
 class _Joined:
@@ -113,7 +123,7 @@ def _goes_on(
     index = group[-1] + 1
     before, line = lines[index - 1][1], lines[index][1]
     width = widths[index - 1]
-    if not line.strip() or width > limit:
+    if not line.strip() or width > limit or _RULE.fullmatch(before) or _RULE.fullmatch(line):
         return False
     if by_words:
         word = line.split(maxsplit=1)[0]
