@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -14,15 +15,19 @@ from unhang.watch import private_files
 SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
 
 
-def keep_source(evidence: EvidenceSet, folder: Path) -> dict[str, str]:
-    """Copy the user's files that frames name, as they are now; where they stood goes into the manifest."""
+def keep_source(evidence: EvidenceSet, folder: Path, *, seen_at: Callable[[str], Path] = Path) -> dict[str, str]:
+    """Copy the user's files that frames name, as they are now; where they stood goes into the manifest.
+
+    ``seen_at``: where we find a file that the job calls by that path (a container has its own file system).
+    """
     kept = {source.path for source in evidence.sources}
     paths = [path for path in dict.fromkeys(_user_files(evidence)) if path not in kept][:SOURCE_FILES]
     texts: dict[str, bytes] = {}
     for path in paths:
         with suppress(OSError):
-            file = Path(path)
-            if file.is_file() and file.stat().st_size <= SOURCE_BYTES:
+            file = seen_at(path)
+            seen = file.stat()
+            if stat.S_ISREG(seen.st_mode) and seen.st_size <= SOURCE_BYTES:
                 texts[path] = file.read_bytes()
     prefix = _shared_folder([*texts, *kept])
     for path, text in texts.items():
@@ -47,6 +52,8 @@ def _user_files(evidence: EvidenceSet) -> Iterator[str]:
     for frame in _frames(evidence):
         if frame.native or frame.line is None or not frame.file.startswith("/") or not frame.file.endswith(".py"):
             continue
+        if ".." in PurePosixPath(frame.file).parts:
+            continue  # it would be copied to another place than it came from
         if not is_library_file(frame.file) or is_unknown_package(frame.file):
             yield frame.file
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from pathlib import Path
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.facts.pending_limits import limit_at_s
-from unhang.findings import Certainty, NotChecked, Verdict, say
+from unhang.findings import NotChecked, Verdict, say
 from unhang.report.json import to_json
 from unhang.watch import private_files
 from unhang.watch.attach.choosing import permission_command
+from unhang.watch.attach.machine import as_seen_by
+from unhang.watch.attach.manifest import write_manifest
 from unhang.watch.attach.stopping import how_to_stop, without_dead_nodes
 from unhang.watch.attach.taking import Taken
+from unhang.watch.kept_source import keep_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +36,15 @@ class Conclusion:
 
 def conclude(taken: Taken) -> Conclusion:
     """Diagnose the bundle in-process and leave ``verdict.json`` in it."""
-    facts = build_facts(read_evidence([str(taken.folder)]))
+    evidence = read_evidence([str(taken.folder)])
+    write_manifest(taken, keep_source(evidence, taken.folder, seen_at=_seen_by(taken)))
+    facts = build_facts(evidence)
     verdict = diagnose(facts)
     limit = limit_at_s(facts)
-    now_s = time.time()
     verdict = replace(
         verdict,
-        not_checked=(*_not_looked_at(taken), *verdict.not_checked),
-        stalled_since=verdict.stalled_since or _since(facts),
-        killed_in_s=round(max(0.0, limit - now_s), 1) if limit is not None else None,
-    )
-    verdict = replace(
-        verdict,
+        not_checked=tuple(_not_checked(taken, verdict)),
+        killed_in_s=round(max(0.0, limit - time.time()), 1) if limit is not None else None,
         restart=without_dead_nodes(taken, verdict.restart),
         stop=how_to_stop(taken, verdict, facts),
     )
@@ -50,41 +52,24 @@ def conclude(taken: Taken) -> Conclusion:
     return Conclusion(verdict, facts, limit)
 
 
-def _since(facts: Facts) -> str | None:
-    """When the last of the pending collectives began: nobody has moved since."""
-    begun = [
-        progress.pending.since_s
-        for group in facts.groups.values()
-        for progress in group.progress.values()
-        if progress.pending is not None and progress.pending.since_s is not None
-    ]
-    if not begun:
-        return None
-    return datetime.fromtimestamp(max(begun), tz=timezone.utc).isoformat(timespec="seconds")
+def _seen_by(taken: Taken) -> Callable[[str], Path]:
+    """The ranks of one job may live in several containers: the first that has the file."""
+
+    def seen_at(path: str) -> Path:
+        found = (as_seen_by(rank.pid, path) for rank in taken.chosen.ranks)
+        return next((file for file in found if os.access(file, os.R_OK)), Path(path))
+
+    return seen_at
 
 
-def _not_looked_at(taken: Taken) -> tuple[NotChecked, ...]:
-    found: list[NotChecked] = []
-    by_reason: dict[str, list[int]] = {}
-    for rank, reason in taken.refused().items():
-        by_reason.setdefault(reason, []).append(rank)
+def _not_checked(taken: Taken, verdict: Verdict) -> Iterator[NotChecked]:
     top = taken.chosen.launcher or taken.chosen.ranks[0].pid
-    for reason, ranks in sorted(by_reason.items()):
-        how = "pip install py-spy" if "not installed" in reason else permission_command([top])
-        found.append(
-            NotChecked(
-                say("the stacks of {ranks:who}", ranks=ranks),
-                say("{reason}; only the process states were seen", reason=reason),
-                how=how,
-                caps=Certainty.LIKELY,
-            )
-        )
+    for gap in verdict.not_checked:
+        # whoever may look needs no more than this
+        yield replace(gap, how=permission_command([top])) if gap.how.startswith("sudo py-spy") else gap
     if any(rank.guessed for rank in taken.chosen.ranks):
-        found.append(
-            NotChecked(
-                say("which process is which rank"),
-                say("their environments do not tell; ranks are numbered in the order they started"),
-                how=permission_command([top]) if taken.chosen.foreign else "",
-            )
+        yield NotChecked(
+            say("which process is which rank"),
+            say("their environments do not tell; ranks are numbered in the order they started"),
+            how=permission_command([top]) if taken.chosen.foreign else "",
         )
-    return tuple(found)

@@ -20,7 +20,6 @@ from unhang.watch.attach.machine import Machine, Process, has_mapped
 from unhang.watch.attach.manifest import write_manifest
 from unhang.watch.attach.moving import moved
 from unhang.watch.attach.ranks import LiveRank
-from unhang.watch.attach.user_source import keep_source
 
 BETWEEN_LOOKS_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""
@@ -99,7 +98,7 @@ def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, 
     keep_logs(machine, chosen.ranks, chosen.launcher, folder)
     _write_stacks(taken)
     taken.taken_s = time.time()
-    write_manifest(taken, {"source_root": "source", "source_prefix": "/"} | keep_source(_dumps(taken), folder))
+    write_manifest(taken, {"source_root": "source", "source_prefix": "/"})
     return taken
 
 
@@ -217,8 +216,3 @@ def _write_stacks(taken: Taken) -> None:
             if seen:
                 name = f"rank_{rank.rank}.worker_{worker.pid}.json"
                 private_files.write(taken.folder / "stacks" / name, seen[-1].stack or b"")
-
-
-def _dumps(taken: Taken) -> Iterator[tuple[int, StackDump]]:
-    for pid, looks in taken.looks.items():
-        yield from ((pid, look.dump) for look in looks if look.dump is not None)
