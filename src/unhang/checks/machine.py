@@ -72,6 +72,10 @@ class Machine:
         except OSError as error:
             return Look(because=_refused(path, error))
 
+    def read_named(self, path: str) -> Look[str]:
+        """The text of a file the user named: relative to the current folder, unless it is absolute."""
+        return self.read(str(Path.cwd() / path))
+
     def entries(self, path: str) -> Look[tuple[str, ...]]:
         """The names in a folder, sorted; nothing when there is no such folder."""
         try:
@@ -142,6 +146,10 @@ class StoredMachine(Machine):
         self._packages: dict[str, str] = stored.get("packages", {})
         self._commands = {row["words"]: row for row in stored.get("command", [])}
         self._folder = folder
+
+    def read_named(self, path: str) -> Look[str]:
+        """A stored file, relative to ``root/``."""
+        return self.read(path)
 
     def installed(self, package: str) -> str:
         """The stored version of ``package``."""

@@ -1,0 +1,66 @@
+"""The planned command, taken apart: who launches, how many processes, which program, with which arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """``launcher``: ``torchrun``, ``accelerate``, ``deepspeed``, ``llamafactory``, ``srun``, ``mpirun`` or ``python``;
+    empty when no command was given. Names of options and arguments have underscores; a flag's value is ``true``.
+    """
+
+    launcher: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the launcher."""
+    program: str = ""
+    """The script, module (``-m name``) or command that trains."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """Of the program, by name."""
+    words: tuple[str, ...] = ()
+    """Of the program that have no name."""
+    processes: int | None = None
+    """On one node; None when the command does not say."""
+    nodes: int | None = None
+
+    @property
+    def world_size(self) -> int | None:
+        """Processes on all nodes; None when the command does not say."""
+        if self.processes is None:
+            return None
+        return self.processes * (self.nodes or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A configuration file the command names: ``tree`` is what JSON, YAML or TOML say in it.
+
+    ``kind``: ``deepspeed``, ``accelerate``, ``torchtitan``, ``llamafactory``, ``trainer``; empty when no keys fit.
+    """
+
+    path: str
+    kind: str
+    tree: Mapping[str, Any]
+
+    def get(self, dotted: str, default: Any = None) -> Any:
+        """The value at ``a.b.c``; ``default`` where a part is missing."""
+        node: Any = self.tree
+        for part in dotted.split("."):
+            if not isinstance(node, Mapping) or part not in node:
+                return default
+            node = node[part]
+        return node
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Every configuration file of the command, also those that another one names."""
+
+    files: tuple[ConfigFile, ...] = ()
+
+    def of(self, kind: str) -> tuple[ConfigFile, ...]:
+        """Files of one kind."""
+        return tuple(file for file in self.files if file.kind == kind)
