@@ -58,6 +58,25 @@ def titles(text: str) -> list[str]:
         ("掉队", "word", "straggler"),
         ("死锁", "word", "deadlock"),
         ("4090卡住", "word", "p2p"),
+        ("exit code 137", "exit", "exit code -9 (SIGKILL)"),
+        ("退出码 139", "exit", "exit code -11 (SIGSEGV)"),
+        ("OOM killed", "word", "host memory"),
+        ("xid-79", "xid", "Xid 79 (ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS)"),
+        ("SXid 20034", "word", "sxid"),
+        ("NCCL error 2", "nccl-error", "ncclSystemError"),
+        ("600000", "limit", "600 s"),
+        ("1800", "limit", "1800 s"),
+        ("卡在 init_process_group", "word", "init hang"),
+        ("evaluation hangs", "word", "eval hang"),
+        ("hanging while saving the checkpoint", "word", "save hang"),
+        ("deepspeed stage 3 hangs", "word", "zero3"),
+        ("gpu util 100% but no progress", "word", "100% gpu"),
+        ("--shm-size", "word", "shm"),
+        ("retry exceeded", "status", "completion error 12"),
+        ("last enqueued work", "word", "pg status"),
+        ("monitored_barrier", "word", "monitored_barrier"),
+        ("AWS EFA", "word", "efa"),
+        ("MTU", "word", "mtu"),
     ],
 )
 def test_what_people_type_finds_its_page(asked: str, kind: str, title: str) -> None:
@@ -95,6 +114,11 @@ def test_a_message_pasted_whole_is_read_as_a_log_is(wrap) -> None:  # type: igno
 )
 def test_codes_inside_a_message_get_their_own_page(message: str, title: str) -> None:
     assert title in titles(message)
+
+
+@pytest.mark.parametrize("words", ["loss spike", "some words nobody knows", "NCCL is slow to compile today"])
+def test_words_are_not_taken_for_a_warning_that_nobody_described(words: str) -> None:
+    assert "NCCL: n.warn" not in titles(words)
 
 
 def test_a_benign_line_says_that_it_is_harmless_and_asks_for_nothing() -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import rows_of
 
+_ENDING = re.compile(r"(?:ing|ed|s|e)$")
 KINDS = ("nccl-error", "status", "exit", "operation", "word")
 
 
@@ -61,6 +62,10 @@ def terms_within(text: str) -> tuple[Term, ...]:
     """Terms whose names stand in ``text``, those with the longest names first: ``多卡训练卡死怎么办`` holds 卡死."""
     spoken = plain(text)
     hits = sorted((name for name in _by_name() if _stands_in(name, spoken)), key=len, reverse=True)
+    if not hits or len(hits[0].split()) == 1:
+        words = _stems(spoken)
+        scattered = [name for name in _by_name() if " " in name and name.isascii() and _stems(name) <= words]
+        hits = sorted(scattered, key=lambda name: (-len(_stems(name)), name)) + hits
     return tuple(dict.fromkeys(_by_name()[name] for name in hits))
 
 
@@ -78,6 +83,11 @@ def plain(text: str) -> str:
     """``text`` without case, quotes, end marks and repeated blanks; ``exitcode  : -9`` is ``exitcode: -9``."""
     words = " ".join(text.casefold().strip(" \t\r\n\"'`“”‘’.,:;!?。，：；！？、").split())
     return re.sub(r" ?= ?", "=", re.sub(r" ?: ?", ": ", words))
+
+
+def _stems(text: str) -> frozenset[str]:
+    """The words of ``text`` without common endings: ``evaluation hangs`` and ``hanging evaluation`` are alike."""
+    return frozenset(_ENDING.sub("", word) if len(word) > 4 else word for word in re.findall(r"[a-z0-9_-]+", text))
 
 
 def _stands_in(name: str, text: str) -> bool:

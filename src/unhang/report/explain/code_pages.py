@@ -9,8 +9,13 @@ from unhang.knowledge.terms import Term, advice, term
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.report.explain.page import Page
 
-_XID = re.compile(r"(?:nvrm:?\s*)?xid[\s:#=]*(\d{1,4})$", re.IGNORECASE)
+_XID = re.compile(r"(?:nvrm:?\s*)?xid(?:\s+(?:code|error))?[\s:#=_-]*(\d{1,4})$", re.IGNORECASE)
 _BARE = re.compile(r"-?\d{1,4}$")
+_EXIT = re.compile(
+    r"(?:exit(?:ed)?(?:\s+with)?(?:\s+(?:code|status))?|return\s?code|退出码|返回码)\s*[:=]?\s*(-?\d{1,3})$",
+    re.IGNORECASE,
+)
+_SXID = re.compile(r"sxid[\s:#=_-]*\d*$", re.IGNORECASE)
 _OPERATION = re.compile(r"(?:OpType\s*[=:]\s*)(\w+)")
 XID_SOURCE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 DOCUMENTED_XIDS = range(1, 200)
@@ -66,8 +71,13 @@ def code_pages(text: str) -> list[Page]:
     word = text.strip()
     if (xid := _XID.match(word)) is not None:
         return _pages(xid_page(int(xid[1])))
+    if _SXID.match(word) is not None:
+        word = "sxid"
     if (operation := _OPERATION.match(word)) is not None:
         word = operation[1]
+    if term(word) is None and (left := _EXIT.match(word)) is not None:
+        ended = term(f"exit code {left[1]}") or term(left[1])
+        return [term_page(ended)] if ended is not None and ended.kind == "exit" else []
     named = term(word)
     if _BARE.match(word) is None:
         return [term_page(named)] if named is not None else []

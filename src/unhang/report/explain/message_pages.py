@@ -22,14 +22,16 @@ _NCCL_SAYS = "host:1:1 [0] NCCL WARN "
 
 def message_pages(text: str) -> list[Page]:
     """What the pasted lines say, in their order: one page a kind of message, and pages of the codes in them."""
-    return _pages(text) or (_pages(_NCCL_SAYS + text) if " " in text and "\n" not in text else [])
+    return _pages(text) or (_pages(_NCCL_SAYS + text, known_only=True) if " " in text and "\n" not in text else [])
 
 
-def _pages(text: str) -> list[Page]:
+def _pages(text: str, *, known_only: bool = False) -> list[Page]:
+    """``known_only``: without rows that take whatever no other row takes."""
     reading = read_log(io.BytesIO(text.encode("utf-8", "replace")), source="paste")
     first: dict[str, LogEvent] = {}
     for event in reading.events:
-        first.setdefault(event.kind, event)
+        if not (known_only and message_row(event.kind).fallback):
+            first.setdefault(event.kind, event)
     pages = [_page(event) for event in list(first.values())[:MESSAGES_SHOWN]]
     related = {page.title: page for event in reading.events for page in _related(event)}
     return pages + list(related.values())[:RELATED_SHOWN]

@@ -14,6 +14,8 @@ _LIMIT = re.compile(
     r"(?:Timeout\(ms\)\s*=\s*)?(?P<number>\d{1,12})\s*(?P<unit>ms|s|sec|seconds|min|minutes|秒|毫秒|分钟)?$"
 )
 _SECONDS = {"ms": 0.001, "毫秒": 0.001, "min": 60.0, "minutes": 60.0, "分钟": 60.0}
+_SHORTEST_BARE = 600
+"""A number without a unit is taken for a limit from here on; smaller ones are codes."""
 _OTHER_NAMES = {"pytorch": "torch", "driver": "nvidia-driver", "llamafactory": "llama-factory"}
 _LABELS: dict[str, Text] = {"fact": say("Known"), "bad": say("Defect"), "trap": say("Trap"), "unverified": say("Claim")}
 
@@ -41,10 +43,17 @@ def version_page(text: str) -> Page | None:
 def limit_page(text: str) -> Page | None:
     """Whose default a limit is; None when ``text`` is no time, or nobody's default."""
     found = _LIMIT.match(text.strip())
-    if found is None or not (found["unit"] or "ms" in text):
+    if found is None:
         return None
-    seconds = int(found["number"]) * (0.001 if "(ms)" in text else _SECONDS.get(found["unit"] or "", 1.0))
+    number, unit = int(found["number"]), found["unit"] or ("ms" if "(ms)" in text else "")
+    if not unit and number < _SHORTEST_BARE:
+        return None
+    seconds = number * _SECONDS.get(unit, 1.0)
     rows = defaults_of(seconds)
+    if not rows and not unit:
+        # torch prints its limits in milliseconds, and people paste the number alone.
+        seconds = number / 1000
+        rows = defaults_of(seconds)
     if not rows:
         return None
     details: list[tuple[Text, Line]] = [
