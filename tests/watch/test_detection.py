@@ -30,6 +30,7 @@ class Rank:
     steps: int = 0
     backend: str = "gloo"
     closed: bool = False
+    armed: bool = True
 
 
 @dataclass
@@ -56,7 +57,9 @@ class Job:
         changed_ns = START + int(rank.changed_s * S)
         done = rank.position - 1 if rank.pending else rank.position
         view = RecordView(
-            identity=Identity(pid=100 + number, rank=number, world_size=len(self.ranks), armed_ns=START),
+            identity=Identity(
+                pid=100 + number, rank=number, world_size=len(self.ranks), armed_ns=START if rank.armed else -1
+            ),
             in_init=rank.in_init,
             closed=rank.closed,
             beat_ns=now_ns if rank.beats else changed_ns,
@@ -169,6 +172,27 @@ def test_ranks_inside_init_wait_for_those_who_have_not_come() -> None:
     assert standing is not None
     assert standing.due
     assert not standing.rhythm
+
+
+def test_a_rank_that_has_not_come_to_init_is_the_one_they_wait_for() -> None:
+    job = Job({0: Rank(in_init=True), 1: Rank(armed=False, beats=False, pending=False)})
+
+    standing = job.at(5.0)
+
+    assert standing is not None
+    assert standing.due
+    assert standing.laggards == (1,)
+    assert standing.doing[1] is Doing.ABSENT
+    assert not standing.urgent
+
+
+def test_a_rank_stopped_before_it_came_to_init_is_stopped() -> None:
+    job = Job({0: Rank(in_init=True), 1: Rank(armed=False, beats=False, pending=False, state="T")})
+
+    standing = job.at(2.0)
+
+    assert standing is not None
+    assert standing.doing[1] is Doing.STOPPED
 
 
 def test_a_whole_job_that_is_stopped_does_not_wait() -> None:

@@ -88,6 +88,7 @@ class Watched:
         self.views = views or self.views
         now_s, now_ns = time.time(), time.monotonic_ns()
         moves = [group.changed_ns for view in views.values() for group in view.groups if group.changed_ns > 0]
+        moves += [view.identity.armed_ns for view in views.values()]  # it came to init_process_group
         if moves:
             self.moved_s = now_s - (now_ns - max(moves)) / 1e9
         injection = self.case.injection
