@@ -45,6 +45,9 @@ def run(
         float | None,
         typer.Option(min=1.0, metavar="S", help="With --on-hang abort: also end a job whose laggard works, after S."),
     ] = None,
+    lang: Annotated[
+        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
+    ] = None,
 ) -> None:
     """Run a training command unchanged; when it stalls, say which rank, which line, and why.
 
@@ -58,12 +61,14 @@ def run(
     import os
     import shutil
 
+    from unhang.report.language import resolve_language
     from unhang.watch.front import Front, run_unwatched
     from unhang.watch.meeting import meet
     from unhang.watch.run_folder import RunPlan
     from unhang.watch.run_place import run_place
     from unhang.watch.siblings import siblings
 
+    spoken = resolve_language(lang)
     try:
         meeting = meet(lambda us: run_place(folder, us), siblings(os.environ))
     except OSError as error:
@@ -76,6 +81,7 @@ def run(
         slow_after_s=slow_after,
         abort_slow_after_s=abort_slow_after,
         capture=capture,
+        lang=spoken,
         width=min(120, shutil.get_terminal_size((100, 24)).columns),
     )
     raise typer.Exit(Front(meeting, plan).run())

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from unhang.findings import Text, say
+from unhang.report.language import translate
 from unhang.watch.detection import Doing, Standing
 from unhang.watch.members import Members
 from unhang.watch.summary import Level, Summary
@@ -22,6 +23,13 @@ _DOING = {
     Doing.OVER: say("it has closed its group"),
 }
 RULE = "─" * 64
+_COMMA = {"zh": "，"}
+_spoken = ["en"]
+
+
+def speak(lang: str) -> None:
+    """The language of every line from now on."""
+    _spoken[0] = lang
 
 
 def waiting(standing: Standing, members: Members, last: Summary | None) -> str:
@@ -37,7 +45,7 @@ def waiting(standing: Standing, members: Members, last: Summary | None) -> str:
             waiters=sorted(standing.waiters),
             laggards=standing.laggards,
             seconds=seconds,
-            doing=str(_DOING[standing.doing[first]]),
+            doing=_DOING[standing.doing[first]],
             place=place,
         )
     )
@@ -66,9 +74,14 @@ def _place_of(rank: int, members: Members, last: Summary | None) -> str:
 def verdict(summary: Summary, text: str, folder: Path) -> str:
     """The verdict, set apart from the job's own output."""
     folder_line = say("evidence: {folder}   again: unhang diagnose {folder}", folder=str(folder))
-    return f"\n{RULE}\n{text.strip()}\n\n{folder_line}\n{RULE}\n" + (
+    return f"\n{RULE}\n{text.strip()}\n\n{_said(folder_line)}\n{RULE}\n" + (
         _line(say("the job goes on; nothing was done to it")) if summary.level == Level.SLOW.value else ""
     )
+
+
+def countdown(left_s: float) -> str:
+    """The end of the job's own limit comes near."""
+    return _line(say("still stalled; the job's own limit ends it in {seconds:.0f} s", seconds=left_s))
 
 
 def over(said: Summary) -> str:
@@ -93,10 +106,11 @@ def last_words(totals: Totals, members: Members, folder: Path) -> str:
         parts.append(say("slowest rank {rank}", rank=slowest))
     if members.missing:
         parts.append(say("could not look at {ranks:who}", ranks=list(members.missing)))
+    told = f"unhang: {_COMMA.get(_spoken[0], ', ').join(map(_said, parts))}\n"
     if not totals.findings:
-        return _lines((Text(", ".join(map(str, parts))), say("nothing found")))
+        return told + _line(say("nothing found"))
     found = ", ".join(dict.fromkeys(totals.findings))
-    return _lines((Text(", ".join(map(str, parts))), say("found: {found}; see {folder}", found=found, folder=folder)))
+    return told + _line(say("found: {found}; see {folder}", found=found, folder=str(folder)))
 
 
 def _nobody(members: Members) -> Iterable[Text]:
@@ -108,7 +122,11 @@ def _nobody(members: Members) -> Iterable[Text]:
 
 
 def _line(text: Text) -> str:
-    return f"unhang: {text}\n"
+    return f"unhang: {_said(text)}\n"
+
+
+def _said(text: Text) -> str:
+    return translate(text, _spoken[0])
 
 
 def _lines(texts: Iterable[Text]) -> str:

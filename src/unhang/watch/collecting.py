@@ -65,6 +65,8 @@ class Order:
     """``machine/memory.log``, where a lack of memory may have ended a rank."""
     kernel: bytes = b""
     """``machine/kernel.log``."""
+    lang: str = "en"
+    """Of the text for people."""
 
 
 @dataclass(slots=True)

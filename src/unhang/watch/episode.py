@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from unhang.watch import announcing
 from unhang.watch.detection import RankLook, Standing
 from unhang.watch.summary import Level, Summary
 
@@ -88,4 +89,4 @@ class Episode:
         self._counted_s = min(self._counted_s, left_s)
         if not passed or left_s <= 0:
             return ""
-        return f"unhang: still stalled; the job's own limit ends it in {left_s:.0f} s\n"
+        return announcing.countdown(left_s)

@@ -34,6 +34,7 @@ class RunPlan:
     front_pid: int = 0
     job_pid: int = 0
     width: int = 80
+    lang: str = "en"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,15 @@ class StepHistory:
         """(step, mean seconds a step since the entry before), oldest first."""
         yield from zip(self.steps, self.seconds, strict=True)
 
+    def median_s(self) -> float | None:
+        """Of all steps, those of one entry counted alike; None before any is known."""
+        left = sum(self.counts) / 2
+        for seconds, count in sorted(zip(self.seconds, self.counts, strict=True)):
+            left -= count
+            if left <= 0:
+                return seconds
+        return None
+
     def _close(self, step: int) -> None:
         self.steps.append(step)
         self.counts.append(self._open_steps)

@@ -46,7 +46,7 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
         level = Level.WAITING
     write_manifest(folder, manifest)
     verdict = _with_times(verdict, order, limit_at)
-    text = _write(verdict, facts, folder, width)
+    text = _write(verdict, facts, folder, width, order.lang)
     return _summary(order, verdict, facts, level, limit_at, needs_lines=needs_lines), text
 
 
@@ -84,15 +84,15 @@ def _with_times(verdict: Verdict, order: Order, limit_at: float | None) -> Verdi
     )
 
 
-def _write(verdict: Verdict, facts: Facts, folder: Path, width: int) -> str:
+def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) -> str:
     private_files.replace(folder / "verdict.json", to_json(verdict).encode())
     with suppress(OSError):
         report = folder / ".unhang" / "report.html"
         private_files.write(report, b"")
-        write_html(verdict, facts, report)
+        write_html(verdict, facts, report, lang=lang)
         report.chmod(0o600)
         report.replace(folder / "report.html")
-    return to_text(verdict, facts, width=width)
+    return to_text(verdict, facts, lang=lang, width=width)
 
 
 def _summary(

@@ -56,6 +56,7 @@ class Watcher:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.plan: RunPlan = folder.read_plan()
+        announcing.speak(self.plan.lang)
         self.records = Path(self.plan.records)
         self.members = Members(self.records)
         self.absent = Absent()
@@ -233,6 +234,7 @@ class Watcher:
             live=live,
             memory=self.memory.lines(self.members.by_rank),
             kernel=self.memory.kernel_lines(self.members.by_rank),
+            lang=self.plan.lang,
         )
 
     def _take_answer(self) -> None:

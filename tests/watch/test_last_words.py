@@ -1,0 +1,72 @@
+"""The last two lines tell the steps, the median step, the slowest rank and what was found; in Chinese too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unhang.records.views import Identity, RecordView
+from unhang.watch import announcing
+from unhang.watch.detection import RankLook
+from unhang.watch.members import Member, Members
+from unhang.watch.totals import Totals
+
+FOLDER = Path("/tmp/run")
+
+
+@pytest.fixture(autouse=True)
+def english_again() -> Iterator[None]:
+    yield
+    announcing.speak("en")
+
+
+def ran(seconds: list[float], *, waits: float = 0.8) -> tuple[Totals, Members]:
+    """Two ranks; rank 1 waits in that share of the looks, rank 0 never."""
+    totals, members, now_ns = Totals(), Members(FOLDER), 1
+    for step, step_s in enumerate(seconds, 1):
+        now_ns += int(step_s * 1e9)
+        looks = {}
+        for rank in (0, 1):
+            phase = "communication" if rank == 1 and step % 10 < 10 * waits else "compute"
+            identity = Identity(rank=rank, world_size=2)
+            looks[rank] = RankLook(RecordView(identity=identity, steps=step, last_step_ns=now_ns, phase=phase))
+            members.by_rank[rank] = Member(rank, rank, looks[rank].view)
+        totals.add(looks)
+    return totals, members
+
+
+def test_steps_their_median_over_the_whole_run_and_the_slowest_rank() -> None:
+    words = announcing.last_words(*ran([0.1] * 300 + [4.0] + [0.3] * 100), FOLDER)
+
+    assert words == "unhang: 401 steps, median step 100 ms, slowest rank 0\nunhang: nothing found\n"
+
+
+def test_an_even_job_has_no_slowest_rank() -> None:
+    words = announcing.last_words(*ran([0.05] * 300, waits=0.3), FOLDER)
+
+    assert words.splitlines()[0] == "unhang: 300 steps, median step 50 ms"
+
+
+def test_what_was_found_is_told_once_with_its_folder() -> None:
+    totals, members = ran([0.1] * 3)
+    totals.findings += ["slow-rank", "rank-crashed", "slow-rank"]
+
+    words = announcing.last_words(totals, members, FOLDER)
+    assert words.splitlines()[1] == "unhang: found: slow-rank, rank-crashed; see /tmp/run"
+
+
+def test_a_job_without_steps_or_ranks_says_so() -> None:
+    assert announcing.last_words(*ran([]), FOLDER).startswith("unhang: could not look")
+    members = ran([0.1])[1]
+    assert announcing.last_words(Totals(), members, FOLDER).startswith("unhang: no steps counted\n")
+
+
+def test_the_same_in_chinese() -> None:
+    announcing.speak("zh")
+
+    words = announcing.last_words(*ran([0.1] * 300), FOLDER)
+
+    assert words == "unhang: 300 步，每步中位数 100 ms，最慢的 rank 0\nunhang: 没有发现问题\n"
+    assert announcing.countdown(60) == "unhang: 仍然卡住；60 秒后作业自己的时限会结束它\n"
