@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def _accuses(finding: Finding) -> bool:
 
 
 def _wrong_ranks(case: Case, bundle: Path, finding: Finding) -> list[str]:
-    world = len(list(bundle.glob("logs/attempt_0/*/")))
+    world = int(json.loads((bundle / "bundle.json").read_bytes())["world_size"])
     answers = guilty_ranks(case, bundle, world)
     if finding.ranks in answers:
         return []

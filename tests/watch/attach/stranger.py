@@ -15,6 +15,7 @@ from unhang.watch.attach.ladder import kernel_look
 from watch.attach.plain_jobs import PlainJob, has_joined, plain_job
 
 STILL_S = 2.5
+ENOUGH_TICKS = 5
 INJECT_AFTER = 6
 """Lines each rank must have printed before a fault comes from outside."""
 _FREEZER = """\
@@ -78,18 +79,18 @@ def _inject(case: Case, job: PlainJob, folder: Path) -> None:
 
 
 def _wait_for_stillness(job: PlainJob) -> None:
-    """Some rank has used no processor time and nobody has printed for a while."""
-    since: dict[int, tuple[int | None, float]] = {}
+    """Some rank has hardly used the processor and the last of them has printed nothing new for a while."""
+    since: dict[int, tuple[int, float]] = {}
     said, said_s = job.printed(), time.monotonic()
 
     def still() -> bool:
         nonlocal said, said_s
         now = time.monotonic()
         for rank in job.ranks:
-            ticks = kernel_look(rank.pid).cpu_ticks
-            if since.get(rank.pid, (None, 0.0))[0] != ticks:
+            ticks = kernel_look(rank.pid).cpu_ticks or 0
+            if ticks > since.get(rank.pid, (-ENOUGH_TICKS, 0.0))[0] + ENOUGH_TICKS - 1:
                 since[rank.pid] = (ticks, now)
-        if _of_waiters(job.printed()) != _of_waiters(said):
+        if _got_on(job.printed()) != _got_on(said):
             said, said_s = job.printed(), now
         standing = [pid for pid, (_, when) in since.items() if now - when > STILL_S]
         return bool(standing) and now - said_s > STILL_S
@@ -97,6 +98,7 @@ def _wait_for_stillness(job: PlainJob) -> None:
     job.wait_for(still)
 
 
-def _of_waiters(printed: list[str]) -> int:
-    """A rank that works alone may go on printing: the shortest log belongs to one that waits."""
-    return min(map(len, printed), default=0)
+def _got_on(printed: list[str]) -> int:
+    """How far the last of them came: a rank that works alone may go on printing, and a reporting thread repeats
+    itself."""
+    return min((len(set(text.splitlines())) for text in printed), default=0)

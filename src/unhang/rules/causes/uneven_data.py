@@ -6,7 +6,7 @@ Example: `random_split` without a seed and a length filter: 1,000 samples on ran
 Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler), or stop
 together when the first rank runs out (DDP's `join()`, a flag reduced each step).
 Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, or recorded step
-totals differ between ranks; and no branch on the rank explains it.
+totals differ between ranks; and no branch on the rank explains it, and no collective had settled the number of steps.
 Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
 """
 
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.agreed_rounds import agreeing_call
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import CodeContext, Facts
+from unhang.facts.program import find_source
 from unhang.facts.step_counts import StepCounts, step_counts
 from unhang.facts.unseeded_splits import split_without_seed
 from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
@@ -62,6 +64,12 @@ def _fell(facts: Facts, ranks: tuple[int, ...]) -> bool:
     return not {crash.rank for crash in own_crashes(facts)}.isdisjoint(ranks)
 
 
+def _agreed(facts: Facts, wait: Camp) -> int | None:
+    """Line of the collective by which the ranks had agreed on the number of rounds."""
+    source = find_source(facts.sources, wait.where.file) if wait.where is not None else None
+    return agreeing_call(source, wait.loop_line)
+
+
 def _certainty(lag: Camp, wait: Camp, counts: StepCounts) -> Certainty:
     if wait.context is CodeContext.INSIDE_LOOP and (lag.context is CodeContext.AFTER_LOOP or lag.ended):
         return Certainty.CERTAIN
@@ -78,9 +86,10 @@ def _found(
     weight: float,
     certainty: Certainty = Certainty.CERTAIN,
 ) -> Answer:
+    agreed = _agreed(facts, wait)
     return finding(
         CAUSE,
-        certainty,
+        certainty if agreed is None else certainty.capped(Certainty.LIKELY),
         say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=lag.ranks),
         ranks=lag.ranks,
         nodes=hosts_of(facts, lag.ranks),
@@ -89,7 +98,7 @@ def _found(
         where=lag.where,
         waiter_where=wait.where,
         calls=calls,
-        because=tuple(_because(lag, wait, counts)),
+        because=tuple(_because(lag, wait, counts, agreed)),
         evidence=tuple(_evidence(facts, lag, wait)),
         remedies=tuple(_remedies(facts)),
         rule=__name__.rsplit(".", 1)[-1],
@@ -97,7 +106,7 @@ def _found(
     )
 
 
-def _because(lag: Camp, wait: Camp, counts: StepCounts) -> Iterator[Text]:
+def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
     loop = wait.loop_line
     if lag.ended:
         yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=lag.ranks)
@@ -111,6 +120,12 @@ def _because(lag: Camp, wait: Camp, counts: StepCounts) -> Iterator[Text]:
             ranks=wait.ranks,
             line=wait.where.line,
             loop=loop,
+        )
+    if agreed is not None:
+        yield say(
+            "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "
+            "compare its dtype and size on each rank",
+            line=agreed,
         )
     if counts.differ:
         yield say("steps differ between ranks: {told}", told=counts.told)
