@@ -1,23 +1,92 @@
-"""Limits of this machine: shared memory."""
+"""Limits of this machine: shared memory, locked memory, open files, memory of the container, looking at processes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
-from unhang.facts.preflight.limits import SharedMemory
+from unhang.facts.preflight.limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Tracing
 from unhang.facts.preflight.situation import Look
 
 NAME = "limits"
 LIMIT_S = 5.0
+_ROW = re.compile(r"^Max (?P<what>[a-z ]+?)\s{2,}(?P<soft>\S+)\s+(?P<hard>\S+)", re.MULTILINE)
+_CAP_SYS_PTRACE = 19
+_GROUPS = "/sys/fs/cgroup"
+_NO_LIMIT = 1 << 60  # cgroup v1 writes about 2^63 where nothing is set
 
 
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # noqa: ARG001 - every check takes both
-    """Look at ``/dev/shm``."""
+    """Look at each limit."""
+    yield SharedMemory, _shared_memory(machine)
+    yield ProcessLimits, _process_limits(machine)
+    yield MemoryLimit, _memory(machine)
+    yield Tracing, _tracing(machine)
+    devices = machine.entries("/sys/class/infiniband")
+    yield RdmaDevices, Look(RdmaDevices(devices.found or ()), devices.because)
+
+
+def _shared_memory(machine: Machine) -> Look[SharedMemory]:
     space = machine.space("/dev/shm")
-    yield (
-        SharedMemory,
-        (Look(SharedMemory(space.found.size, space.found.free)) if space.found else Look(because=space.because)),
-    )
+    if space.found is None:
+        return Look(because=space.because)
+    return Look(SharedMemory(space.found.size, space.found.free))
+
+
+def _process_limits(machine: Machine) -> Look[ProcessLimits]:
+    text = machine.read("/proc/self/limits")
+    if text.found is None:
+        return Look(because=text.because)
+    rows = {row["what"]: (_amount(row["soft"]), _amount(row["hard"])) for row in _ROW.finditer(text.found)}
+    locked, files = rows.get("locked memory"), rows.get("open files")
+    if locked is None or files is None:
+        return Look()
+    return Look(ProcessLimits(locked[0], files[0], files[1]))
+
+
+def _amount(word: str) -> int | None:
+    return int(word) if word.isdecimal() else None
+
+
+def _memory(machine: Machine) -> Look[MemoryLimit]:
+    """The tightest of the machine and of every memory group above us (cgroup v2, then v1)."""
+    known = dict(re.findall(r"^(\w+):\s+(\d+) kB", machine.read("/proc/meminfo").found or "", re.MULTILINE))
+    if "MemTotal" not in known:
+        return Look()
+    total, free = int(known["MemTotal"]) * 1024, int(known.get("MemAvailable", 0)) * 1024
+    limits = [MemoryLimit(total, total - free, "")]
+    own = machine.read("/proc/self/cgroup").found or ""
+    for folder, limit_file, used_file in _group_folders(own):
+        limit, used = machine.read(f"{folder}/{limit_file}").found, machine.read(f"{folder}/{used_file}").found
+        if limit and limit.strip().isdecimal() and int(limit) < _NO_LIMIT:
+            limits.append(MemoryLimit(int(limit), int(used) if used and used.strip().isdecimal() else 0, folder))
+    return Look(min(limits, key=lambda one: one.limit))
+
+
+def _group_folders(own: str) -> Iterator[tuple[str, str, str]]:
+    """Every folder from our group up to the root: a parent's limit binds as well. Inside a container, the root is ours."""
+    for line in own.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        parts = [part for part in path.split("/") if part and part != ".."]
+        if number == "0":
+            root, files = _GROUPS, ("memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            root, files = f"{_GROUPS}/memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        else:
+            continue
+        for count in range(len(parts), -1, -1):
+            yield "/".join([root, *parts[:count]]), *files
+
+
+def _tracing(machine: Machine) -> Look[Tracing]:
+    scope = machine.read("/proc/sys/kernel/yama/ptrace_scope")
+    status = re.search(r"^CapEff:\s+([0-9a-f]+)", machine.read("/proc/self/status").found or "", re.MULTILINE)
+    if scope.because is not None:
+        return Look(because=scope.because)
+    may = status is not None and bool(int(status[1], 16) >> _CAP_SYS_PTRACE & 1)
+    number = (scope.found or "0").strip()  # no such file: the kernel has no Yama, and users may look at their own
+    return Look(Tracing(int(number) if number.isdecimal() else 0, may))

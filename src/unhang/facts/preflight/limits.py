@@ -1,4 +1,4 @@
-"""Limits of this machine that a job meets: shared memory, locked memory, open files, memory of the container."""
+"""Limits of this machine that a job meets: shared memory, locked memory, open files, memory, looking at processes."""
 
 from __future__ import annotations
 
@@ -11,3 +11,38 @@ class SharedMemory:
 
     size: int
     free: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """Limits of a process started here; None is unlimited. Locked memory in bytes."""
+
+    locked_memory: int | None
+    open_files: int | None
+    open_files_at_most: int | None
+    """What a user may raise ``open_files`` to."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """Memory a process here may use, in bytes: the smallest of the machine's and its memory groups'."""
+
+    limit: int
+    used: int
+    group: str
+    """Path of the memory group that sets it; empty for the machine itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Whether one process of a user may look at the stacks of another: Yama's scope and our own capability."""
+
+    scope: int
+    may_trace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaDevices:
+    """InfiniBand and RoCE devices by name (``mlx5_0``)."""
+
+    names: tuple[str, ...]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from unhang.rules.risks import (
+    locked_memory,
+    memory_limit,
+    open_files,
+    tracing,
     recorder,
     shared_memory,
     variable_conflict,
@@ -40,5 +44,9 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         variable_shadowed,
         recorder,
         shared_memory,
+        locked_memory,
+        open_files,
+        memory_limit,
+        tracing,
     )
 )
