@@ -1,0 +1,59 @@
+"""Every case of the lab as a stranger's job, started without unhang: what stacks, ``/proc`` and logs alone can tell.
+
+Left out are jobs that end by themselves before anybody could attach. Where stacks cannot tell the cause, the verdict
+must not be sure of another one.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command import unhang
+from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.levels import WORK
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.findings import Cause, Certainty, Status
+from unhang.lab.catalog import CASES, Case
+from unhang.lab.expectation import mistakes
+from watch.attach.stranger import stranger
+
+pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
+
+ENDS_BY_ITSELF = {"killed", "healthy", "different-sizes", "different-dtype", "timeout-too-short"}
+"""Gloo aborts a mismatch in size within milliseconds, torchrun ends the others of a killed rank, a limit of 4 s."""
+NOT_FROM_STACKS = {
+    "teardown": (Cause.UNKNOWN, Certainty.POSSIBLE),
+    "different-dtype-same-bytes": (Cause.UNEVEN_DATA, Certainty.LIKELY),
+}
+"""All stand on one line of a loop over groups; the dtype of a call that is over. What is said instead, and how sure."""
+CAN_BE_ATTACHED_TO = [case for case in CASES if case.name not in ENDS_BY_ITSELF]
+
+
+@pytest.mark.parametrize("case", CAN_BE_ATTACHED_TO, ids=[case.name for case in CAN_BE_ATTACHED_TO])
+def test_a_case_that_a_stranger_started(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
+    # not tmp_path: its name would carry the case's name into every path of the evidence
+    folder = tmp_path_factory.mktemp("job")
+    options = ("--for", "6") if case.moment == "moving" else ()
+    with stranger(case, folder / "run") as job:
+        done = unhang("attach", str(job.launcher.pid), "--dir", folder / "seen", "--format", "json", *options)
+        assert job.launcher.poll() is None, "the job ended while it was looked at"
+
+    told = json.loads(done.stdout)
+    verdict = diagnose(build_facts(read_evidence([str(folder / "seen")])))
+    first = verdict.findings[0] if verdict.findings else None
+    assert (told["status"], bool(told["findings"])) == (verdict.status.value, first is not None)
+    assert done.returncode == (1 if first is not None else 0)
+    if first is not None:
+        again = (first.cause.value, first.certainty.value, list(first.ranks))
+        assert tuple(told["findings"][0][key] for key in ("cause", "certainty", "ranks")) == again
+    if case.name in NOT_FROM_STACKS:
+        assert first is not None
+        assert (verdict.status, first.cause, first.certainty) == (Status.HANG, *NOT_FROM_STACKS[case.name])
+        return
+    slow_is_right = case.expected.cause in WORK and verdict.status is Status.SLOW
+    wrong = [text for text in mistakes(case, folder / "seen", verdict) if not (slow_is_right and "status" in text)]
+    assert wrong == [], folder
