@@ -158,8 +158,8 @@ def watched(
             script.write_text(_FREEZER)
         terminal = scripts / "terminal.txt"
         command = [python, "-c", "from unhang.cli.main import main; main()", "run", "--dir", str(folder)]
-        torchrun = (python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}")
-        torchrun += (f"--log-dir={scripts / 'logs'}", "--redirects=3", str(script))
+        torchrun = [python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
+        torchrun += [f"--log-dir={scripts / 'logs'}", "--redirects=3", str(script)]
         command += [*options, "--", *(launch or torchrun)]
         with terminal.open("wb") as printed, processes.adopting_orphans():
             front = subprocess.Popen(

@@ -9,11 +9,13 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.watch import earlier_evidence, private_files
+from unhang.watch.attach.ladder import set_going
 from unhang.watch.collecting import Interrupted, Order, take
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.summary import Summary, read_summary, write_summary
@@ -25,12 +27,13 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(slots=True)
 class Child:
-    """One running look."""
+    """One running look. ``states``: of the ranks' processes when it began, by pid."""
 
     pid: int
     folder: RunFolder
     number: int
     deadline: float
+    states: Mapping[int, str] = field(default_factory=dict)
     ended: bool = False
 
     @classmethod
@@ -51,7 +54,8 @@ class Child:
             finally:
                 sys.stderr.flush()
                 os._exit(code)
-        return cls(pid, folder, order.number, time.monotonic() + LIMIT_S)
+        states = {member.pid: member.state for member in order.members.values() if member.ended_ns is None}
+        return cls(pid, folder, order.number, time.monotonic() + LIMIT_S, states)
 
     def over(self) -> bool:
         """Whether it has ended; one that takes too long is ended."""
@@ -68,7 +72,7 @@ class Child:
             time.sleep(0.02)
 
     def end(self) -> None:
-        """End it and what it started now."""
+        """End it and what it started now; a rank that py-spy held just then goes on."""
         if self.ended:
             return
         with suppress(ProcessLookupError):
@@ -78,6 +82,8 @@ class Child:
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self.ended = True
+        for pid, before in self.states.items():
+            set_going(pid, before)
         earlier_evidence.restore(self.folder.path)
 
     def answer(self) -> tuple[Summary, str] | None:

@@ -21,6 +21,7 @@ from unhang.errors import UnhangError
 from unhang.records.record import read_record, record_path
 from unhang.records.views import RecordView
 from unhang.watch import earlier_evidence, last_words, looks, private_files, processes
+from unhang.watch.attach.ladder import set_going
 from unhang.watch.control_file import open_control
 from unhang.watch.members import Member, children_of
 
@@ -241,6 +242,7 @@ def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] |
         stopped = taken.states.get(rank) == "T"
         if own and rank in native and not stopped:
             text = looks.stacks_of(pid, native=True, limit_s=LOOK_LIMIT_S)
+            set_going(pid, taken.states[rank])  # should py-spy have run out of time while it held the process
             if text is not None:
                 return text
         looked = looks.look_at(pid, stopped=True, limit_s=LOOK_LIMIT_S)

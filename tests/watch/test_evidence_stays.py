@@ -1,0 +1,102 @@
+"""A look that is ended half-way costs neither the job nor the evidence of the look before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unhang.watch import earlier_evidence
+from unhang.watch.attach.ladder import kernel_look
+from unhang.watch.child import Child
+from unhang.watch.run_folder import RunFolder
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run folder with the evidence of one look."""
+    made = RunFolder.create(tmp_path / "run")
+    for name in ("dumps/rank_0", "stacks/rank_0.txt", "source/train.py", "bundle.json"):
+        path = made.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("first look")
+    return made
+
+
+def parts(folder: RunFolder) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder.path)): path.read_text()
+        for path in folder.path.rglob("*")
+        if path.is_file() and ".unhang" not in path.parts
+    }
+
+
+def look_again(folder: RunFolder) -> None:
+    earlier_evidence.lay_dumps_aside(folder.path)
+    (folder.path / "dumps" / "rank_0").write_text("half a look")
+
+
+def test_a_look_that_comes_to_nothing_puts_the_one_before_back(folder: RunFolder) -> None:
+    before = parts(folder)
+    look_again(folder)
+    earlier_evidence.restore(folder.path)
+
+    assert parts(folder) == before
+
+
+def test_also_when_it_was_ended_just_before_its_verdict(folder: RunFolder) -> None:
+    before = parts(folder)
+    look_again(folder)
+    earlier_evidence.lay_rest_aside(folder.path)
+    (folder.path / "stacks").mkdir()
+    (folder.path / "stacks" / "rank_0.txt").write_text("half a look")
+    (folder.path / "bundle.json").write_text("half a look")
+    earlier_evidence.restore(folder.path)
+
+    assert parts(folder) == before
+
+
+def test_what_a_finished_look_found_stays(folder: RunFolder) -> None:
+    look_again(folder)
+    earlier_evidence.lay_rest_aside(folder.path)
+    earlier_evidence.give_up(folder.path)
+    earlier_evidence.restore(folder.path)
+
+    assert parts(folder) == {"dumps/rank_0": "half a look", "bundle.json": "first look"}
+
+
+@pytest.fixture
+def rank() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as sleeper:
+        try:
+            yield sleeper.pid
+        finally:
+            sleeper.kill()
+
+
+@pytest.mark.parametrize(("before", "after"), [("S", "S"), ("T", "T")])
+def test_a_rank_that_was_held_when_its_look_was_ended_goes_on(
+    before: str, after: str, rank: int, folder: RunFolder
+) -> None:
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    os.kill(rank, signal.SIGSTOP)
+    deadline = time.monotonic() + 5
+    while kernel_look(rank).state != "T" and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    Child(pid, folder, 1, time.monotonic() + 60, {rank: before}).end()
+
+    while kernel_look(rank).state != after and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert kernel_look(rank).state == after
