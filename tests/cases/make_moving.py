@@ -36,19 +36,19 @@ AT, COMPUTE, WRITE = "dist.all_reduce(loss)", "return model(batch)", "file.write
 def make() -> None:
     """Write all of them."""
     slow = {"status": "slow", "exit_code": 1, "certainty": "likely"}
-    job = moving(waits={0: 0.05, 1: 0.7}, alone={0: 0.7, 1: 0.05}, slower_from=90)
+    job = moving(waits={0: 0.05, 1: 0.7}, slower_from=90)
     says = ["since about step 901", "0.25 s", "0.05 s"]
     where = job.place(WRITE)
     work = {**slow, "cause": "single-rank-work", "ranks": [0]}
     job.write("single-rank-work/hit_writes_grow_since_step_901", {**work, "where": where, "says": says})
 
-    job = moving(waits={0: 0.05, 1: 0.7}, alone={0: 0.7, 1: 0.05})
+    job = moving(waits={0: 0.05, 1: 0.7})
     job.write("single-rank-work/hit_writes_in_every_step", work)
 
-    job = moving(waits={0: 0.05, 1: 0.7}, alone={0: 0.7, 1: 0.05}, extra="COMPUTE")
+    job = moving(waits={0: 0.05, 1: 0.7}, extra="COMPUTE")
     job.write("single-rank-work/miss_computes_longer", {**slow, "cause": "slow-rank", "not_cause": "single-rank-work"})
 
-    job = moving(waits={0: 0.3, 1: 0.3}, alone={0: 0.3, 1: 0.25}, slower_from=90)
+    job = moving(waits={0: 0.3, 1: 0.3}, slower_from=90)
     job.write("slow-rank/miss_steps_grow_on_all_ranks", {"not_cause": "slow-rank", "cause": None, "status": "healthy"})
 
     _survived()
@@ -62,7 +62,7 @@ def _survived() -> None:
         ("int", "hit_other_dtype_and_the_job_goes_on"),
         ("float", "miss_the_watcher_compared_equal_calls"),
     ):
-        job = moving(waits={0: 0.3, 1: 0.3}, alone={0: 0.3, 1: 0.25})
+        job = moving(waits={0: 0.3, 1: 0.3})
         kinds = ("float", dtype)
         group = {
             "group": "0",
@@ -100,9 +100,7 @@ def _memory() -> None:
         job.write(f"host-memory/{case}", certain if more else unsure)
 
 
-def moving(
-    waits: dict[int, float], alone: dict[int, float], *, slower_from: int | None = None, extra: str = "WRITE"
-) -> Job:
+def moving(waits: dict[int, float], *, slower_from: int | None = None, extra: str = "WRITE") -> Job:
     """Two ranks of which the watcher took many looks; a step takes five times as long from ``slower_from`` on."""
     job = Job(WRITES, 2, backend="gloo")
     job.history((0, 1), 900, AT)
@@ -113,10 +111,7 @@ def moving(
     for rank in (0, 1):
         job.process(rank, moving=True)
     steps = [(10 * i, 0.25 if slower_from is not None and i > slower_from else 0.05) for i in range(1, 121)]
-    ranks = [
-        {"rank": r, "steps": steps, "waits": waits[r], "alone": alone[r], "places": _places(job, waits[r], extra)}
-        for r in (0, 1)
-    ]
+    ranks = [{"rank": r, "steps": steps, "waits": waits[r], "places": _places(job, waits[r], extra)} for r in (0, 1)]
     job.files["machine/pace.json"] = json.dumps({"schema": "unhang.pace/1", "looks": 240, "ranks": ranks}).encode()
     return job
 

@@ -96,6 +96,17 @@ def test_work_that_grows_on_one_rank_is_told_with_the_step_since_when() -> None:
     assert slow.excess.frames[-1].line == 40
 
 
+def test_the_laggard_of_many_ranks_is_found_although_nobody_looks_at_all_of_them_at_once() -> None:
+    job, rng = Job(), random.Random(3)
+    found = []
+    for _ in range(200):
+        found.append(
+            job.tick({r: "communication" if rng.random() < (0.05 if r == 5 else 0.7) else "compute" for r in range(32)})
+        )
+
+    assert [rank for rank in found if rank is not None] == [5]
+
+
 def test_steps_that_grow_on_all_ranks_are_nobodys_fault() -> None:
     job = Job()
     found = [job.tick(even(turn), step_s=0.05 + turn / 4000) for turn in range(800)]
@@ -141,5 +152,5 @@ def test_the_history_keeps_the_mean_of_what_it_folds() -> None:
 
 
 def test_a_record_of_the_pace_that_cannot_be_right_is_unread() -> None:
-    for bad in (b"{", b'{"schema": "unhang.pace/1", "ranks": [{"rank": 0, "alone": 7}]}', b'{"schema": "x"}'):
+    for bad in (b"{", b'{"schema": "unhang.pace/1", "ranks": [{"rank": 0, "waits": 7}]}', b'{"schema": "x"}'):
         assert hasattr(read_pace(bad, source=Source("pace.json")), "reason")

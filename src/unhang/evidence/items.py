@@ -378,14 +378,12 @@ class PacePlace:
 
 @dataclass(frozen=True, slots=True)
 class RankPace:
-    """One rank of a job that moves. ``waits``: share of the looks in which it stood in communication; ``alone``: in
-    which it was the only one that did not."""
+    """One rank of a job that moves. ``waits``: share of the looks in which it stood in communication."""
 
     rank: int
     steps: tuple[tuple[int, float], ...]
     """(step, mean seconds a step since the one before), oldest first."""
     waits: float
-    alone: float
     places: tuple[PacePlace, ...]
 
 

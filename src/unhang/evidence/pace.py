@@ -26,7 +26,6 @@ class _Rank(msgspec.Struct, frozen=True):
     rank: int
     steps: tuple[tuple[int, float], ...] = ()
     waits: float = 0.0
-    alone: float = 0.0
     places: tuple[_Place, ...] = ()
 
 
@@ -49,7 +48,7 @@ def read_pace(raw: bytes, *, source: Source) -> Pace | Unread:
 
 
 def _rank(rank: _Rank) -> RankPace:
-    return RankPace(rank.rank, rank.steps, rank.waits, rank.alone, tuple(_place(place) for place in rank.places))
+    return RankPace(rank.rank, rank.steps, rank.waits, tuple(_place(place) for place in rank.places))
 
 
 def _place(place: _Place) -> PacePlace:
@@ -78,7 +77,7 @@ def _problem(pace: _Pace) -> str:
 
 
 def _shares(rank: _Rank) -> tuple[float, ...]:
-    return (rank.waits, rank.alone, *(place.share for place in rank.places))
+    return (rank.waits, *(place.share for place in rank.places))
 
 
 def _is_share(share: float) -> bool:

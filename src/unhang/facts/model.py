@@ -259,8 +259,8 @@ class SymmetricStall:
 @dataclass(frozen=True, slots=True)
 class Straggler:
     """``rank`` was busy with ``activity`` in every one of ``looks`` looks while ``waiters`` stood in communication; or
-    it came last to nearly all of ``positions`` collectives; or it was the only one that did not wait in the share
-    ``alone`` of ``pace_looks`` looks at the ranks' records. ``change``: since when steps take longer for it."""
+    it came last to nearly all of ``positions`` collectives; or it waited in the share ``waits`` of ``pace_looks``
+    looks at the ranks' records, and every other rank in at least ``others``. ``change``: since when steps take longer for it."""
 
     rank: int
     activity: Activity | None
@@ -268,7 +268,8 @@ class Straggler:
     waiters: tuple[int, ...]
     waiter: Activity | None
     positions: int = 0
-    alone: float = 0.0
+    waits: float = 0.0
+    others: float = 0.0
     pace_looks: int = 0
     change: StepChange | None = None
 

@@ -43,7 +43,8 @@ def find_straggler(
         waiters,
         _waiter(pace, slow, sources) or (same.waiter if same is not None else None),
         same.positions if same is not None else 0,
-        slow.alone,
+        slow.waits,
+        slow.others,
         slow.looks,
         slow.change,
     )

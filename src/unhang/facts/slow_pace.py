@@ -16,23 +16,24 @@ from unhang.facts.pace_change import StepChange, find_step_change
 from unhang.facts.user_frames import first_user_frame
 
 LEAST_LOOKS = 60
-ALONE = 0.4
-"""Share of the looks in which it must be the only one that does not wait, beyond any other rank's share."""
-ALONE_SLOWER = 0.15
+LESS = 0.4
+"""Share of the looks by which it must wait less than every other rank does."""
+LESS_SLOWER = 0.15
 """The same where steps have grown slower."""
-OTHERS = 0.6
-"""Times the laggard's share: the most any other rank may be the only one."""
+HALF = 0.5
+"""It may wait in so many of the looks in which any other rank does."""
 EXPLAINS = 0.5
-"""What the laggard does alone must be at least so much of what steps have grown by."""
+"""What it waits less must be at least so much of what steps have grown by."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowPace:
-    """``rank`` was the only one that did not wait in ``alone`` of ``looks`` looks; ``excess``: where it stood more
+    """``rank`` waited in the share ``waits`` of ``looks`` looks, every other one in at least ``others``; ``excess``: where it stood more
     often than the others."""
 
     rank: int
-    alone: float
+    waits: float
+    others: float
     looks: int
     change: StepChange | None
     excess: PacePlace | None
@@ -43,18 +44,19 @@ def slow_pace(pace: Pace) -> SlowPace | None:
     """The one rank that holds the others up; None where the looks are few, or no rank does."""
     if pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
         return None
-    laggard = max(pace.ranks, key=lambda rank: (rank.alone, -rank.rank))
+    laggard = min(pace.ranks, key=lambda rank: (rank.waits, rank.rank))
     others = [rank for rank in pace.ranks if rank is not laggard]
-    usual = max(rank.alone for rank in others)
-    if usual > OTHERS * laggard.alone:
+    # Each rank is looked at in its own moment, so only shares can be compared, not who waits while who works.
+    usual = min(rank.waits for rank in others)
+    less = usual - laggard.waits
+    if laggard.waits > HALF * usual:
         return None
-    more = laggard.alone - usual
     change = find_step_change(laggard.steps)
-    if change is not None and more < EXPLAINS * change.lost_share:
+    if change is not None and less < EXPLAINS * change.lost_share:
         change = None
-    if more < (ALONE if change is None else ALONE_SLOWER):
+    if less < (LESS if change is None else LESS_SLOWER):
         return None
-    return SlowPace(laggard.rank, laggard.alone, pace.looks, change, _excess(laggard, others), _waiting(others))
+    return SlowPace(laggard.rank, laggard.waits, usual, pace.looks, change, _excess(laggard, others), _waiting(others))
 
 
 def _excess(laggard: RankPace, others: list[RankPace]) -> PacePlace | None:

@@ -44,10 +44,11 @@ def because(straggler: Straggler) -> Iterator[Text]:
         )
     if straggler.pace_looks:
         yield say(
-            "in {percent} % of {looks} looks rank {rank} was the only one that did not wait",
-            percent=round(100 * straggler.alone),
-            looks=straggler.pace_looks,
+            "rank {rank} waited in {own} % of {looks} looks, every other rank in {others} % or more",
             rank=straggler.rank,
+            own=round(100 * straggler.waits),
+            looks=straggler.pace_looks,
+            others=round(100 * straggler.others),
         )
     if straggler.positions:
         yield say(

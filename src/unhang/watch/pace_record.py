@@ -1,4 +1,4 @@
-"""What the ranks of a job that moves did in the looks at them: who waited, who alone did not, and where each stood.
+"""What the ranks of a job that moves did in the looks at them: who waited how often, and where each stood.
 
 Old looks count less and less, so that what is told is about the last minutes; memory is bounded by the ranks.
 """
@@ -44,7 +44,6 @@ class _Place:
 @dataclass(slots=True)
 class _Rank:
     waits: float = 0.0
-    alone: float = 0.0
     steps: StepHistory = field(default_factory=StepHistory)
     places: dict[tuple[str, tuple[str, int, str]], _Place] = field(default_factory=dict)
 
@@ -66,11 +65,9 @@ class PaceRecord:
     def add(self, seen: Mapping[int, Seen]) -> None:
         """One look at every rank."""
         self.looks += 1
-        busy = [rank for rank, look in seen.items() if not look.waits]
         for rank, look in seen.items():
             known = self.ranks.setdefault(rank, _Rank())
             known.waits += look.waits
-            known.alone += busy == [rank]
             place = known.places.setdefault((look.phase, look.user), _Place())
             place.weight += 1
             if len(seen) <= STACKS_UP_TO_RANKS:
@@ -84,13 +81,12 @@ class PaceRecord:
         self.looks /= 2
         for rank in self.ranks.values():
             rank.waits /= 2
-            rank.alone /= 2
             top = sorted(rank.places.items(), key=lambda item: -item[1].weight)[:MOST_PLACES]
             rank.places = {key: _Place(place.weight / 2, place.stack) for key, place in top}
 
     def document(self) -> bytes:
         """``machine/pace.json``: of many ranks the ones that wait least, and some others."""
-        order = sorted(self.ranks, key=lambda rank: (-self.ranks[rank].alone, rank))
+        order = sorted(self.ranks, key=lambda rank: (self.ranks[rank].waits, rank))
         told = sorted(order[: MOST_RANKS_TOLD // 2] + order[MOST_RANKS_TOLD // 2 :][-MOST_RANKS_TOLD // 2 :])
         looks = max(self.looks, 1.0)
         ranks = [_told(rank, self.ranks[rank], looks) for rank in told]
@@ -120,7 +116,6 @@ def _told(number: int, rank: _Rank, looks: float) -> dict[str, object]:
         "rank": number,
         "steps": [(step, round(seconds, 6)) for step, seconds in rank.steps.told()],
         "waits": _share(rank.waits, looks),
-        "alone": _share(rank.alone, looks),
         "places": [
             {"share": _share(p.weight, looks), "phase": phase, "frames": list(_frames(p.stack, user))}
             for (phase, user), p in places
