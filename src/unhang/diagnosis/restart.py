@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.findings import Cause, Certainty, Finding, Restart, Severity, say
+from unhang.findings import Cause, Certainty, Finding, RemedyKind, Restart, Severity, say
 
 _PROGRAM = {
     Cause.UNEVEN_DATA,
@@ -35,6 +35,6 @@ def restart_after(findings: tuple[Finding, ...]) -> Restart:
         return Restart("without-node", lead.nodes, because=say("the hardware fault stays with the node"))
     if lead.cause in _PROGRAM:
         return Restart("after-change", because=say("it would stall again in the same place"))
-    if lead.cause is Cause.RANK_FROZEN:
+    if lead.cause is Cause.RANK_FROZEN and any(r.kind is RemedyKind.INFRASTRUCTURE for r in lead.remedies):
         return Restart("as-is", because=say("a rank was held from outside; nothing in the program has to change"))
     return Restart("after-change", because=say("see the first remedy"))

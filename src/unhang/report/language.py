@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import string
 import sys
 from collections.abc import Iterator, Mapping
@@ -81,8 +82,13 @@ def _value(value: Any, lang: str, root: Path) -> Any:
     known = words(lang, root)
     parts = value.split(" and ")
     if len(parts) > 1 and all(part in known or part.isdigit() for part in parts):
-        return known.get(" and ", " and ").join(known.get(part, part) for part in parts)
+        return _spaced(known.get(" and ", " and ").join(known.get(part, part) for part in parts))
     return known.get(value) or translate_known(value, lang, root)
+
+
+def _spaced(text: str) -> str:
+    """A space between digits and Chinese characters, as in the catalogue."""
+    return re.sub(r"(?<=\d)(?=[\u3400-\u9fff])|(?<=[\u3400-\u9fff])(?=\d)", " ", text)
 
 
 @lru_cache(maxsize=8)

@@ -196,6 +196,14 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
 
 def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Text]:
     for signature, ranks in disagreement.calls.items():
+        if signature.input_elements and not signature.input_dtypes:  # lines of logs name no dtype
+            yield say(
+                "{ranks:who}: {operation} of {elements} elements",
+                ranks=ranks,
+                operation=signature.operation,
+                elements=signature.input_elements,
+            )
+            continue
         yield say(
             "{ranks:who}: {operation} of {elements} elements, {dtype}",
             ranks=ranks,

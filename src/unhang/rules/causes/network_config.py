@@ -152,10 +152,10 @@ def _first_use_summary(event: LogEvent) -> Text:
     if event.kind == "n.ibwc" and event.values.get("status") == RETRY_EXCEEDED:
         return say("the peer did not answer the first transfers over InfiniBand or RoCE (error 12)")
     if event.kind == "n.ibcall":
-        return say("the network card could not set up a connection: {error}", error=event.text.strip()[-120:])
+        return say("the network card could not set up a connection: {error}", error=event.text.strip()[-120:].strip())
     if event.kind == "n.ofi":
         return say("the first transfers over libfabric failed: {error}", error=value_of(event, "error")[:100])
-    return say("ranks could not connect with each other: {error}", error=event.text.strip()[-100:])
+    return say("ranks could not connect with each other: {error}", error=event.text.strip()[-100:].strip())
 
 
 def _fabric(facts: Facts) -> Answer | None:
