@@ -1,8 +1,9 @@
 """Flight-recorder dumps, on request or as the rank falls: written aside, then moved in place, so that nobody reads half
-of one. Only our thread makes them."""
+of one."""
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import time
@@ -44,16 +45,18 @@ class Dumps:
             self._record.publish()
 
     def keep_fall(self, trace: TracebackType) -> None:
-        """The call the rank fell in at once; then, if the launcher leaves it the time, everything recorded. Raises what
-        torch raises."""
+        """Write the call the rank fell in; from the thread that falls, which need not wait for ours to get its turn on
+        a busy machine. Raises what torch raises."""
         self._keep_call(last_call.of_traceback(trace))
+
+    def keep_everything(self) -> None:
+        """Then, if the launcher leaves it the time, write everything recorded. Raises what torch raises."""
         self._write(stacks=False)
         self._record.publish()
 
     def _keep_call(self, frames: last_call.Frames) -> None:
         if not self._folder or not last_call.is_collective(frames):
             return
-        self._recorder.read(time.monotonic_ns())
         data = last_call.dump_of(frames, self._recorder)
         if data is not None:
             with suppress(OSError):  # the whole dump that follows says so
@@ -81,7 +84,7 @@ class Dumps:
     def _place(self, data: bytes) -> None:
         folder, name = f"{self._folder}/dumps", f"rank_{self._view.identity.rank}"
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-        aside = f"{folder}/.{name}.{os.getpid()}"
+        aside = f"{folder}/.{name}.{os.getpid()}.{_thread.get_ident()}"
         number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             rest = memoryview(data)

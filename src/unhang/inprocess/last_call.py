@@ -83,29 +83,29 @@ def dump_of(frames: Frames, recorder: Recorder) -> bytes | None:
     values = frames[0][0].f_locals
     if not hasattr(values.get("work"), "wait"):  # not issued: the position would be that of the call before
         return None
-    count = _group_of(values.get("group"), recorder)
-    if count is None:
+    found = _group_of(values.get("group"), recorder)
+    if found is None or found[1] < 1:
         return None
     name, given, returned = CALLS[frames[0][0].f_code.co_name]
     inputs = [values[given]] if given else []
     sizes = [list(tensor.shape) for tensor in inputs]
-    outputs = sizes if returned else [[count.size, *size] for size in sizes]
+    outputs = sizes if returned else [[found[0].size, *size] for size in sizes]
     types = [_TYPES.get(word, word) for word in (str(tensor.dtype).rpartition(".")[2] for tensor in inputs)]
-    return _pickled(count, name, sizes, outputs, types, frames)
+    return _pickled(found[0].name, found[1], name, sizes, outputs, types, frames)
 
 
-def _group_of(group: Any, recorder: Recorder) -> GroupCount | None:
-    """How far the call's group is. Several of one name, or one that NCCL follows: not told."""
+def _group_of(group: Any, recorder: Recorder) -> tuple[GroupCount, int] | None:
+    """The call's group and how far it is; None where that is not told."""
     world = getattr(sys.modules.get("torch.distributed.distributed_c10d"), "_world", None)
     if world is None:
         return None
     name = world.pg_names.get(group if group is not None else world.default_pg)
-    found = [count for (kind, _), count in recorder.counts.items() if kind == "other" and count.name == name]
-    return found[0] if len(found) == 1 and found[0].backend == "gloo" and found[0].enqueued > 0 else None
+    return recorder.enqueued_now(name) if name is not None else None
 
 
 def _pickled(
-    count: GroupCount,
+    group: str,
+    position: int,
     name: str,
     sizes: list[list[int]],
     outputs: list[list[int]],
@@ -115,10 +115,10 @@ def _pickled(
     entry = {
         "record_id": 0,
         "pg_id": 0,
-        "process_group": (count.name, ""),
-        "collective_seq_id": count.enqueued,
+        "process_group": (group, ""),
+        "collective_seq_id": position,
         "p2p_seq_id": 0,
-        "op_id": count.enqueued,
+        "op_id": position,
         "profiling_name": f"gloo:{name}",
         "time_created_ns": time.time_ns(),
         "time_discovered_started_ns": None,
@@ -136,8 +136,8 @@ def _pickled(
         ],
     }
     status = {
-        "last_enqueued_collective": count.enqueued,
+        "last_enqueued_collective": position,
         "last_started_collective": -1,
-        "last_completed_collective": count.enqueued - 1,
+        "last_completed_collective": position - 1,
     }
     return pickle.dumps({"version": "2.10", "pg_status": {"0": status}, "entries": [entry]}, protocol=2)

@@ -73,6 +73,17 @@ class Recorder:
                 self._last[kind] = said
                 self._take(kind, pickle.loads(said), now_ns)  # noqa: S301  made by this process a moment ago
 
+    def enqueued_now(self, name: str) -> tuple[GroupCount, int] | None:
+        """Gloo's group ``name`` and its last position this moment, from any thread: nothing is kept. None when several
+        groups or none have that name. Raises what torch raises."""
+        found = [(at, count) for at, count in list(self.counts.items()) if count.name == name and at[0] == "other"]
+        if len(found) != 1 or found[0][1].backend != "gloo" or not self._calls:
+            return None
+        (_, number), count = found[0]
+        said = self._calls["other"](includeCollectives=False, includeStackTraces=False, onlyActive=False)
+        status = pickle.loads(said)["pg_status"].get(str(number))  # noqa: S301  made by this process a moment ago
+        return (count, int(status["last_enqueued_collective"])) if status is not None else None
+
     def leave(self) -> None:
         """This torch answers differently: ask no more."""
         self._calls = {}

@@ -54,8 +54,8 @@ class Session:
         self._watcher = 0
         self._backend_known = False
         self._sleep = Sleep()
-        self._beating = False
-        self._fallen: TracebackType | None = None
+        self._dumps: Dumps | None = None
+        self._fallen = False
         self._done, self._kept = _thread.allocate_lock(), _thread.allocate_lock()
 
     def start(self) -> None:
@@ -73,12 +73,16 @@ class Session:
     def falls(self, trace: TracebackType | None) -> None:
         """An exception nobody caught ends this rank: our thread writes its dump, the caller waits a quarter of a second
         for it at most. Never raises."""
-        if not self._beating or self.stopping or trace is None:
+        dumps = self._dumps
+        if dumps is None or self.stopping or trace is None:
             return
-        self._fallen = trace
+        try:
+            dumps.keep_fall(trace)
+        except Exception as error:  # noqa: BLE001  the edge to the user's program
+            tell("no dump of the call it fell in", error)
+        self._fallen = True
         self._sleep.wake()
         self._kept.acquire(True, _FALL_LIMIT_S)
-        self._fallen = None
 
     def leave_child(self) -> None:
         """In a forked child: nothing of it touches its parent's files."""
@@ -128,10 +132,11 @@ class Session:
         looking, recorder, rhythm = Looking(self.issuer, self.native_id), Recorder(self.groups), steps.Rhythm()
         dumps = Dumps(self.record, recorder, self.run_folder, self.issuer)
         failures = 0
-        self._beating = True
+        self._dumps = dumps
         while not self.stopping:
-            if self._fallen is not None:
-                self._fall(dumps, self._fallen)
+            if self._fallen:
+                self._fallen = False
+                self._keep_everything(dumps)
             control = self._control.read() if self._control is not None else Control()
             try:
                 self._beat(looking, recorder, rhythm, control)
@@ -203,24 +208,23 @@ class Session:
             self.record.write_identity()
             birth.write("init", rank=self.rank, world_size=self.world_size)
 
-    def _fall(self, dumps: Dumps, trace: TracebackType) -> None:
+    def _keep_everything(self, dumps: Dumps) -> None:
         try:
-            dumps.keep_fall(trace)
+            dumps.keep_everything()
         except Exception as error:  # noqa: BLE001  the rank falls as it would
             tell("no dump of the fall", error)
         finally:
-            self._fallen = None
             with suppress(RuntimeError):
                 self._kept.release()
 
     def _give_up(self) -> None:
-        self._beating = False
+        self._dumps = None
         if self.record is not None:
             self.record.now.gave_up = True
             self.record.publish()
 
     def _last_words(self) -> None:
-        self._beating = False
+        self._dumps = None
         self._sleep.end()
         if self.record is not None:
             self.record.now.exiting = self.exiting
