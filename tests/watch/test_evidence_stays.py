@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ne
 def folder(tmp_path: Path) -> RunFolder:
     """A run folder with the evidence of one look."""
     made = RunFolder.create(tmp_path / "run")
-    for name in ("dumps/rank_0", "stacks/rank_0.txt", "source/train.py", "bundle.json"):
+    for name in ("dumps/rank_0", "stacks/rank_0.txt", "source/train.py", "bundle.json", "verdict.json"):
         path = made.path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("first look")
@@ -59,6 +59,7 @@ def test_also_when_it_was_ended_just_before_its_verdict(folder: RunFolder) -> No
     (folder.path / "stacks").mkdir()
     (folder.path / "stacks" / "rank_0.txt").write_text("half a look")
     (folder.path / "bundle.json").write_text("half a look")
+    (folder.path / "verdict.json").write_text("half a look")
     earlier_evidence.restore(folder.path)
 
     assert parts(folder) == before
@@ -70,7 +71,8 @@ def test_what_a_finished_look_found_stays(folder: RunFolder) -> None:
     earlier_evidence.give_up(folder.path)
     earlier_evidence.restore(folder.path)
 
-    assert parts(folder) == {"dumps/rank_0": "half a look", "bundle.json": "first look"}
+    first = "first look"
+    assert parts(folder) == {"dumps/rank_0": "half a look", "bundle.json": first, "verdict.json": first}
 
 
 @pytest.fixture

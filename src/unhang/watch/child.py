@@ -105,7 +105,6 @@ def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
 
     taken = take(order, folder.path)
     summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
-    earlier_evidence.give_up(folder.path)
     private_files.write(_text_path(folder, order.number), text.encode("utf-8", "backslashreplace"))
     write_summary(_summary_path(folder, order.number), summary)
 

@@ -9,22 +9,26 @@ from pathlib import Path
 from unhang.watch import private_files
 
 _MANIFEST = "bundle.json"
-_PARTS = ("dumps", "stacks", "source", "machine", _MANIFEST)
+_COPIED = (_MANIFEST, "verdict.json", "report.html")
+"""They stay in their place until a new verdict takes it."""
+_MOVED = ("stacks", "source", "machine")
+_PARTS = ("dumps", *_MOVED, *_COPIED)
 
 
 def lay_dumps_aside(folder: Path) -> None:
     """A look begins: the ranks will write new dumps."""
     restore(folder)
     private_files.make_folder(_aside(folder))
-    with suppress(OSError):
-        private_files.replace(_aside(folder) / _MANIFEST, (folder / _MANIFEST).read_bytes())
+    for name in _COPIED:
+        with suppress(OSError):
+            private_files.replace(_aside(folder) / name, (folder / name).read_bytes())
     _move(folder, "dumps")
     private_files.make_folder(folder / "dumps")
 
 
 def lay_rest_aside(folder: Path) -> None:
     """A look is done, and what it found is about to take its place."""
-    for name in ("stacks", "source", "machine"):
+    for name in _MOVED:
         _move(folder, name)
 
 

@@ -18,7 +18,7 @@ from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.report.html.page import write_html
 from unhang.report.json import to_json
 from unhang.report.text import to_text
-from unhang.watch import private_files
+from unhang.watch import earlier_evidence, private_files
 from unhang.watch.collecting import Order, Taken, manifest_of, write_manifest
 from unhang.watch.kept_source import keep_source
 from unhang.watch.summary import Level, Summary
@@ -85,14 +85,18 @@ def _with_times(verdict: Verdict, order: Order, limit_at: float | None) -> Verdi
 
 
 def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) -> str:
-    private_files.replace(folder / "verdict.json", to_json(verdict).encode())
+    """Verdict and report take their places at once, and with them the evidence of this look."""
+    text = to_text(verdict, facts, lang=lang, width=width)
+    report = folder / ".unhang" / "report.html"
     with suppress(OSError):
-        report = folder / ".unhang" / "report.html"
         private_files.write(report, b"")
         write_html(verdict, facts, report, lang=lang)
         report.chmod(0o600)
+    private_files.replace(folder / "verdict.json", to_json(verdict).encode())
+    with suppress(OSError):
         report.replace(folder / "report.html")
-    return to_text(verdict, facts, lang=lang, width=width)
+    earlier_evidence.give_up(folder)
+    return text
 
 
 def _summary(
