@@ -319,6 +319,20 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Suggested:
+    """The environment to run with instead: ``set`` and nothing else of ours, ``unset`` taken out.
+
+    ``text`` is the block to paste, written for ``form`` (``export``, ``srun``, ``mpirun``, ``deepspeed`` or
+    ``kubernetes``).
+    """
+
+    set: Mapping[str, str]
+    unset: tuple[str, ...]
+    form: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The findings ranked (the first one is the verdict), what was ruled out, what could not be looked at."""
 
@@ -335,5 +349,6 @@ class Verdict:
     noticed_after_s: float | None = None
     killed_in_s: float | None = None
     checked: tuple[Checked, ...] = ()
+    suggested: Suggested | None = None
     stop: Stop | None = None
     """Of a job that was looked at while it lived; None of one that was read about."""

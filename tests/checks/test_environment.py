@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.environment import look
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
@@ -139,6 +140,36 @@ def test_the_shell_wins_over_the_user_s_file_and_that_over_the_system_s(tmp_path
         ("NCCL_IB_HCA", "/etc/nccl.conf", 3),
         ("NCCL_SOCKET_IFNAME", "/etc/nccl.conf", 4),
     }
+
+
+BAD = {"NCCL_P2P_DISABLE": "1", "NCCL_TIMEOUT": "3600"}
+
+
+@pytest.mark.parametrize(
+    ("command", "form", "words"),
+    [
+        ("torchrun t.py", "export", "unset NCCL_P2P_DISABLE NCCL_TIMEOUT\nexport NCCL_SOCKET_IFNAME=eth0"),
+        ("srun -N 2 torchrun t.py", "srun", "srun --export=ALL,NCCL_SOCKET_IFNAME=eth0 …"),
+        ("mpirun -np 2 python t.py", "mpirun", "mpirun -x NCCL_SOCKET_IFNAME=eth0 …"),
+        ("deepspeed t.py", "deepspeed", "cat > ~/.deepspeed_env <<EOF\nNCCL_SOCKET_IFNAME=eth0\nEOF"),
+    ],
+)
+def test_the_block_to_paste_keeps_what_is_right_in_the_form_of_the_launcher(
+    command: str, form: str, words: str, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path, {**BAD, "NCCL_SOCKET_IFNAME": "eth0", "HOME": "/h"})
+    checks = [check for check in ALL_CHECKS if check.name in ("environment", "configuration")]
+    situation, _ = look_around(machine, Plan(tuple(command.split()), {"torch": "2.13"}), checks)
+
+    block = judge([situation], ["environment"]).suggested
+
+    assert block is not None
+    assert (block.form, dict(block.set)) == (form, {"NCCL_SOCKET_IFNAME": "eth0"})
+    assert words in block.text
+
+
+def test_where_nothing_is_wrong_no_block_is_suggested() -> None:
+    assert audit("2.13", NCCL_SOCKET_IFNAME="eth0").suggested is None
 
 
 def test_costly_rows_name_variables_that_exist_and_values_they_can_have() -> None:

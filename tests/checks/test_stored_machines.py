@@ -8,6 +8,7 @@
     assume = ["torch=2.8"]                (optional)
     status = "misconfigured"              must be this (optional)
     exit_code = 1                         must be this (optional)
+    not_suggested = ["NCCL_TIMEOUT"]      names the block to paste must not hold (optional)
     absent = ["/dev/shm"]                 subjects no finding may have (optional); ["*"]: no finding at all
     [[case.finding]]                      a finding that must be there: every key given is equal; `says` and
                                           `because` are words of its sentences
@@ -70,6 +71,8 @@ def test_stored_machine(folder: Path, case: dict[str, Any], capsys: pytest.Captu
         for wanted in case.get(kind, ()):
             of_check = [item[field] for item in verdict[kind] if item["check"] == wanted["check"]]
             assert any(wanted.get("says", "") in text for text in of_check), (wanted, verdict[kind])
+    kept = set((verdict["suggested"] or {"set": {}})["set"])
+    assert not kept & set(case.get("not_suggested", ())), verdict["suggested"]
     subjects = {found["subject"] for found in verdict["findings"]}
     absent = set(case.get("absent", ()))
     assert not (subjects if "*" in absent else subjects & absent), verdict["findings"]

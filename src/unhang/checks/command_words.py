@@ -35,9 +35,8 @@ def taken_apart(command: Sequence[str]) -> Launch:
         processes = within.processes if within.launcher not in ("", "python") else _number(outer, _PROCESSES)
         name = launcher if within.launcher in ("", "python") else within.launcher
         nodes = _number(outer, _NODES) or within.nodes
-        return Launch(
-            name, {**outer, **within.options}, within.program, within.arguments, within.words, processes, nodes
-        )
+        options = {**outer, **within.options}
+        return Launch(name, options, within.program, within.arguments, within.words, processes, nodes, outer=launcher)
     options, rest = _options(rest, _FLAGS.get(launcher, set())) if launcher in _FLAGS else ({}, rest)
     program, rest = _program(launcher, rest)
     arguments, loose = _arguments(rest)

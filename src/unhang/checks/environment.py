@@ -19,7 +19,7 @@ from unhang.findings import Text
 
 NAME = "environment"
 LIMIT_S = 5.0
-NEEDS = ("versions",)
+NEEDS = ("versions", "configuration")
 SYSTEM_FILE = "/etc/nccl.conf"
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 

@@ -67,7 +67,7 @@ def _memory(machine: Machine) -> Look[MemoryLimit]:
 
 
 def _group_folders(own: str) -> Iterator[tuple[str, str, str]]:
-    """Every folder from our group up to the root: a parent's limit binds as well. Inside a container, the root is ours."""
+    """Every folder from our group up to the root: a parent's limit binds as well. In a container the root is ours."""
     for line in own.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

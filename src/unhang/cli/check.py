@@ -24,6 +24,16 @@ class Format(str, enum.Enum):
     JSON = "json"
 
 
+class Block(str, enum.Enum):
+    """How the suggested settings are written."""
+
+    EXPORT = "export"
+    SRUN = "srun"
+    MPIRUN = "mpirun"
+    DEEPSPEED = "deepspeed"
+    KUBERNETES = "kubernetes"
+
+
 def check(
     command: Annotated[
         list[str] | None,
@@ -37,6 +47,9 @@ def check(
     ] = None,
     path: Annotated[
         list[str] | None, typer.Option("--path", metavar="DIR", help="A folder the job reads from or writes to.")
+    ] = None,
+    block: Annotated[
+        Block | None, typer.Option(help="Form of the suggested settings; default: what fits the command.")
     ] = None,
     machine: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Look at a stored machine instead of this one.")
@@ -63,7 +76,7 @@ def check(
     plan = Plan(tuple(command or ()), _assumed(assume or []), tuple(path or ()))
     place = Machine() if machine is None else StoredMachine(machine)
     situation, gaps = look_around(place, plan, checks)
-    verdict = judge([situation], [check.name for check in checks], gaps)
+    verdict = judge([situation], [check.name for check in checks], gaps, form=block.value if block else "")
     _give(verdict, form, lang, redact=redact)
     raise typer.Exit(exit_code(verdict))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from unhang.diagnosis.suggested import suggested
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Checked, Finding, NotChecked, Severity, Status, Verdict
 from unhang.rules.risks.all_risks import ALL_RISKS
@@ -18,6 +19,7 @@ def judge(
     checks: Iterable[str],
     gaps: Sequence[NotChecked] = (),
     risks: Sequence[Risk] = ALL_RISKS,
+    form: str = "",
 ) -> Verdict:
     """The verdict on ``situations`` (one a node, or a rank under a launcher); only risks of ``checks`` are asked."""
     asked = set(checks)
@@ -33,6 +35,7 @@ def judge(
         findings=findings,
         not_checked=tuple(dict.fromkeys([*gaps, *(a for a in answers if isinstance(a, NotChecked))])),
         checked=tuple(dict.fromkeys(a for a in answers if isinstance(a, Checked))),
+        suggested=suggested(situations[0], findings, form) if situations else None,
     )
 
 

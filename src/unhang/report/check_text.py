@@ -39,6 +39,7 @@ def _sheet(verdict: Verdict, voice: Voice, width: int) -> Sheet:
     sheet.paragraph(head, indent=0)
     for finding in verdict.findings:
         _finding(sheet, finding, voice)
+    _block(sheet, verdict, voice)
     _could_not_look(sheet, verdict, voice)
     _fine(sheet, verdict, voice)
     return sheet
@@ -82,6 +83,13 @@ def _finding(sheet: Sheet, finding: Finding, voice: Voice) -> None:
             sheet.command("unset " + " ".join(remedy.unset), indent=4)
         if str(remedy.cost).strip():
             sheet.paragraph(voice.say(remedy.cost), lead=voice.say(say("Costs: ")), indent=4)
+
+
+def _block(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if verdict.suggested is None:
+        return
+    sheet.heading(voice.say(say("Paste this instead")))
+    sheet.code(voice.clean(verdict.suggested.text))
 
 
 def _could_not_look(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

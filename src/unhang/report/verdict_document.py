@@ -26,6 +26,7 @@ from unhang.findings import (
     Severity,
     Status,
     Stop,
+    Suggested,
     Unread,
     Verdict,
     Where,
@@ -133,6 +134,15 @@ class CheckedItem(msgspec.Struct, frozen=True):
     what: str
 
 
+class SuggestedItem(msgspec.Struct, frozen=True):
+    """The environment to run with instead."""
+
+    set: dict[str, str]
+    unset: list[str]
+    form: str
+    text: str
+
+
 class UnreadItem(msgspec.Struct, frozen=True):
     """Something that could not be read."""
 
@@ -179,6 +189,7 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     noticed_after_s: float | None
     killed_in_s: float | None
     checked: list[CheckedItem]
+    suggested: SuggestedItem | None
     stop: StopItem | None
 
 
@@ -204,6 +215,7 @@ def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
         noticed_after_s=verdict.noticed_after_s,
         killed_in_s=verdict.killed_in_s,
         checked=[CheckedItem(item.check, voice.say(item.what)) for item in verdict.checked],
+        suggested=_suggested(verdict.suggested, voice),
         stop=_stop(verdict.stop, voice),
     )
 
@@ -231,6 +243,13 @@ def _finding(finding: Finding, voice: Voice) -> FindingItem:
         check=finding.check or None,
         subject=voice.clean(finding.subject) if finding.subject else None,
     )
+
+
+def _suggested(block: Suggested | None, voice: Voice) -> SuggestedItem | None:
+    if block is None:
+        return None
+    values = {name: voice.clean(value) for name, value in block.set.items()}
+    return SuggestedItem(values, list(block.unset), block.form, voice.clean(block.text))
 
 
 def _place(where: Where | None, voice: Voice) -> PlaceItem | None:

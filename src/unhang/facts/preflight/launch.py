@@ -25,6 +25,8 @@ class Launch:
     processes: int | None = None
     """On one node; None when the command does not say."""
     nodes: int | None = None
+    outer: str = ""
+    """``srun`` or ``mpirun`` where one of them starts the launcher."""
 
     @property
     def world_size(self) -> int | None:
