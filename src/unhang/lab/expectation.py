@@ -83,7 +83,8 @@ def _wrong_ranks(case: Case, bundle: Path, finding: Finding) -> list[str]:
 
 
 def _wrong_lines(case: Case, bundle: Path, finding: Finding) -> list[str]:
-    script, expected = bundle / "source" / "train.py", case.expected
+    kept, expected = bundle / "source" / "train.py", case.expected
+    script = kept if kept.exists() else case.path  # no frame of a rank that was killed names it
     right = {number for code in expected.where for number in lines_with(script, code)}
     right |= _lines_of_function(script, expected.where_function)
     waiting = {number for code in expected.waiter for number in lines_with(script, code)}
