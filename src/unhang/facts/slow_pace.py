@@ -28,8 +28,10 @@ EXPLAINS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SlowPace:
-    """``rank`` waited in the share ``waits`` of ``looks`` looks, every other one in at least ``others``; ``excess``: where it stood more
-    often than the others."""
+    """``rank`` waited in the share ``waits`` of ``looks`` looks, every other one in at least ``others``.
+
+    ``excess``: where it stood more often than they did; ``waiting``: another rank, and where that waited most.
+    """
 
     rank: int
     waits: float

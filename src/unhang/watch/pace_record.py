@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HALVE_AFTER = 240
 """Looks: about a minute. What was seen before counts half."""
 MOST_PLACES, PLACES_TOLD = 24, 12
+"""A rank that stands at more lines keeps the most frequent half of them."""
 MOST_RANKS_TOLD = 64
 STACKS_UP_TO_RANKS = 256
 FRAMES = 16
@@ -41,11 +42,14 @@ class _Place:
     stack: str = ""
 
 
+_Key = tuple[str, tuple[str, int, str]]
+
+
 @dataclass(slots=True)
 class _Rank:
     waits: float = 0.0
     steps: StepHistory = field(default_factory=StepHistory)
-    places: dict[tuple[str, tuple[str, int, str]], _Place] = field(default_factory=dict)
+    places: dict[_Key, _Place] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -72,6 +76,8 @@ class PaceRecord:
             place.weight += 1
             if len(seen) <= STACKS_UP_TO_RANKS:
                 place.stack = look.stack
+            if len(known.places) > MOST_PLACES:
+                known.places = _top(known.places, MOST_PLACES // 2)
         self._since_halved += 1
         if self._since_halved >= HALVE_AFTER:
             self._halve()
@@ -81,8 +87,13 @@ class PaceRecord:
         self.looks /= 2
         for rank in self.ranks.values():
             rank.waits /= 2
-            top = sorted(rank.places.items(), key=lambda item: -item[1].weight)[:MOST_PLACES]
-            rank.places = {key: _Place(place.weight / 2, place.stack) for key, place in top}
+            for place in rank.places.values():
+                place.weight /= 2
+
+    def is_uneven(self) -> bool:
+        """Whether one rank may be waited for at all: it waits clearly less than every other one."""
+        waits = sorted(rank.waits for rank in self.ranks.values())
+        return len(waits) > 1 and 2 * waits[0] <= waits[1]
 
     def document(self) -> bytes:
         """``machine/pace.json``: of many ranks the ones that wait least, and some others."""
@@ -106,12 +117,16 @@ def seen_in(view: RecordView, *, waits: bool) -> Seen:
     return Seen(waits, view.phase, _line(view.user), view.stack)
 
 
+def _top(places: dict[_Key, _Place], most: int) -> dict[_Key, _Place]:
+    return dict(sorted(places.items(), key=lambda item: -item[1].weight)[:most])
+
+
 def _line(place: Place) -> tuple[str, int, str]:
     return (place.file, place.line, place.function)
 
 
 def _told(number: int, rank: _Rank, looks: float) -> dict[str, object]:
-    places = sorted(rank.places.items(), key=lambda item: -item[1].weight)[:PLACES_TOLD]
+    places = _top(rank.places, PLACES_TOLD).items()
     return {
         "rank": number,
         "steps": [(step, round(seconds, 6)) for step, seconds in rank.steps.told()],

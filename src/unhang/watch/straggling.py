@@ -61,6 +61,8 @@ class StragglerWatch:
 
     def slow(self) -> SlowPace | None:
         """Who holds the others up, as far as was seen."""
+        if not self.record.is_uneven():
+            return None
         from unhang.facts.slow_pace import slow_pace
 
         pace = self.record.pace()
