@@ -23,11 +23,7 @@ def unseen_stacks(facts: Facts) -> Iterator[NotChecked]:
             say("all threads of {ranks:who}", ranks=ranks)
             if from_record
             else say("what {ranks:who} {ranks:was|were} doing", ranks=ranks),
-            say(
-                "{reason}; {ranks:its|their} own {ranks:record tells|records tell} of one thread",
-                reason=reason,
-                ranks=ranks,
-            )
+            say("{reason}; one thread is known from the record the rank keeps", reason=reason)
             if from_record
             else say("{reason}; only the process state was seen", reason=reason),
             how=_how(reason, processes),
