@@ -1,22 +1,25 @@
 """What being recorded costs a job: CPU time of our thread, its longest pause, and paired wall-clock ratios.
 
-    python benchmarks/inprocess.py                      200 pairs of each loop, about 20 minutes on 2 cores
+    python benchmarks/inprocess.py --keep FILE          200 pairs of each loop, about 15 minutes on 2 quiet cores
     python benchmarks/inprocess.py --pairs 10 --watch-s 5   a first look
 
 Jobs of two ranks stand side by side: without us, without us once more (the A/A pair, which shows what this machine
 itself scatters), and with us; all but one are stopped (SIGSTOP). In every round each does the same block of work, in
-random order. Ratio: block time with us over block time without, of the same round. A job with
-``TORCH_DISTRIBUTED_DEBUG=DETAIL`` does a tenth of the blocks of the first loop, for comparison (with it and Gloo, torch
-2.13 does not get through the construction of DistributedDataParallel).
+random order. Ratio: median of the block times with us over the median of those without, of the same rounds; the
+interval holds 95 % of 4,000 such ratios of rounds drawn with replacement (the rounds stay whole). A job with
+``TORCH_DISTRIBUTED_DEBUG=DETAIL`` takes part in every tenth round of the first loop, for comparison.
+
+Ctrl-C ends it with the table of what there is; with ``--keep FILE`` the same command goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import math
+import json
 import os
 import random
+import select
 import signal
 import socket
 import statistics
@@ -24,7 +27,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import unhang
 from unhang.records.control import Control
@@ -32,6 +40,13 @@ from unhang.records.record import read_records
 
 STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
 WARM_BLOCKS = 3
+DRAWS = 4000
+BLOCK_LIMIT_S = 120.0
+DDP_LIMIT_S = 30.0
+CPU_SHARE, PAUSE_MS = 0.2, 1.0
+"""What was promised: percent of wall time, and the longest pause."""
+NAMES = ("without", "without again", "with us")
+DETAIL = "DETAIL"
 
 RANK = """
 import sys, time
@@ -82,8 +97,13 @@ class Job:
             for rank in (0, 1)
         ]
 
-    def block(self, loop: str, count: int, rows: int) -> float:
-        """Seconds one block took."""
+    def block(self, loop: str, count: int, rows: int, limit_s: float = BLOCK_LIMIT_S) -> float:
+        """Seconds one block took.
+
+        Raises:
+            TimeoutError: it did not come back.
+            EOFError: a rank ended in it.
+        """
         self._signal(signal.SIGCONT)
         for rank in self.ranks:
             assert rank.stdin is not None
@@ -92,7 +112,12 @@ class Job:
         took_s = 0.0
         for rank in self.ranks:
             assert rank.stdout is not None
-            took_s = max(took_s, float(rank.stdout.readline()))
+            if not select.select([rank.stdout], [], [], limit_s)[0]:
+                raise TimeoutError(f"{loop} did not come back in {limit_s:g} s")
+            answer = rank.stdout.readline()
+            if not answer:
+                raise EOFError(f"a rank ended in {loop}, exit code {rank.wait(limit_s)}")
+            took_s = max(took_s, float(answer))
         self._signal(signal.SIGSTOP)
         return took_s
 
@@ -113,13 +138,44 @@ def _free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def _interval(ratios: list[float]) -> str:
-    """The geometric mean of ratios, and its 95 % interval."""
-    logs = [math.log(ratio) for ratio in ratios]
-    mean = statistics.fmean(logs)
-    half = 1.96 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
-    low, high = math.exp(mean - half), math.exp(mean + half)
-    return f"{math.exp(mean):.4f}  [{low:.4f}, {high:.4f}]  median {statistics.median(ratios):.4f}  n={len(ratios)}"
+def ratio(of: Sequence[float], base: Sequence[float], seed: int = 0) -> tuple[float, float, float]:
+    """Median of ``of`` over median of ``base`` (seconds, one pair a round), and the bounds of its 95 % interval."""
+    pairs = np.array([of, base])
+    drawn = np.random.default_rng(seed).integers(0, pairs.shape[1], (DRAWS, pairs.shape[1]))
+    medians = np.median(pairs[:, drawn], axis=2)
+    low, high = np.percentile(medians[0] / medians[1], [2.5, 97.5])
+    middle = np.median(pairs, axis=1)
+    return float(middle[0] / middle[1]), float(low), float(high)
+
+
+@dataclass
+class Kept:
+    """What was measured so far, in a file of one JSON object a line. ``rounds``: by loop, block times by job."""
+
+    path: Path | None
+    fits: dict[str, tuple[int, int]] = field(default_factory=dict)
+    rounds: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.path.exists():
+            for line in self.path.read_text().splitlines():
+                self._take(json.loads(line))
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Take ``row`` in, and keep it."""
+        self._take(row)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+    def _take(self, row: dict[str, Any]) -> None:
+        if "fit" in row:
+            self.fits[row["loop"]] = (row["fit"][0], row["fit"][1])
+        elif "times" in row:
+            self.rounds.setdefault(row["loop"], []).append(row["times"])
+        else:
+            self.notes.update(row)
 
 
 def _fit(job: Job, loop: str, block_s: float) -> tuple[int, int]:
@@ -132,42 +188,79 @@ def _fit(job: Job, loop: str, block_s: float) -> tuple[int, int]:
     return max(int(block_s / per_round_s), 5), rows
 
 
-def _measure(jobs: dict[str, Job], loop: str, pairs: int, block_s: float) -> None:
-    count, rows = _fit(jobs["without"], loop, block_s)
-    names = ["without", "without again", "with us"]
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for round_ in range(WARM_BLOCKS + pairs):
-        turn = [*names, "DETAIL"] if round_ % 10 == 0 and loop == "all_reduce" else list(names)
+def _measure(jobs: dict[str, Job], loop: str, pairs: int, block_s: float, kept: Kept) -> None:
+    if loop not in kept.fits:
+        kept.add({"loop": loop, "fit": _fit(jobs["without"], loop, block_s)})
+    count, rows = kept.fits[loop]
+    done = kept.rounds.setdefault(loop, [])
+    for round_ in range(-WARM_BLOCKS, pairs - len(done)):
+        turn = [*NAMES, DETAIL] if loop == "all_reduce" and len(done) % 10 == 0 else list(NAMES)
         random.shuffle(turn)
-        for name in turn:
-            took_s = jobs[name].block(loop, count, rows)
-            if round_ >= WARM_BLOCKS:
-                times[name].append(took_s)
-    without = times["without"]
-    print(f"\n{loop}: blocks of {count} rounds, {1e3 * statistics.median(without) / count:.3f} ms each")
-    for name in names[1:]:
-        ratios = [took_s / base_s for took_s, base_s in zip(times[name], without, strict=True)]
-        print(f"  {name:14} / without   {_interval(ratios)}")
-    if times["DETAIL"]:
-        base_s = statistics.median(without)
-        print(f"  {'DETAIL':14} / without   {_interval([took_s / base_s for took_s in times['DETAIL']])}")
+        times = {name: jobs[name].block(loop, count, rows) for name in turn}
+        if round_ >= 0:
+            kept.add({"loop": loop, "times": times})
+            if len(done) % 25 == 0:
+                print(f"{loop}: {len(done)} of {pairs} rounds", file=sys.stderr, flush=True)
 
 
-def _watch(job: Job, folder: Path, loop: str, seconds: float) -> None:
+def _table(kept: Kept) -> str:
+    lines = ["| loop | job | rounds | ratio to without us | 95 % interval |", "|---|---|---|---|---|"]
+    for loop, rounds in kept.rounds.items():
+        for name in (*NAMES[1:], DETAIL):
+            both = [times for times in rounds if name in times]
+            if len(both) > 1:
+                middle, low, high = ratio([t[name] for t in both], [t["without"] for t in both])
+                lines.append(f"| {loop} | {name} | {len(both)} | {middle:.4f} | {low:.4f} to {high:.4f} |")
+        if rounds:
+            each_ms = 1e3 * statistics.median(times["without"] for times in rounds) / kept.fits[loop][0]
+            lines.append(f"| {loop} | without | {len(rounds)} | 1 | {each_ms:.3f} ms a round |")
+    lines.append(f"| ddp | {DETAIL} | | {kept.notes.get('detail_ddp', 'not tried')} | |")
+    lines += ["", "| our thread, in | rank | beats | CPU time of wall | longest beat, CPU | longest beat, wall |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for loop in kept.rounds | dict.fromkeys(key.split()[1] for key in kept.notes if key.startswith("watch ")):
+        for row in kept.notes.get(f"watch {loop}", []):
+            held = row["share"] <= CPU_SHARE and row["cpu_ms"] <= PAUSE_MS
+            lines.append(
+                f"| {loop} | {row['rank']} | {row['beats']} | {row['share']:.3f} % | {row['cpu_ms']:.3f} ms | "
+                f"{row['wall_ms']:.3f} ms |" + ("" if held else f" over {CPU_SHARE} % or {PAUSE_MS} ms")
+            )
+    if "start_ms" in kept.notes:
+        without, with_us = kept.notes["start_ms"]
+        lines += ["", f"Start of Python: {without:.2f} ms without us, {with_us:.2f} ms with us (medians)."]
+    return "\n".join(lines)
+
+
+def _watch(job: Job, folder: Path, loop: str, seconds: float) -> list[dict[str, float]]:
     """CPU time and pauses of our thread while the job works without a break."""
     count, rows = _fit(job, loop, max(seconds, 1.0))
     before = read_records(folder)
-    job.block(loop, count, rows)
+    job.block(loop, count, rows, BLOCK_LIMIT_S + 10 * seconds)
+    found = []
     for path, view in sorted(read_records(folder).items()):
-        beats = view.beats - before[path].beats
         share = (view.beat_cost_ns - before[path].beat_cost_ns) / max(view.beat_ns - before[path].beat_ns, 1)
-        print(
-            f"  {loop} rank {view.identity.rank}: {beats} beats, CPU time {100 * share:.3f} % of wall; longest beat so "
-            f"far {view.longest_beat_ns / 1e6:.3f} ms of CPU, {view.longest_pause_ns / 1e6:.3f} ms of wall"
+        found.append(
+            {
+                "rank": view.identity.rank,
+                "beats": view.beats - before[path].beats,
+                "share": 100 * share,
+                "cpu_ms": view.longest_beat_ns / 1e6,
+                "wall_ms": view.longest_pause_ns / 1e6,
+            }
         )
+    return found
 
 
-def _start_up(runs: int) -> None:
+def _detail_ddp(job: Job) -> str:
+    try:
+        took_s = job.block("ddp", 5, 16, DDP_LIMIT_S)
+    except TimeoutError:
+        return f"hangs: the construction of DistributedDataParallel did not come back in {DDP_LIMIT_S:g} s"
+    except EOFError as error:
+        return f"fails: {error}"
+    return f"goes: {took_s / 5 * 1e3:.1f} ms a round of 16 rows"
+
+
+def _start_up(runs: int) -> list[float]:
     def once(**more: str) -> float:
         began = time.perf_counter()
         subprocess.run([sys.executable, "-c", "pass"], env={"PATH": os.environ["PATH"], **more}, check=True)
@@ -177,18 +270,12 @@ def _start_up(runs: int) -> None:
         (Path(folder) / "births").mkdir()
         ours = {"PYTHONPATH": str(STARTUP), "UNHANG_RUN": folder, "RANK": "0"}
         pairs = [(once(), once(**ours)) for _ in range(runs)]
-    without, with_us = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(f"start of Python: {without:.2f} ms without us, {with_us:.2f} ms with us (median of {runs})")
+    return [statistics.median(column) for column in zip(*pairs, strict=True)]
 
 
-def main() -> None:
-    """Measure and print."""
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--pairs", type=int, default=200, help="rounds of each loop")
-    words.add_argument("--block-s", type=float, default=0.5, help="seconds of one block")
-    words.add_argument("--watch-s", type=float, default=30.0, help="seconds to watch our thread in each loop")
-    options = words.parse_args()
-    _start_up(20)
+def _run(options: argparse.Namespace, kept: Kept) -> None:
+    if "start_ms" not in kept.notes:
+        kept.add({"start_ms": _start_up(20)})
     with contextlib.ExitStack() as at_end:
         folder = Path(at_end.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))  # local, as `unhang run` does
         (folder / "births").mkdir()
@@ -199,18 +286,38 @@ def main() -> None:
             "without": Job(script),
             "without again": Job(script),
             "with us": Job(script, folder),
-            "DETAIL": Job(script, TORCH_DISTRIBUTED_DEBUG="DETAIL"),
+            DETAIL: Job(script, TORCH_DISTRIBUTED_DEBUG="DETAIL"),
         }
         for job in jobs.values():
             at_end.callback(job.end)
         for job in jobs.values():
             job.block("all_reduce", 10, 16)
-        print("our thread, working without a break:")
         for loop in ("all_reduce", "ddp"):
-            _watch(jobs["with us"], folder, loop, options.watch_s)
+            if f"watch {loop}" not in kept.notes:
+                kept.add({f"watch {loop}": _watch(jobs["with us"], folder, loop, options.watch_s)})
         for loop in ("all_reduce", "ddp"):
-            _measure(jobs, loop, options.pairs, options.block_s)
+            _measure(jobs, loop, options.pairs, options.block_s, kept)
+        if "detail_ddp" not in kept.notes:
+            kept.add({"detail_ddp": _detail_ddp(jobs[DETAIL])})
+
+
+def main() -> int:
+    """Measure and print; exit code 130 when it was interrupted."""
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--pairs", type=int, default=200, help="rounds of each loop")
+    words.add_argument("--block-s", type=float, default=0.5, help="seconds of one block")
+    words.add_argument("--watch-s", type=float, default=30.0, help="seconds to watch our thread in each loop")
+    words.add_argument("--keep", type=Path, help="keep every round in this file, and go on where it ends")
+    options = words.parse_args()
+    kept, began, code = Kept(options.keep), time.monotonic(), 0
+    try:
+        _run(options, kept)
+    except KeyboardInterrupt:
+        code = 130
+    print(_table(kept))
+    print(f"\nTaken in {time.monotonic() - began:.0f} s; load {', '.join(f'{x:.1f}' for x in os.getloadavg())}.")
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
