@@ -45,6 +45,12 @@ def test_our_thread_is_cut_out_of_py_spy_s_text() -> None:
     assert kept.startswith("Process 41")
 
 
+def test_our_thread_in_a_rank_is_cut_out_whether_or_not_its_class_is_named() -> None:
+    for function in ("_run", "Session._run"):
+        ours = f"Thread 56 (idle)\n    {function} (/opt/unhang/inprocess/session.py:93)\n"
+        assert without_our_thread(PY_SPY + ours) == without_our_thread(PY_SPY)
+
+
 def test_our_thread_is_cut_out_of_faulthandler_s_text_and_the_main_thread_stays() -> None:
     kept = without_our_thread(FAULTHANDLER)
 

@@ -19,7 +19,8 @@ WANTS_LOCK = (
     "gil_scoped_acquire",
     "_PyThreadState_Attach",
 )
-_INTERPRETER = re.compile(r"(libpython|/python)\d")
+_INTERPRETER = re.compile(r"(libpython|/python)\d|/(Python|Modules|Objects)/[\w/]+\.[ch]$")
+"""A frame of CPython itself: its library or program, or with debugging symbols its C files."""
 
 
 def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:

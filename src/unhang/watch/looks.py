@@ -76,7 +76,7 @@ def without_our_thread(text: str) -> str:
 _OUR_THREAD = re.compile(r'"unhang(?:-\w+)?"$', re.MULTILINE)
 _OUR_FRAME = re.compile(
     r'unhang/lab/worker\.py", line \d+ in watch$'
-    r'|unhang/inprocess/session\.py", line \d+ in _run$|^    _run \(.*unhang/inprocess/session\.py:\d+\)$',
+    r'|unhang/inprocess/session\.py", line \d+ in _run$|^    (?:\w+\.)*_run \(.*unhang/inprocess/session\.py:\d+\)$',
     re.MULTILINE,
 )
 
