@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unhang.evidence.items import Recording
     from unhang.facts.model import Disagreement, PendingCall
 
-FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MOST_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
+FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
 LEAST_COLLECTIVES = 10
 DUMP_LIMIT_S, STACKS_LIMIT_S = 3.0, 8.0
 POLL_S = 0.05
@@ -56,7 +56,7 @@ class DriftWatch:
             self._next_s = now_s + FIRST_AFTER_S
         if now_s < self._next_s:
             return None
-        self._next_s = now_s + min(SECOND_AFTER_S * TIMES**self.checks, MOST_PAUSE_S)
+        self._next_s = now_s + pause_after(self.checks)
         self.checks += 1
         self._start()
         return None
@@ -99,6 +99,11 @@ class DriftWatch:
     @property
     def _answer(self) -> Path:
         return self.folder / ".unhang" / "compared.json"
+
+
+def pause_after(checks: int) -> float:
+    """Seconds to the next comparison when so many were begun before the last one."""
+    return min(SECOND_AFTER_S * TIMES ** min(checks, 10), MAX_PAUSE_S)
 
 
 def compare(records: Path, folder: Path, answer: Path) -> None:
