@@ -102,6 +102,29 @@ def test_the_argument_wins_over_the_locale(tmp_path: Path) -> None:
     assert language.resolve_language("zh-Hans", {}, tmp_path) == "zh"
 
 
+@pytest.mark.parametrize(
+    ("environ", "lang"),
+    [
+        ({"LANG": "zh_CN.GB18030"}, "zh"),
+        ({"LANG": "zh_CN"}, "zh"),
+        ({"LANG": "zh_TW.UTF-8"}, "zh"),
+        ({"LC_ALL": "zh_CN.GBK", "LANG": "en_US.UTF-8"}, "zh"),
+        ({"LC_ALL": "en_US.UTF-8", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"LC_MESSAGES": "zh_CN.UTF-8", "LANG": "en_US.UTF-8"}, "zh"),
+        ({"LANGUAGE": "zh_CN:en", "LANG": "en_US.UTF-8"}, "zh"),
+        ({"LANGUAGE": "en:zh_CN", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"LANGUAGE": "xx", "LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANGUAGE": "zh_CN", "LC_ALL": "C"}, "en"),
+        ({"LANGUAGE": "zh_CN", "LANG": "C.UTF-8"}, "en"),
+        ({"LANGUAGE": "zh_CN"}, "en"),
+        ({"LC_ALL": "POSIX", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({}, "en"),
+    ],
+)
+def test_the_locale_is_read_as_other_programs_read_it(environ: dict[str, str], lang: str) -> None:
+    assert language.resolve_language(None, environ) == lang
+
+
 def test_an_unknown_language_is_refused_with_what_exists() -> None:
     with pytest.raises(UsageError, match="choose one of: en"):
         language.resolve_language("tlh")

@@ -8,6 +8,7 @@ import report_samples as samples
 from rich.cells import cell_len
 
 from unhang.findings import Verdict
+from unhang.report.sheet import Sheet
 from unhang.report.text import print_text, to_text
 
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -78,6 +79,16 @@ def test_an_encoding_without_the_signs_gets_ascii_and_no_error() -> None:
     print_text(samples.hang(), samples.facts(), file=out)
     out.flush()
     assert b"uneven-data | certain" in raw.getvalue()
+
+
+def test_a_chinese_terminal_gets_chinese_and_stand_ins_for_signs_it_lacks() -> None:
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="gbk")
+    sheet = Sheet(80)
+    sheet.paragraph("rank 0 停在这里 ▸ train.py · 很可能")
+    sheet.print_to(out)
+
+    assert raw.getvalue().decode("gbk") == "  rank 0 停在这里 > train.py · 很可能\n"
 
 
 def test_missing_ranks_are_named() -> None:

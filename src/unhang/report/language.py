@@ -56,6 +56,10 @@ def resolve_language(argument: str | None, environ: Mapping[str, str] | None = N
         return lang
     environ = os.environ if environ is None else environ
     setting = next((environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environ.get(name)), "")
+    if _primary(setting) not in ("", "c", "posix"):
+        # As gettext has it: a list of languages to try, which counts unless the locale is C.
+        wanted = (_primary(tag) for tag in environ.get("LANGUAGE", "").split(":"))
+        setting = next((lang for lang in wanted if lang in known), setting)
     lang = _primary(setting)
     return lang if lang in known else "en"
 

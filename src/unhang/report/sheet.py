@@ -115,11 +115,23 @@ def _breaks(text: str, room: int) -> Iterator[int]:
 
 
 def _encodable(text: str, encoding: str) -> str:
+    """``text`` with stand-ins for the signs that ``encoding`` lacks (GBK has Chinese and bullets, and no arrow)."""
     try:
         text.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
+    except UnicodeEncodeError:
+        lacking = {sign: plain for sign, plain in _PLAIN.items() if not _has(chr(sign), encoding)}
+        return text.translate(lacking).encode(encoding, "replace").decode(encoding)
+    except LookupError:
         return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
     return text
+
+
+def _has(sign: str, encoding: str) -> bool:
+    try:
+        sign.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _split(text: str | Styled, style: str) -> list[Styled]:
