@@ -6,11 +6,14 @@ import enum
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unhang.errors import UsageError
+
+if TYPE_CHECKING:
+    from unhang.findings import Verdict
 
 
 class Format(str, enum.Enum):
@@ -55,11 +58,12 @@ def attach(
             next_step="unhang diagnose PATH reads what a job left behind on any system",
         )
     from unhang.cli.verdict_output import VerdictOutput, exit_code
+    from unhang.findings import say
     from unhang.report.redact import Redactor
     from unhang.report.voice import Voice
     from unhang.watch.attach.advice import advice, read_back
     from unhang.watch.attach.bundle_folder import open_folder
-    from unhang.watch.attach.choosing import choose
+    from unhang.watch.attach.choosing import choose, not_yours
     from unhang.watch.attach.concluding import conclude
     from unhang.watch.attach.machine import Machine
     from unhang.watch.attach.stack_groups import standing
@@ -70,7 +74,8 @@ def attach(
     chosen = choose(machine, pids or [])
     place = open_folder(folder, host=os.uname().nodename, several_hosts=chosen.several_hosts)
     world = chosen.ranks[0].world_size
-    print(f"looking at {len(chosen.ranks)} of {world if world is not None else '?'} ranks", file=sys.stderr)
+    here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
+    print(Voice(output.lang, Redactor()).say(here), file=sys.stderr)
     try:
         taken = take(chosen, machine, place, for_s=for_s)
         conclusion = conclude(taken)
@@ -78,6 +83,8 @@ def attach(
         raise UsageError(
             f"the evidence cannot be written to {place} ({error.strerror})", next_step="name another folder with --dir"
         ) from error
+    if chosen.is_closed and not _tells_something(conclusion.verdict):
+        raise not_yours(chosen)
     output.give(conclusion.verdict, conclusion.facts, None)
     redactor = Redactor(share=redact)
     redactor.learn_from(conclusion.verdict, conclusion.facts)
@@ -87,3 +94,8 @@ def attach(
     lines = [voice.line(voice.say(text)) for text in (*standing(taken), *advice(taken, conclusion), read_back(place))]
     print("\n" + "\n".join(lines), file=file)
     raise typer.Exit(exit_code(conclusion.verdict))
+
+
+def _tells_something(verdict: Verdict) -> bool:
+    """Process states alone tell of stopped ranks, and of nothing else."""
+    return bool(verdict.findings) and verdict.findings[0].cause.value != "unknown"

@@ -7,7 +7,6 @@ must not be sure of another one.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 

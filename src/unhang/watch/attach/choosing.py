@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.errors import UsageError
-from unhang.watch.attach.machine import Machine
+from unhang.watch.attach.machine import Machine, Process
 from unhang.watch.attach.ranks import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
 
 
@@ -18,6 +18,11 @@ class Chosen:
     ranks: tuple[LiveRank, ...]
     launcher: int | None
     foreign: tuple[int, ...] = ()
+
+    @property
+    def is_closed(self) -> bool:
+        """All of it belongs to another user: nothing but process states can be seen."""
+        return len(self.foreign) == len(self.ranks)
 
     @property
     def gone(self) -> tuple[int, ...]:
@@ -48,7 +53,8 @@ def choose(machine: Machine, pids: Sequence[int]) -> Chosen:
     if pids:
         ranks = _of_pids(machine, ranks, pids)
     if not ranks:
-        ranks = spawned_ranks(machine, [] if pids else machine.processes)
+        # those of other users only where the user names one of them
+        ranks = spawned_ranks(machine, [] if pids else [p for p, s in machine.processes.items() if _is_open(s)])
     if not ranks:
         raise _nobody(machine)
     jobs = sorted({rank.job for rank in ranks})
@@ -59,6 +65,17 @@ def choose(machine: Machine, pids: Sequence[int]) -> Chosen:
     launcher = next((rank.launcher for rank in ranks if rank.launcher is not None), None)
     foreign = tuple(rank.pid for rank in ranks if rank.process.environment is None)
     return Chosen(ranks, launcher, foreign)
+
+
+def not_yours(chosen: Chosen) -> UsageError:
+    """What to say where nothing but states was seen, and these tell nothing."""
+    owner = chosen.ranks[0].process.owner
+    top = chosen.launcher or chosen.ranks[0].pid
+    return UsageError(
+        f"this job belongs to {owner}: of its {len(chosen.ranks)} processes only the states can be seen, and none is "
+        "stopped",
+        next_step=permission_command([top]),
+    )
 
 
 def permission_command(pids: Sequence[int]) -> str:
@@ -104,12 +121,16 @@ def _unreadable(machine: Machine, pid: int) -> dict[int, LiveRank]:
 def _nobody(machine: Machine) -> UsageError:
     closed = [p for p in machine.processes.values() if p.environment is None and p.pid != os.getpid()]
     launchers = [p for p in closed if is_launcher(p.command) and p.is_python]
-    if launchers:
-        who = ", ".join(sorted({p.owner for p in launchers}))
+    families = [machine.processes[r.launcher or r.pid] for r in spawned_ranks(machine, [p.pid for p in closed])]
+    tops = {p.pid: p for p in (*launchers, *families)}
+    if tops:
+        who = ", ".join(sorted({p.owner for p in tops.values()}))
+        first = next(iter(tops))
+        jobs = "the only job" if len(tops) == 1 else f"all {len(tops)} jobs"
         return UsageError(
-            f"the only jobs on this machine belong to {who}, and unhang may not look at them; "
-            f"`unhang attach {launchers[0].pid}` sees their process states only",
-            next_step=permission_command([launchers[0].pid]),
+            f"{jobs} on this machine belong{'s' if len(tops) == 1 else ''} to {who}, and you may not look into "
+            f"{'it' if len(tops) == 1 else 'them'}; `unhang attach {first}` sees process states only",
+            next_step=permission_command([first]),
         )
     return UsageError(
         "no rank runs on this machine: no Python process has RANK and WORLD_SIZE in its environment",
@@ -117,6 +138,13 @@ def _nobody(machine: Machine) -> UsageError:
     )
 
 
+def _is_open(process: Process) -> bool:
+    return process.environment is not None
+
+
 def _job_name(ranks: tuple[LiveRank, ...]) -> str:
     command = " ".join(ranks[0].process.command)
-    return f"{len(ranks)} ranks of {command[:60]} (launcher {ranks[0].launcher or '?'}, pid {ranks[0].pid})"
+    count = "1 rank" if len(ranks) == 1 else f"{len(ranks)} ranks"
+    owner = ranks[0].process.owner
+    pid = ranks[0].launcher or ranks[0].pid
+    return f"{count} of {command[:60]} ({owner}, pid {pid})"
