@@ -41,11 +41,15 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     """The command taken apart, and every configuration file it leads to."""
     launch = taken_apart(plan.command)
     yield Launch, Look(launch)
+    yield Configuration, Look(*configuration_of(machine, launch))
+
+
+def configuration_of(machine: Machine, launch: Launch) -> tuple[Configuration, Text | None]:
+    """Files the command names, files those name, and why one of them could not be read."""
     files: list[ConfigFile] = []
     because: Text | None = None
-    waiting = [
-        word for word in (*launch.words, *launch.arguments.values(), *launch.options.values()) if _is_config(word)
-    ]
+    words = (*launch.words, *launch.arguments.values(), *launch.options.values())
+    waiting = [word for word in words if _is_config(word)]
     seen: set[str] = set()
     while waiting and len(seen) < MOST_FILES:
         path = waiting.pop(0)
@@ -57,7 +61,7 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         if tree is not None:
             files.append(ConfigFile(path, _kind(tree), tree))
             waiting += [value for value in tree.values() if isinstance(value, str) and _is_config(value)]
-    yield Configuration, Look(Configuration(tuple(files)), because)
+    return Configuration(tuple(files)), because
 
 
 def _is_config(word: str) -> bool:

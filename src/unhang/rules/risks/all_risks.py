@@ -5,6 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from unhang.rules.risks import (
+    limit_far_away,
+    limit_not_in_force,
+    limit_of_subgroups,
+    limits_in_order,
     locked_memory,
     memory_limit,
     open_files,
@@ -43,6 +47,10 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         variable_not_known,
         variable_shadowed,
         recorder,
+        limit_far_away,
+        limit_of_subgroups,
+        limit_not_in_force,
+        limits_in_order,
         shared_memory,
         locked_memory,
         open_files,

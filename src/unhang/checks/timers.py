@@ -1,0 +1,129 @@
+"""Every timer that could end the job: set in the command, its files, the environment or the program; or default.
+
+Defaults and who makes the first group: ``knowledge/timeouts.toml``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from unhang.checks.command_words import taken_apart
+from unhang.checks.configuration import configuration_of
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.checks.program_limits import MAKE_FIRST_GROUP, limits_in
+from unhang.facts.preflight.launch import Configuration, Launch
+from unhang.facts.preflight.situation import Look
+from unhang.facts.preflight.timers import Timer, Timers
+from unhang.findings import Evidence, Source, Text
+
+NAME = "timers"
+LIMIT_S = 5.0
+NEEDS = ("environment", "versions", "configuration")
+NCCL_DEFAULT_S, OTHER_DEFAULT_S, TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 600.0, 1800.0, 1800.0, 480.0
+# Keys of arguments and files: kind of timer, seconds in one of its units.
+_KEYS: Mapping[str, tuple[str, float]] = {
+    "ddp_timeout": ("collective", 1),
+    "nccl_timeout": ("collective", 1),
+    "distributed_timeout_minutes": ("collective", 60),
+    "distributed_timeout_seconds_after_init": ("later steps", 1),
+    "comm.init_timeout_seconds": ("first steps", 1),
+    "comm.train_timeout_seconds": ("later steps", 1),
+}
+_VARIABLES: Mapping[str, tuple[str, float]] = {
+    "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": ("heartbeat", 1),
+    "DEEPSPEED_TIMEOUT": ("collective", 60),
+    "AXOLOTL_NCCL_TIMEOUT": ("collective", 1),
+    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": ("shutdown", 1),
+}
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Collect them."""
+    launch = taken_apart(plan.command)
+    configuration, _ = configuration_of(machine, launch)
+    timers = [*_of_command(launch), *_of_files(configuration), *_of_environment(machine)]
+    program, groups_without, because = _of_program(machine, launch)
+    timers += program
+    ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
+    timers = [timer for timer in timers if timer not in ignored]
+    timers += _defaults(timers, launch, configuration)
+    yield Timers, Look(Timers(tuple(timers), tuple(groups_without), tuple(ignored)), because)
+
+
+def _of_command(launch: Launch) -> Iterator[Timer]:
+    for name, (kind, unit) in _KEYS.items():
+        seconds = _amount(launch.arguments.get(name, launch.arguments.get(f"__{name}")), unit)
+        if seconds is not None:
+            text = f"--{name} {launch.arguments[name]}"
+            yield Timer(kind, seconds, name, Evidence(Source("command"), text))
+
+
+def _of_files(configuration: Configuration) -> Iterator[Timer]:
+    for file in configuration.files:
+        for name, (kind, unit) in _KEYS.items():
+            seconds = _amount(file.get(name), unit)
+            if seconds is not None:
+                yield Timer(kind, seconds, name, Evidence(Source(file.path), f"{name}: {file.get(name)}"))
+
+
+def _of_environment(machine: Machine) -> Iterator[Timer]:
+    for name, (kind, unit) in _VARIABLES.items():
+        seconds = _amount(machine.environment.get(name), unit)
+        if seconds is not None:
+            yield Timer(kind, seconds, name, Evidence(Source("environment"), f"{name}={machine.environment[name]}"))
+    end = _amount(machine.environment.get("SLURM_JOB_END_TIME"), 1)
+    if end is not None:
+        text = f"SLURM_JOB_END_TIME={machine.environment['SLURM_JOB_END_TIME']}"
+        yield Timer("scheduler", max(0.0, end - time.time()), "Slurm", Evidence(Source("environment"), text))
+
+
+def _of_program(machine: Machine, launch: Launch) -> tuple[list[Timer], list[Evidence], Text | None]:
+    if not launch.program.endswith(".py"):
+        return [], [], None
+    look = machine.read_named(launch.program)
+    timers: list[Timer] = []
+    without: list[Evidence] = []
+    lines = (look.found or "").splitlines()
+    for one in limits_in(look.found or ""):
+        quote = Evidence(Source(launch.program, one.line), lines[one.line - 1].strip())
+        if one.call in MAKE_FIRST_GROUP and one.seconds is not None:
+            timers.append(Timer("collective", one.seconds, f"{one.call}(timeout=)", quote))
+        elif one.call not in MAKE_FIRST_GROUP and not one.given:
+            without.append(quote)
+    return timers, without, look.because
+
+
+def _defaults(timers: list[Timer], launch: Launch, configuration: Configuration) -> Iterator[Timer]:
+    kinds = {timer.kind for timer in timers}
+    if not kinds & {"collective", "first steps"}:
+        if _trainer(launch, configuration):
+            yield Timer("collective", TRAINER_DEFAULT_S, "ddp_timeout")
+        elif configuration.of("torchtitan"):
+            yield Timer("first steps", 300.0, "comm.init_timeout_seconds")
+        else:
+            yield Timer("collective", NCCL_DEFAULT_S, "init_process_group(timeout=)")
+    if configuration.of("torchtitan") and "later steps" not in kinds:
+        yield Timer("later steps", 100.0, "comm.train_timeout_seconds")
+    if "heartbeat" not in kinds:
+        yield Timer("heartbeat", HEARTBEAT_DEFAULT_S, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC")
+
+
+def _trainer(launch: Launch, configuration: Configuration) -> bool:
+    """The transformers Trainer makes the first group: its arguments or a file of LLaMA-Factory's."""
+    arguments = {"per_device_train_batch_size", "ddp_timeout", "output_dir", "num_generations"} & set(launch.arguments)
+    return bool(arguments or configuration.of("llamafactory") or configuration.of("trainer"))
+
+
+def _amount(value: object, unit: float) -> float | None:
+    """Seconds; None for what is no number. A duration of hours in words (``1h``) is not known anywhere we read."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number * unit if math.isfinite(number) and number >= 0 else None

@@ -1,0 +1,98 @@
+"""Which limit is in force, which one is not, and which groups inherit none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from unhang.checks.all_checks import ALL_CHECKS, look_around
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.checks.program_limits import limits_in
+from unhang.diagnosis.preflight import judge
+from unhang.findings import Severity, Verdict
+
+TIMERS = [check for check in ALL_CHECKS if check.name == "timers"]
+
+
+def ask(tmp_path: Path, command: str, program: str = "", **environment: str) -> Verdict:
+    if program:
+        (tmp_path / "t.py").write_text(program)
+    situation, gaps = look_around(
+        Machine(environment={"HOME": "/h", **environment}), Plan(tuple(command.split())), TIMERS
+    )
+    return judge([situation], ["timers"], gaps)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_limit_of_years_is_named_with_the_file_it_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "sft.yaml").write_text("stage: sft\ntemplate: qwen\nddp_timeout: 180000000\n")
+
+    verdict = ask(tmp_path, "llamafactory-cli train sft.yaml")
+
+    (finding,) = verdict.findings
+    assert "2,083 days" in str(finding.summary)
+    assert finding.evidence[0].source.path == "sft.yaml"
+
+
+def test_groups_do_not_inherit_the_limit(tmp_path: Path) -> None:
+    program = (
+        "from datetime import timedelta\nHOURS = 2\n"
+        "dist.init_process_group('nccl', timeout=timedelta(hours=HOURS))\n"
+        "a = dist.new_group([0, 1])\nb = dist.new_group([0], timeout=timedelta(hours=2))\n"
+    )
+
+    verdict = ask(tmp_path, "torchrun t.py", program)
+
+    (finding,) = verdict.findings
+    assert finding.where is not None
+    assert (finding.where.file, finding.where.line) == ("t.py", 4)
+    assert "timedelta(seconds=7200)" in str(finding.remedies[0].change)
+
+
+def test_without_a_raised_limit_a_group_without_one_is_fine(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", "dist.init_process_group('nccl')\ndist.new_group([0])\n")
+
+    assert verdict.findings == ()
+    assert "600 s" in str(verdict.checked[0].what)
+
+
+def test_deepspeed_s_limit_has_no_effect_where_the_trainer_makes_the_group(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py --output_dir o", "", DEEPSPEED_TIMEOUT="120")
+
+    assert [(finding.subject, finding.severity) for finding in verdict.findings] == [
+        ("DEEPSPEED_TIMEOUT", Severity.NOTE)
+    ]
+    assert "1,800 s are in force" in str(verdict.findings[0].summary)
+
+
+def test_a_scheduler_that_ends_the_job_first_is_named(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", "", SLURM_JOB_END_TIME=str(int(time.time()) + 300))
+
+    assert [finding.subject for finding in verdict.findings] == ["Slurm"]
+
+
+def test_the_shorter_limit_of_later_steps_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text("[comm]\ninit_timeout_seconds = 300\n[job]\ndump_folder='o'\n")
+
+    verdict = ask(tmp_path, "torchrun -m torchtitan.train --job.config_file t.toml")
+
+    assert "comm.train_timeout_seconds comes first: 100 s" in str(verdict.checked[0].what)
+
+
+@pytest.mark.parametrize("value", ["", "soon", "-1", "nan", "inf", "1h", "1e400"])
+def test_values_that_are_no_limit(value: str, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, f"torchrun t.py --ddp_timeout={value}")
+
+    assert verdict.findings == ()
+
+
+@pytest.mark.parametrize("source", ["", "def (", "\0", "init_process_group(timeout=timedelta(x))", "(" * 5000])
+def test_programs_that_tell_nothing(source: str) -> None:
+    assert [one.seconds for one in limits_in(source)] in ([], [None])
