@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unhang.evidence.items import EvidenceSet, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import EvidenceSet, Frame, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.facts.build import build_facts
 from unhang.facts.crashes import Crash, is_echo, is_gpu_memory, own_crashes
 from unhang.findings import Source
@@ -139,6 +139,20 @@ def test_an_exception_after_which_the_steps_go_on_was_survived() -> None:
     assert crashes(raised, progress=(steps(0, 50),)) == ()
     assert len(crashes(raised, progress=(steps(0, 9),))) == 1
     assert len(crashes(raised, progress=(steps(1, 50),))) == 1
+
+
+def test_an_exception_that_was_survived_up_the_same_frames_before_is_handled_again() -> None:
+    frames = (Frame("get", "storage.py", 64), Frame("fetch", "loader.py", 118))
+    before, again = (
+        replace(traceback(rank, "TimeoutError", f"shard {line}", line=line), frames=frames)
+        for rank, line in ((0, 10), (1, 60))
+    )
+    uncaught = replace(again, frames=(*frames, Frame("<module>", "train.py", 9)))
+
+    assert crashes(before, again, progress=(steps(0, 50), steps(1, 59))) == ()
+    assert [c.rank for c in crashes(before, uncaught, progress=(steps(0, 50), steps(1, 59)))] == [1]
+    assert [c.rank for c in crashes(before, again, exits=(ended(1, 1),), progress=(steps(0, 50),))] == [1]
+    assert len(crashes(before, again)) == 2
 
 
 def test_an_exception_in_another_thread_is_not_survived_by_the_steps_of_the_main_one() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
@@ -70,10 +70,14 @@ class Crash:
 def own_crashes(facts: Facts) -> tuple[Crash, ...]:
     """Failures that are nobody's echo, first attempt first, then by time."""
     timeouts = _own_timeouts(facts)
+    lived = [survived(t, facts) for t in facts.tracebacks]
+    handled = {(t.exception, t.frames) for t, on in zip(facts.tracebacks, lived, strict=True) if on}
     raised = [
         t
-        for t in facts.tracebacks
-        if not survived(t, facts) and (t.rank is None or not _follows(t, timeouts.get((t.rank, t.attempt), ())))
+        for t, on in zip(facts.tracebacks, lived, strict=True)
+        if not on
+        and not _handled_again(t, handled, facts)
+        and (t.rank is None or not _follows(t, timeouts.get((t.rank, t.attempt), ())))
     ]
     crashes = [*_from_tracebacks(raised, facts), *_from_exits(facts)]
     return tuple(sorted(_once_per_rank(crashes), key=_order))
@@ -95,6 +99,15 @@ def survived(traceback: PythonTraceback, facts: Facts) -> bool:
         and p.last_line > (traceback.source.line or 0)
         for p in rank.progress
     )
+
+
+def _handled_again(traceback: PythonTraceback, handled: Container[tuple[object, ...]], facts: Facts) -> bool:
+    """The same exception came up the same frames before and its rank went on: what was caught there then is caught
+    there again, and nothing was left to say that this time. One that nobody catches has the frames of the whole
+    program above it; an exit tells more than any of this."""
+    rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
+    ended = rank is not None and rank.exit is not None and not rank.ended_by_recorder
+    return not ended and bool(traceback.frames) and (traceback.exception, traceback.frames) in handled
 
 
 def _own_timeouts(facts: Facts) -> dict[tuple[int, int], list[LogEvent]]:

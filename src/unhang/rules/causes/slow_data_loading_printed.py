@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from unhang.facts.crashes import own_crashes
 from unhang.facts.last_words import LastWords, last_words
+from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, say
@@ -52,7 +53,9 @@ def _fetching(facts: Facts) -> tuple[LastWords, ...]:
     if any(k.recording is not None or k.stack is not None for k in facts.ranks.values()) or own_crashes(facts):
         return ()
     stepping = [rank for rank, known in facts.ranks.items() if known.progress]
-    words = tuple(w for w in last_words(facts) if w.phase is Phase.DATA and w.rank in stepping)
+    incident = incident_of(facts)
+    waited = incident.ranks if incident is not None else ()  # they had their batch and waited for others
+    words = tuple(w for w in last_words(facts) if w.phase is Phase.DATA and w.rank in stepping and w.rank not in waited)
     return words if words and len(words) * 2 < len(stepping) else ()
 
 
