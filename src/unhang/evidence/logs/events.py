@@ -14,16 +14,20 @@ from unhang.findings import Source
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
 from unhang.knowledge.torch_lines import torch_version_from_line
 
-EQUAL_EVENTS, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 400, 20_000, 60_000
+EQUAL_EVENTS, EQUAL_PLAIN, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 1, 400, 20_000, 60_000
 FLOOD, FLOOD_BENIGN = 4096, 2048
-NOTHING_NEW, NOTHING_NEW_BENIGN = 2048, 256
+NOTHING_NEW, NOTHING_NEW_BENIGN = 1024, 256
 """After so many lines of a kind, or so many in a row that were left out, only a few of every block are looked at."""
-OF_FLOOD, OF_FLOOD_BENIGN = 8, 2
+OF_FLOOD, OF_FLOOD_BENIGN = 2, 1
 """So many of every block."""
 EQUAL_UNNAMED = 64
 """Equal lines nobody is named in may come from as many ranks: more of them are kept."""
 _ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
 """Statements that torch repeats inside the texts of exceptions: an equal one of the same rank is an echo."""
+_PLAIN = frozenset(("init", "setting", "address", "version"))
+"""Statements of what is: said twice they tell no more."""
+_MEASURED = frozenset(("elapsed_ms", "waited_s"))
+"""How long a wait had lasted when it was told: the same wait is told of again a moment later."""
 
 _NOT_SAID = frozenset(
     (
@@ -36,6 +40,7 @@ _NOT_SAID = frozenset(
         "group_description",
         "group_rank",
         "error",
+        *_MEASURED,
     )
 )
 
@@ -72,15 +77,20 @@ class EventKeeper:
         row, told = heard.match.row, heard.told
         rank = told.get("rank", heard.speaker.rank)
         voice = (rank, heard.speaker, told.get("group_rank"), told.get("nccl_pid"), heard.attempt)
-        equal = (row.id, voice, tuple(sorted((name, str(value)) for name, value in heard.match.values.items())))
+        told_once = row.says in _ONCE
+        values = (
+            (name, str(value)) for name, value in heard.match.values.items() if name not in _MEASURED or not told_once
+        )
+        equal = (row.id, voice, tuple(sorted(values)))
         if len(self._equal) > EVENTS:
             self._equal.clear()
         seen = self._equal[equal] = self._equal.get(equal, 0) + 1
         of_rank = self._of_rank[row.id, voice] = self._of_rank.get((row.id, voice), 0) + 1
         of_kind = self._of_kind[row.id] = self._of_kind.get(row.id, 0) + 1
-        enough = EQUAL_UNNAMED if voice[:4] == (None, NOBODY, None, None) else EQUAL_EVENTS
+        named = voice[:4] != (None, NOBODY, None, None)
+        enough = EQUAL_UNNAMED if not named else EQUAL_PLAIN if row.benign or row.says in _PLAIN else EQUAL_EVENTS
         if (
-            seen > (1 if row.says in _ONCE or heard.match.inside else enough)
+            seen > (1 if told_once or heard.match.inside else enough)
             or of_rank > EVENTS_OF_RANK
             or of_kind > EVENTS_OF_KIND
             or len(self._heard) >= EVENTS

@@ -45,7 +45,6 @@ _PER_STEP_S = re.compile(
     r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time"
     r"|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
 )
-_HINTS = ("tep", "ter", "poch", "%|", "atch", "/s]", "/it", "pdate", "STEP", "ITER", "EPOCH", "BATCH")
 _MAGNITUDE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -74,7 +73,7 @@ def step_in(text: str) -> Step | None:
             _bar_pace(bar["rate"], bar["unit"]),
             elapsed_s(bar["elapsed"]),
         )
-    if "[" in text and _COUNTED.search(text) and (bar := _COUNTER.search(text)) is not None:
+    if " [" in text and _COUNTED.search(text) and (bar := _COUNTER.search(text)) is not None:
         return Step(
             _label(bar["label"]) or "bar",
             _amount(bar["n"]),
@@ -83,7 +82,7 @@ def step_in(text: str) -> Step | None:
             _bar_pace(bar["rate"], bar["unit"]),
             elapsed_s(bar["elapsed"]),
         )
-    if (found := _EPOCH_STEP.search(text)) is not None:
+    if "poch" in text and (found := _EPOCH_STEP.search(text)) is not None:
         return Step("step of epoch", _plain(found["n"]), _plain(found["total"]), "step", _pace(text))
     if (found := _STEP.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
@@ -156,6 +155,8 @@ def _bar_pace(rate: str | None, unit: str | None) -> float | None:
 
 
 def _pace(text: str) -> float | None:
+    if "time" not in text and "sec/" not in text and "dt" not in text:
+        return None
     if (found := _PER_STEP_MS.search(text)) is not None:
         return _float(found["ms"], 1000)
     if (found := _PER_STEP_S.search(text)) is not None:

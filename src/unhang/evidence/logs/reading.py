@@ -21,8 +21,8 @@ from typing import BinaryIO
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import Blocks, decoded
-from unhang.evidence.logs.envelopes import unpacked
 from unhang.evidence.logs.closing import last_words
+from unhang.evidence.logs.envelopes import unpacked
 from unhang.evidence.logs.lines import LineReader
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in

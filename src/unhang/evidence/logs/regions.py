@@ -37,9 +37,17 @@ def regions_of(data: bytes, places: Sequence[tuple[int, MessageRow | None]], tai
         until = stop if row is not None else _lines_on(data, stop, _LONGEST_TRACEBACK)
         _add(regions, Region(start, stop, until))
     tail = data.find(b"\n", max(0, len(data) - tail_bytes)) + 1
-    if 0 < tail < len(data):
+    if tail_bytes and 0 < tail < len(data):
         _add(regions, Region(tail, len(data), len(data)))
     return regions
+
+
+def with_lines(regions: list[Region], lines: Sequence[tuple[int, int]]) -> list[Region]:
+    """``regions`` and some more ``lines`` (first byte, byte behind the last), in order."""
+    joined: list[Region] = []
+    for region in sorted((*regions, *(Region(start, stop, stop) for start, stop in lines)), key=lambda one: one.start):
+        _add(joined, region)
+    return joined
 
 
 def _add(regions: list[Region], new: Region) -> None:
