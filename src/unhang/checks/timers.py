@@ -18,7 +18,7 @@ from unhang.checks.program_limits import MAKE_FIRST_GROUP, limits_in
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.situation import Look
 from unhang.facts.preflight.timers import Timer, Timers
-from unhang.findings import Evidence, Source, Text
+from unhang.findings import Evidence, Source, Text, say
 
 NAME = "timers"
 LIMIT_S = 5.0
@@ -94,7 +94,8 @@ def _of_program(machine: Machine, launch: Launch) -> tuple[list[Timer], list[Evi
             timers.append(Timer("collective", one.seconds, f"{one.call}(timeout=)", quote))
         elif one.call not in MAKE_FIRST_GROUP and not one.given:
             without.append(quote)
-    return timers, without, look.because
+    missing = say("{path} is not there", path=launch.program) if look.found is None else None
+    return timers, without, look.because or missing
 
 
 def _defaults(timers: list[Timer], launch: Launch, configuration: Configuration) -> Iterator[Timer]:
