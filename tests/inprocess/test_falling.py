@@ -30,7 +30,6 @@ def same(call):
     code = {}
     def look(frame, event, argument):
         if event == "return" and frame.f_code.co_name in last_call.CALLS:
-            recorder.read(0)
             made = last_call.dump_of(last_call.of_thread(frame), recorder)
             code.setdefault("made", made and pickle.loads(made)["entries"][-1])
     sys.setprofile(look)

@@ -76,13 +76,19 @@ class Recorder:
     def enqueued_now(self, name: str) -> tuple[GroupCount, int] | None:
         """Gloo's group ``name`` and its last position this moment, from any thread: nothing is kept. None when several
         groups or none have that name. Raises what torch raises."""
-        found = [(at, count) for at, count in list(self.counts.items()) if count.name == name and at[0] == "other"]
-        if len(found) != 1 or found[0][1].backend != "gloo" or not self._calls:
+        call = self._calls.get("other") if self.available() and self._calls else None
+        if call is None:
             return None
-        (_, number), count = found[0]
-        said = self._calls["other"](includeCollectives=False, includeStackTraces=False, onlyActive=False)
-        status = pickle.loads(said)["pg_status"].get(str(number))  # noqa: S301  made by this process a moment ago
-        return (count, int(status["last_enqueued_collective"])) if status is not None else None
+        said = pickle.loads(call(includeCollectives=False, includeStackTraces=False, onlyActive=False))  # noqa: S301
+        groups = [(self._known(("other", int(key))), status) for key, status in (said.get("pg_status") or {}).items()]
+        found = [(group, int(status["last_enqueued_collective"])) for group, status in groups if group.name == name]
+        return found[0] if len(found) == 1 and found[0][0].backend == "gloo" else None
+
+    def _known(self, at: tuple[str, int]) -> GroupCount:
+        """What is known of a group, also before our thread has seen it."""
+        made = self.groups.made[at[0]]
+        known = self.counts.get(at) or (made[at[1]] if at[1] < len(made) else None)
+        return known or GroupCount(f"?{at[1]}")
 
     def leave(self) -> None:
         """This torch answers differently: ask no more."""
