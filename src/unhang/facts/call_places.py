@@ -15,10 +15,11 @@ def place_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]
     for group in groups.values():
         for rank, progress in group.progress.items():
             call, facts = progress.pending, ranks.get(rank)
-            if call is None or call.where is not None or call.stack or facts is None or not facts.alive:
+            if call is None or call.where is not None or call.stack or facts is None:
                 continue
             activity = waiting_activity(facts)
             if activity is None or activity.where is None:
                 continue
-            if activity.operation is None or canonical(activity.operation) == canonical(call.operation):
+            unnamed = activity.operation is None and facts.alive
+            if unnamed or canonical(activity.operation or "") == canonical(call.operation):
                 progress.pending = replace(call, where=activity.where, stack=activity.frames)

@@ -12,6 +12,7 @@ from unhang.facts.crashes import is_echo
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import GroupFacts, RankFacts
+from unhang.facts.operations import canonical
 from unhang.facts.user_frames import first_user_frame
 
 
@@ -30,8 +31,16 @@ def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFact
 
 
 def _raised_in(traceback: PythonTraceback, entries: Entries) -> bool:
-    if not len(entries) or int(entries.stack[-1]) < 0 or not is_echo(traceback):
+    if not len(entries) or not is_echo(traceback):
         return False
+    if int(entries.stack[-1]) < 0:
+        return _names_the_call(traceback, entries)
     raised = first_user_frame(traceback.frames)
     called = first_user_frame(entries.stacks[int(entries.stack[-1])])
     return raised is not None and called is not None and (raised.file, raised.line) == (called.file, called.line)
+
+
+def _names_the_call(traceback: PythonTraceback, entries: Entries) -> bool:
+    """A dump without frames: the failed call of torch.distributed is of the operation that was recorded last."""
+    last = canonical(entries.signatures[int(entries.signature[-1])].operation)
+    return any("torch/distributed/" in frame.file and canonical(frame.function) == last for frame in traceback.frames)
