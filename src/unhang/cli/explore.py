@@ -10,6 +10,9 @@ from pathlib import Path
 
 import typer
 
+from unhang.findings import Text, say
+from unhang.report.language import resolve_language, translate
+
 _LOG_PATTERNS = ("*.log", "*.out", "*.err", "slurm-*.out", "*/attempt_*/*/std*.log", "attempt_*/*/std*.log")
 _DUMP_PATTERNS = ("*trace_rank_*", "*_dump_*", "comm_traces/rank_*", "*/nccl_trace_rank_*", "*/comm_lib_trace_rank_*")
 _BUNDLE_PATTERNS = ("bundle.json", "*/bundle.json", "*/*/bundle.json", "*.tar.gz", "*.tgz", "*.zip")
@@ -24,6 +27,8 @@ class LiveRank:
     rank: int
     world_size: int
     command: str
+    job: tuple[bytes, ...] = ()
+    """What all ranks of one job share: where they meet, and how many they are."""
 
 
 def explore(
@@ -36,15 +41,40 @@ def explore(
         _matches(folder, patterns) for patterns in (_BUNDLE_PATTERNS, _DUMP_PATTERNS, _LOG_PATTERNS)
     )
     elsewhere = default_dumps(environ)
-    if live:
-        typer.echo(f"{len(live)} of {live[0].world_size} ranks are running on this machine ({live[0].command})")
-    for found, word in ((bundles, "bundle"), (dumps, "flight-recorder dump"), (logs, "log")):
-        if found:
-            typer.echo(f"{len(found)} {word}{'s' if len(found) > 1 else ''} in this folder: {_examples(found)}")
-    for prefix, count in elsewhere.items():
-        typer.echo(f"{count} flight-recorder dump{'s' if count > 1 else ''} at {prefix}*")
+    lang = resolve_language(None, environ)
+    for line in (*_running(live), *_lying(bundles, dumps, logs, elsewhere)):
+        typer.echo(translate(line, lang))
     command = _next_command(bool(dumps or logs), bundles, elsewhere, live)
-    typer.echo(f"\nnext: {command}" if command else _nothing_here())
+    if not command:
+        typer.echo(translate(say("No rank runs here, and this folder holds no log and no dump"), lang))
+        command = f"unhang diagnose PATH   {translate(say('(a log, a folder, or flight-recorder dumps)'), lang)}"
+    typer.echo(f"\n{translate(say('next: {command}', command=command), lang)}")
+    if live and command != "unhang attach":
+        typer.echo(translate(say("or, while it is stuck: unhang attach"), lang))
+
+
+def _running(live: list[LiveRank]) -> Iterator[Text]:
+    for job in dict.fromkeys(rank.job for rank in live):
+        mine = [rank for rank in live if rank.job == job]
+        yield say(
+            "running on this machine: {count} of {world} ranks ({command})",
+            count=len(mine),
+            world=mine[0].world_size,
+            command=mine[0].command,
+        )
+
+
+def _lying(bundles: list[Path], dumps: list[Path], logs: list[Path], elsewhere: Mapping[str, int]) -> Iterator[Text]:
+    if bundles:
+        yield say("bundles in this folder: {count} ({examples})", count=len(bundles), examples=_examples(bundles))
+    if dumps:
+        yield say(
+            "flight-recorder dumps in this folder: {count} ({examples})", count=len(dumps), examples=_examples(dumps)
+        )
+    if logs:
+        yield say("logs in this folder: {count} ({examples})", count=len(logs), examples=_examples(logs))
+    for prefix, count in elsewhere.items():
+        yield say("flight-recorder dumps at {prefix}*: {count}", prefix=prefix, count=count)
 
 
 def _next_command(anything_here: bool, bundles: list[Path], elsewhere: Mapping[str, int], live: list[LiveRank]) -> str:
@@ -59,21 +89,14 @@ def _next_command(anything_here: bool, bundles: list[Path], elsewhere: Mapping[s
     return "unhang attach" if live else ""
 
 
-def _nothing_here() -> str:
-    return (
-        "No rank runs here and this folder holds no log and no dump.\n\n"
-        "next: unhang diagnose PATH   (the job's log, its folder, or its flight-recorder dumps)"
-    )
-
-
 def live_ranks(proc_root: Path) -> Iterator[LiveRank]:
     """Processes of this user with ``RANK`` and ``WORLD_SIZE`` in their environment; not the workers they forked."""
-    seen: set[int] = set()
+    seen: set[tuple[object, ...]] = set()
     for folder in sorted(proc_root.glob("[0-9]*"), key=lambda path: int(path.name)):
         rank = _live_rank(folder)
         # a rank's own children (loader workers, compilers) carry the same environment and start after it
-        if rank is not None and rank.rank not in seen:
-            seen.add(rank.rank)
+        if rank is not None and (rank.job, rank.rank) not in seen:
+            seen.add((rank.job, rank.rank))
             yield rank
 
 
@@ -83,7 +106,8 @@ def _live_rank(folder: Path) -> LiveRank | None:
         if b"RANK" not in pairs or b"WORLD_SIZE" not in pairs:
             return None
         command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-        return LiveRank(int(folder.name), int(pairs[b"RANK"]), int(pairs[b"WORLD_SIZE"]), command[:60])
+        job = tuple(pairs.get(name, b"") for name in (b"MASTER_ADDR", b"MASTER_PORT", b"WORLD_SIZE"))
+        return LiveRank(int(folder.name), int(pairs[b"RANK"]), int(pairs[b"WORLD_SIZE"]), command[:60], job)
     except (OSError, ValueError):
         return None
 
