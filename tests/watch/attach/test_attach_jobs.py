@@ -98,6 +98,21 @@ def test_without_the_right_to_trace_it_says_who_may_look(missing: PlainJob, tmp_
     assert [look["state"] for look in kernel][:2] == ["S", "S"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to become another user")
+def test_another_users_job_is_answered_with_who_may_look(missing: PlainJob) -> None:
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    start = [sys.executable, "-c", "from unhang.cli.main import main; main()", "attach"]
+    if subprocess.run([*nobody, *start, "--help"], capture_output=True, check=False).returncode:
+        pytest.skip("this Python is closed to other users")
+    for words in ([], [str(missing.launcher.pid)]):
+        done = subprocess.run(
+            [*nobody, *start, *words], capture_output=True, text=True, timeout=60, check=False, cwd="/"
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "to root" in done.stderr
+        assert "sudo" in done.stderr
+
+
 def test_a_stopped_rank_is_found_and_stays_as_it_was(tmp_path: Path) -> None:
     with plain_job(tmp_path, CASES / "steady.py", ranks=2) as job:
         job.wait_until_printed("step 5/")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unhang.errors import UsageError
-from unhang.watch.attach import ranks
+from unhang.watch.attach import choosing, ranks
 from unhang.watch.attach.bundle_folder import open_folder
 from unhang.watch.attach.choosing import choose
 from unhang.watch.attach.machine import Machine, Process
@@ -115,10 +115,31 @@ def test_no_rank_at_all_says_what_was_looked_for() -> None:
         choose(machine(), [BASE])
 
 
+def test_a_process_that_is_no_rank_is_named() -> None:
+    found = machine(
+        process(1, 0, "sleep", "99", environment={}),
+        process(2, 0, "python", "serve.py", environment={}),
+        process(3, 0, "python", "serve.py", environment=None),
+        *torchrun()[2:],
+    )
+    for pid, words in ((1, "is no Python process"), (2, "is no rank and started none"), (3, "belongs to")):
+        with pytest.raises(UsageError, match=words) as caught:
+            choose(machine(*(p for p in found.processes.values() if p.pid < BASE + 10)), [BASE + pid])
+        assert str(BASE + pid) in str(caught.value)
+
+
+def test_a_number_of_a_container_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "number_inside", lambda pid: 7 if pid == BASE + 10 else None)
+    with pytest.raises(UsageError, match="there is no process"):
+        choose(machine(*torchrun()), [2**22 + 7])
+    with pytest.raises(UsageError, match=f"numbering it is {BASE + 10}"):
+        choose(machine(*torchrun()), [7])
+
+
 def test_another_users_job_is_left_alone_unless_named() -> None:
     closed = [process(2, 1, "python", "torchrun", "t.py", environment=None)]
     closed += [process(pid, 2, "python", "t.py", environment=None) for pid in (3, 4)]
-    with pytest.raises(UsageError, match="belong to") as caught:
+    with pytest.raises(UsageError, match="you may not look into it") as caught:
         choose(machine(*closed), [])
     assert str(BASE + 2) in str(caught.value)
     chosen = choose(machine(*closed), [BASE + 3])

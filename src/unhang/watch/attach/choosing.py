@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.errors import UsageError
-from unhang.watch.attach.machine import Machine, Process
+from unhang.watch.attach.machine import Machine, Process, has_ended, number_inside
 from unhang.watch.attach.ranks import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
 
 
@@ -96,12 +96,15 @@ def _of_pids(machine: Machine, ranks: tuple[LiveRank, ...], pids: Sequence[int])
     found: dict[int, LiveRank] = {}
     for pid in pids:
         if pid not in machine.processes:
-            raise UsageError(f"there is no process {pid} on this machine", next_step="unhang attach")
+            raise _no_process(machine, pid)
         line = {pid, *(p.pid for p in machine.ancestors(pid))}
         below = {pid, *(p.pid for p in machine.descendants(pid))}
         mine = [r for r in ranks if r.pid in below] or [r for r in ranks if r.pid in line]
         jobs = {rank.job for rank in mine}
-        found |= {r.pid: r for r in ranks if r.job in jobs} if mine else _unreadable(machine, pid)
+        mine_too = {r.pid: r for r in ranks if r.job in jobs} if mine else _unreadable(machine, pid)
+        if not mine_too:
+            raise _no_rank(machine, pid)
+        found |= mine_too
     return tuple(sorted(found.values(), key=lambda r: (r.job, r.rank)))
 
 
@@ -116,6 +119,34 @@ def _unreadable(machine: Machine, pid: int) -> dict[int, LiveRank]:
         parent = machine.processes[pid].parent
         return {r.pid: r for r in spawned_ranks(machine, family | {p.pid for p in machine.children(parent)})}
     return {rank.pid: rank for rank in guessed_ranks(machine, launcher.pid)}
+
+
+def _no_process(machine: Machine, pid: int) -> UsageError:
+    inside = sorted(host for host in machine.processes if number_inside(host) == pid)
+    if inside:
+        numbers = ", ".join(map(str, inside))
+        return UsageError(
+            f"there is no process {pid} here; in a container's own numbering it is {numbers}",
+            next_step=f"unhang attach {inside[0]}",
+        )
+    if has_ended(pid):
+        return UsageError(
+            f"process {pid} has ended and waits for its parent to notice",
+            next_step="unhang attach; unhang diagnose PATH reads what the job left behind",
+        )
+    return UsageError(f"there is no process {pid} on this machine", next_step="unhang attach finds the ranks by itself")
+
+
+def _no_rank(machine: Machine, pid: int) -> UsageError:
+    process = machine.processes[pid]
+    command = " ".join(process.command)[:60] or "a process of the kernel"
+    if process.environment is None:
+        return UsageError(
+            f"process {pid} ({command}) belongs to {process.owner}, and you may not look into it",
+            next_step=permission_command([pid]),
+        )
+    kind = "is no rank and started none" if process.is_python else "is no Python process and started no rank"
+    return UsageError(f"process {pid} ({command}) {kind}", next_step="unhang attach finds the ranks by itself")
 
 
 def _nobody(machine: Machine) -> UsageError:

@@ -114,6 +114,23 @@ def read_environment(pid: int, *, proc: Path = PROC) -> Mapping[str, str] | None
     return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in pairs}
 
 
+def number_inside(pid: int, *, proc: Path = PROC) -> int | None:
+    """The number the process has in its own namespace, where that is not ours."""
+    with suppress(OSError):
+        for line in (proc / str(pid) / "status").read_text(errors="replace").splitlines():
+            if line.startswith("NSpid:"):
+                numbers = line.split()[1:]
+                return int(numbers[-1]) if len(numbers) > 1 else None
+    return None
+
+
+def has_ended(pid: int, *, proc: Path = PROC) -> bool:
+    """It is a zombie: over, and not yet reaped."""
+    with suppress(OSError):
+        return (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[:1] in (["Z"], ["X"])
+    return False
+
+
 def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
     """Whether ``library`` (part of a file name) is loaded in the process; False where we may not look."""
     with suppress(OSError), (proc / str(pid) / "maps").open("rb") as file:
