@@ -102,3 +102,27 @@ def test_a_rank_that_was_held_when_its_look_was_ended_goes_on(
     while kernel_look(rank).state != after and time.monotonic() < deadline:
         time.sleep(0.01)
     assert kernel_look(rank).state == after
+
+
+def test_what_ranks_left_as_they_fell_stays_without_any_look_before(tmp_path: Path) -> None:
+    made = RunFolder.create(tmp_path / "run")
+    for rank in (0, 1):
+        (made.path / "dumps" / f"rank_{rank}").write_text("as it fell")
+
+    earlier_evidence.lay_dumps_aside(made.path)
+    (made.path / "dumps" / "rank_1").write_text("asked for")
+    earlier_evidence.restore(made.path)
+
+    assert parts(made) == {"dumps/rank_0": "as it fell", "dumps/rank_1": "asked for"}
+
+
+def test_a_look_at_the_living_keeps_the_dumps_of_the_dead(tmp_path: Path) -> None:
+    made = RunFolder.create(tmp_path / "run")
+    for rank in (0, 1):
+        (made.path / "dumps" / f"rank_{rank}").write_text("as it fell")
+
+    earlier_evidence.lay_dumps_aside(made.path)
+    earlier_evidence.keep_dumps(made.path, [0])
+    earlier_evidence.give_up(made.path)
+
+    assert parts(made) == {"dumps/rank_0": "as it fell"}

@@ -113,6 +113,8 @@ def _look_aside(order: Order, folder: Path, taken: Taken) -> None:
     """Look while the evidence of the look before lies aside, and give it up only for a whole new one."""
     stacks = folder / ".unhang" / "stacks"
     earlier_evidence.lay_dumps_aside(folder)
+    ended = (rank for rank, member in order.members.items() if member.ended_ns is not None)
+    earlier_evidence.keep_dumps(folder, ended)
     shutil.rmtree(stacks, ignore_errors=True)
     private_files.make_folder(stacks)
     _look(order, folder, stacks, taken)
