@@ -104,6 +104,24 @@ def test_uneven_all_to_all_fits(tmp_path: Path) -> None:
     assert compared(job, tmp_path) == ()
 
 
+def test_groups_of_the_same_name_made_one_after_the_other_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    job = Job(PROGRAM, 2, backend="gloo")
+    job.history((0, 1), 9, SHARE, first=1, size=(160,), operation="broadcast")
+    job.history((0,), 12, AT, first=1)
+    job.history((1,), 9, AT, first=1)
+
+    assert compared(job, tmp_path) == ()
+
+
+def test_parts_of_a_coalesced_call_share_a_position(tmp_path: Path) -> None:
+    job = job_of(2)
+    for size in (3, 5):
+        job.call((0, 1), 21, "all_reduce", AT, size=(size,))
+    job.history((0, 1), 25, AT, first=22)
+
+    assert compared(job, tmp_path) == ()
+
+
 def test_one_rank_alone_or_a_torn_dump_compares_with_nobody(tmp_path: Path) -> None:
     assert compared(job_of(1), tmp_path) == ()
     (tmp_path / "dumps" / "rank_1").write_bytes(b"\x80\x02}q")

@@ -89,6 +89,11 @@ class CallTable:
             calls[self.signatures[signature]].add(rank)
         return {s: tuple(sorted(r)) for s, r in sorted(calls.items(), key=lambda item: (-len(item[1]), min(item[1])))}
 
+    def is_one_each(self, position: int) -> bool:
+        """No rank has two records there, as the parts of a coalesced call have."""
+        ranks = self.rank[self._rows_at(position)]
+        return len(np.unique(ranks)) == len(ranks)
+
     def overlap_before(self, position: int) -> bool:
         """All these ranks have a record before ``position`` too, or recorded from the start: nobody is shifted."""
         here = self._rows_at(position)

@@ -7,27 +7,36 @@ than the others expect, finish without a word.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from unhang.evidence.items import STATE_COMPLETED, Comparison, Recording, Signature
+from unhang.evidence.items import STATE_COMPLETED, Comparison, Entries, Recording, Signature
 from unhang.facts.call_table import CallTable, calls_by_rank, minority
+from unhang.facts.entry_slices import rows
 from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 from unhang.facts.operations import canonical, differences
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence
 
+TOGETHER_NS = 120_000_000_000
+
 
 def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording]) -> tuple[Disagreement, ...]:
     """In each group the first position that every rank has passed although they called different things there."""
     found = []
-    for _, group in sorted(groups.items()):
-        if len(group.entries) < 2:
+    for _, recorded in sorted(groups.items()):
+        if len(recorded.entries) < 2:
             continue
+        group = replace(recorded, entries={rank: _of_this_group(e) for rank, e in recorded.entries.items()})
         table = CallTable(group)
         passed = min(int(entries.position[-1]) for entries in group.entries.values())
-        wrong = {p: k for p in table.shared_positions() if p < passed and (k := table.differences_at(p))}
-        first = next((p for p in sorted(wrong) if _finished(group, p, recordings)), None)
+        wrong = {
+            p: k
+            for p in table.shared_positions()
+            if p < passed and table.is_one_each(p) and (k := table.differences_at(p))
+        }
+        first = next((p for p in sorted(wrong) if _together(group, p) and _finished(group, p, recordings)), None)
         if first is None:
             continue
         calls = table.calls_at(first)
@@ -44,6 +53,18 @@ def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Rec
             )
         )
     return tuple(found)
+
+
+def _of_this_group(entries: Entries) -> Entries:
+    """Without what an earlier group of the same name called: a job may tear its groups down and make them again."""
+    again = np.flatnonzero(np.diff(entries.position) < 0)
+    return rows(entries, np.arange(int(again[-1]) + 1, len(entries))) if len(again) else entries
+
+
+def _together(group: GroupFacts, position: int) -> bool:
+    """All ranks called within minutes: else one of them may have made the group anew already, and counts from 1."""
+    created = [int(e.created_ns[at]) for e in group.entries.values() for at in np.flatnonzero(e.position == position)]
+    return not created or max(created) - min(created) < TOGETHER_NS
 
 
 def _finished(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> bool:
