@@ -1,0 +1,69 @@
+"""The data is split or shuffled without a seed.
+
+What happens: every rank draws its own split, and filters leave each with another number of batches.
+
+Why it hangs: the ranks run a different number of steps; one leaves the loop and the others wait in a collective, often
+only at the save at the end.
+
+Example: ``dataset.train_test_split(test_size=0.1)`` without ``seed=`` in a job that never calls ``set_seed``.
+
+Fix: give the split a seed, the same on every rank.
+
+Certain when: never; another file may seed the generators.
+
+Possible when: no seed is seen in the program's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.evidence.items import SourceFile
+from unhang.facts.preflight.program import ProgramSource
+from unhang.facts.preflight.situation import Situation
+from unhang.facts.unseeded_splits import UnseededSplit, split_without_seed
+from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Where, say
+from unhang.rules.risks.risk import Answer, risk
+
+CHECK = "program"
+_SPLITS = ("train_test_split", "random_split")
+
+
+def ask(here: Situation) -> Iterator[Answer]:
+    """One finding for each split; a shuffle alone changes the order, not the number of steps, and is a note."""
+    program = here.found(ProgramSource)
+    if program is None:
+        return
+    found = [(source, split) for source in program.files for split in split_without_seed(source)]
+    for source, split in found:
+        yield _finding(source, split)
+    if not found:
+        yield Checked(CHECK, say("no split of the data lacks a seed"))
+
+
+def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
+    splits = split.call.rpartition(".")[2] in _SPLITS
+    if split.why == "no-seed":
+        summary = say("{call} has no seed: every rank may get other data", call=split.call)
+    else:
+        summary = say("{call} is seeded with the rank: every rank gets other data", call=split.call)
+    text = source.text.splitlines()[split.line - 1].strip()
+    return risk(
+        CHECK,
+        f"{source.path}:{split.line}",
+        Cause.UNEVEN_DATA,
+        summary,
+        certainty=Certainty.LIKELY if splits else Certainty.POSSIBLE,
+        severity=Severity.STOPS if splits else Severity.NOTE,
+        where=Where(source.path, split.line, ""),
+        evidence=(Evidence(Source(source.path, split.line), text),),
+        remedies=(
+            Remedy(
+                say("Give it a seed that is the same on every rank"),
+                RemedyKind.CODE,
+                say("{call}(…, seed=42)", call=split.call),
+                say("none"),
+                say("print len(loader) on every rank: one number"),
+            ),
+        ),
+    )

@@ -1,0 +1,89 @@
+"""What the source tells before anything runs: lonely collectives and splits without a seed, and their look-alikes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unhang.checks.all_checks import ALL_CHECKS, look_around
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.diagnosis.preflight import judge
+from unhang.findings import Cause, Severity, Verdict
+
+CHECK = [check for check in ALL_CHECKS if check.name == "program"]
+HEAD = "import torch, torch.distributed as dist\nrank = dist.get_rank()\n"
+
+
+def ask(folder: Path, program: str, command: str = "torchrun t.py") -> Verdict:
+    (folder / "t.py").write_text(program)
+    situation, gaps = look_around(Machine(), Plan(tuple(command.split())), CHECK)
+    return judge([situation], ["program"], gaps)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (HEAD + "if rank == 0:\n    dist.barrier()\n", 4),
+        (HEAD + "def save():\n    if rank != 0:\n        return\n    dist.all_reduce(x)\n", 6),
+        (
+            HEAD + "# fully_shard\nif rank == 0:\n    torch.save(model.state_dict(), 'x')\n",
+            5,
+        ),
+        ("if accelerator.is_main_process:\n    accelerator.wait_for_everyone()\n", 2),
+    ],
+)
+def test_a_collective_that_only_some_ranks_reach(program: str, line: int, tmp_path: Path) -> None:
+    (finding,) = ask(tmp_path, program).findings
+
+    assert finding.cause is Cause.RANK_CONDITIONAL_COLLECTIVE
+    assert finding.where is not None
+    assert finding.where.line == line
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        HEAD + "dist.barrier()\nif rank == 0:\n    print('x')\n",
+        HEAD + "if rank == 0:\n    torch.save(model.state_dict(), 'x')\n",  # whole parameters: no collective
+        HEAD + "if rank != 0:\n    dist.barrier()\nwork()\nif rank == 0:\n    dist.barrier()\n",
+        HEAD + "if rank == 0:\n    x = torch.gather(a, 0, i)\n",
+        HEAD + "if step % 100 == 0:\n    dist.barrier()\n",
+        "def broken(:\n",
+        "",
+    ],
+)
+def test_look_alikes(program: str, tmp_path: Path) -> None:
+    assert ask(tmp_path, program).findings == ()
+
+
+def test_a_split_without_a_seed_and_one_with(tmp_path: Path) -> None:
+    without = ask(tmp_path, "parts = dataset.train_test_split(test_size=0.1)\n")
+    seeded = ask(tmp_path, "parts = dataset.train_test_split(test_size=0.1, seed=42)\n")
+    shuffled = ask(tmp_path, "import random\nrandom.shuffle(rows)\n")
+
+    assert [(f.cause, f.severity) for f in without.findings] == [(Cause.UNEVEN_DATA, Severity.STOPS)]
+    assert seeded.findings == ()
+    assert [f.severity for f in shuffled.findings] == [Severity.NOTE]
+
+
+def test_what_the_script_imports_from_beside_it_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/split.py").write_text("def f(d):\n    return d.train_test_split(0.1)\n")
+
+    verdict = ask(tmp_path, "from data import split\nimport os, missing\n")
+
+    assert [finding.subject for finding in verdict.findings] == ["data/split.py:2"]
+
+
+def test_a_program_that_is_not_there_could_not_be_looked_at(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "", "torchrun other.py")
+
+    assert [gap.check for gap in verdict.not_checked] == ["program"]
+    assert ask(tmp_path, "", "").not_checked == ()
