@@ -71,9 +71,11 @@ def not_yours(chosen: Chosen) -> UsageError:
     """What to say where nothing but states was seen, and these tell nothing."""
     owner = chosen.ranks[0].process.owner
     top = chosen.launcher or chosen.ranks[0].pid
+    whose = f"belongs to {owner}"
+    if chosen.ranks[0].process.uid == os.geteuid():
+        whose = f"runs with rights that {owner} alone does not give"
     return UsageError(
-        f"this job belongs to {owner}: of its {len(chosen.ranks)} processes only the states can be seen, and none is "
-        "stopped",
+        f"this job {whose}: of its {len(chosen.ranks)} processes only the states can be seen, and none is stopped",
         next_step=permission_command([top]),
     )
 
