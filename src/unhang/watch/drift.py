@@ -94,7 +94,7 @@ class DriftWatch:
             os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         self.pid = None
-        _put_back(self.folder)
+        _put_back(self.folder, {})
 
     @property
     def _answer(self) -> Path:
@@ -109,17 +109,20 @@ def pause_after(checks: int) -> float:
 def compare(records: Path, folder: Path, answer: Path) -> None:
     """Take a dump of every rank and compare them; write ``answer`` only where calls differ. Leaves no dump behind."""
     earlier_evidence.lay_dumps_aside(folder)
+    read: dict[Path, int] = {}
     try:
         _ask(records, stacks=False, limit_s=DUMP_LIMIT_S)
+        read = _written(folder)
         found = differing(folder / "dumps")
         if not found:
             return
         _ask(records, stacks=True, limit_s=STACKS_LIMIT_S)
+        read = _written(folder)
         with_lines = {call.group: call for call in differing(folder / "dumps")}
         found = tuple(with_lines.get(call.group, call) for call in found)
         private_files.replace(answer, document(found))
     finally:
-        _put_back(folder)
+        _put_back(folder, read)
 
 
 def differing(dumps: Path) -> tuple[Disagreement, ...]:
@@ -192,7 +195,14 @@ def _ask(records: Path, *, stacks: bool, limit_s: float) -> None:
         time.sleep(POLL_S)
 
 
-def _put_back(folder: Path) -> None:
-    for path in (folder / "dumps").glob("*"):
-        path.unlink(missing_ok=True) if path.is_file() else None
+def _written(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in (folder / "dumps").glob("rank_*")}
+
+
+def _put_back(folder: Path, read: Mapping[Path, int]) -> None:
+    """Dumps that were compared go; what a rank wrote since then as it fell is its last word, and stays."""
+    for path, written_ns in read.items():
+        with suppress(OSError):
+            if path.stat().st_mtime_ns == written_ns:
+                path.unlink()
     earlier_evidence.restore(folder)

@@ -121,6 +121,7 @@ class Watcher:
         if self.members.deaths == self.deaths:
             return
         self.deaths = self.members.deaths
+        self._stop_asking()
         control = open_control(self.records)
         if control is not None:
             control.ask_dump()
@@ -158,6 +159,8 @@ class Watcher:
 
     def _follow_drift(self) -> None:
         """What the ranks of a moving job called is compared rarely; calls that differ are looked at once."""
+        if any(member.ended_ns is not None for member in self.members.by_rank.values()):
+            return  # the dumps the others make now are wanted
         most = max((g.completed for m in self.members.by_rank.values() for g in m.view.groups), default=0)
         if self.drift.pid is None:
             self.rhythm.go_on(most)
