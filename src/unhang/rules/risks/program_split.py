@@ -22,7 +22,7 @@ from unhang.evidence.items import SourceFile
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.unseeded_splits import UnseededSplit, split_without_seed
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Where, say
+from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -39,6 +39,17 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield _finding(source, split)
     if not found:
         yield Checked(CHECK, say("no split of the data lacks a seed"))
+
+
+def _with_seed(split: UnseededSplit) -> Text:
+    name = split.call.rpartition(".")[2]
+    if name == "train_test_split" and "." in split.call:
+        return say("{call}(…, seed=42)", call=split.call)  # datasets
+    if name == "train_test_split":
+        return say("{call}(…, random_state=42)", call=split.call)  # scikit-learn
+    if split.call.startswith("random."):
+        return say("random.Random(42).{name}(…)", name=name)
+    return say("{call}(…, generator=torch.Generator().manual_seed(42))", call=split.call)
 
 
 def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
@@ -61,7 +72,7 @@ def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
             Remedy(
                 say("Give it a seed that is the same on every rank"),
                 RemedyKind.CODE,
-                say("{call}(…, seed=42)", call=split.call),
+                _with_seed(split),
                 say("none"),
                 say("print len(loader) on every rank: one number"),
             ),
