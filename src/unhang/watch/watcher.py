@@ -76,6 +76,7 @@ class Watcher:
         self.explained = False
         self.fading: Episode | None = None
         self.faded_at = 0.0
+        self.left: Episode | None = None
         self.loaded = False
         self.abort: ending.Abort | None = None
         self.tasks = Tasks(self.records)
@@ -202,6 +203,7 @@ class Watcher:
             return
         self.fading = None
         if self._deaths_since(episode):
+            self.left = episode
             self.explained = self.explained or (episode.said is not None and not episode.said.laggard_works)
             return
         if episode.said is not None:
@@ -330,7 +332,8 @@ class Watcher:
         if self.abort is not None:
             self.abort.finish()
         failed = self._failed()
-        last = self.episode or self.fading
+        waits = [wait for wait in (self.episode, self.fading, self.left) if wait is not None]
+        last = next((wait for wait in waits if wait.said is not None), waits[0] if waits else None)
         explained = self.explained or (last is not None and last.said is not None)
         if last is not None and last.said is not None and last.said.laggard_works:
             explained = False  # it ran into its limit meanwhile: the logs tell
