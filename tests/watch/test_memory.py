@@ -142,6 +142,17 @@ def test_only_what_the_kernels_log_file_gained_is_taken(tmp_path: Path) -> None:
     assert b"process 4001" in watch.kernel_lines(machine.members)
 
 
+def test_the_fault_of_a_card_is_taken_while_all_ranks_live_and_the_end_of_others_is_not(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "root", *V2)
+    now_us = time.monotonic_ns() // 1000
+    xid, other = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", "Out of memory: Killed process 7 (x)"
+    machine.places.kernel.write_text(f"3,1,{now_us},-;{xid}\n3,2,{now_us},-;{other}\n")
+
+    said = machine.watch.kernel_lines(machine.members).decode()
+    assert xid in said
+    assert other not in said
+
+
 def test_a_job_whose_ranks_live_says_nothing(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "root", *V2)
     machine.count(9)

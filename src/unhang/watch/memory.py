@@ -1,4 +1,4 @@
-"""Who ran out of the host's memory: counters of the job's memory groups, the kernel's own lines, ``/dev/shm``.
+"""What the machine says: counters of the job's memory groups, the kernel's own lines, ``/dev/shm``.
 
 The OOM killer leaves no trace in the process it ends. The counter of its control group grows in the same moment, and
 nobody needs a right to read it; the kernel's log names the process, where we may read it.
@@ -22,7 +22,10 @@ TOGETHER_S = 3.0
 """A process that ended so shortly before or after the counter grew was the one."""
 FULL_SHARE = 0.01
 KERNEL_BYTES, KERNEL_LINES = 4 << 20, 200
-_WORTH = re.compile(r"oom|Out of memory|Killed process|NVRM|segfault|blocked for more than", re.IGNORECASE)
+_MACHINE = r"NVRM|SXid|fallen off the bus|mlx5|PCIe Bus Error|NETDEV_|blocked for more than|not responding"
+_ALIVE = re.compile(_MACHINE, re.IGNORECASE)
+_KILLED = re.compile(rf"oom|Out of memory|Killed process|segfault|{_MACHINE}", re.IGNORECASE)
+"""Where a rank was killed, also what the kernel killed; that of other jobs says nothing about ranks that live."""
 _COUNTER = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
@@ -90,10 +93,10 @@ class MemoryWatch:
         return "".join(f"{line}\n" for line in told).encode()
 
     def kernel_lines(self, members: Mapping[int, Member]) -> bytes:
-        """``machine/kernel.log``: the kernel's lines of this run that may matter, where a rank was killed."""
-        if not any(member.ended_ns is not None and member.exit_code in (-9, -7, None) for member in members.values()):
-            return b""
-        lines = [*self._from_ring(), *self._from_file()][-KERNEL_LINES:]
+        """``machine/kernel.log``: the kernel's lines of this run that may matter."""
+        ended = [member for member in members.values() if member.ended_ns is not None]
+        worth = _KILLED if any(member.exit_code in (-9, -7, None) for member in ended) else _ALIVE
+        lines = [*self._from_ring(worth), *self._from_file(worth)][-KERNEL_LINES:]
         return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
     def _told_by_counters(self, ended: Iterable[Member]) -> Iterator[str]:
@@ -122,23 +125,23 @@ class MemoryWatch:
                 size = told.f_blocks * told.f_frsize >> 20
                 yield f"{_time(time.time())} /dev/shm is full (size {size} MiB); process {broken[0].pid} got SIGBUS"
 
-    def _from_ring(self) -> Iterator[str]:
+    def _from_ring(self, worth: re.Pattern[str]) -> Iterator[str]:
         """The kernel's ring buffer since we began, as ``dmesg`` prints it."""
         for record in _ring(self._places.kernel):
             head, _, text = record.partition(";")
             fields = head.split(",")
-            if len(fields) < 3 or not fields[2].isdigit() or not _WORTH.search(text):
+            if len(fields) < 3 or not fields[2].isdigit() or not worth.search(text):
                 continue
             stamp_us = int(fields[2])
             if stamp_us >= self._began_us - 1_000_000:
                 yield f"[{stamp_us / 1e6:12.6f}] {text}"
 
-    def _from_file(self) -> Iterator[str]:
+    def _from_file(self, worth: re.Pattern[str]) -> Iterator[str]:
         """What was added to the kernel's log file since we began."""
         with suppress(OSError), self._places.kernel_log.open("rb") as file:
             file.seek(self._log_size if _size(self._places.kernel_log) >= self._log_size else 0)
             for line in file.read(KERNEL_BYTES).decode("utf-8", "replace").splitlines():
-                if _WORTH.search(line):
+                if worth.search(line):
                     yield line
 
 
