@@ -134,8 +134,71 @@ def test_a_status_names_ranks_behind_and_dead_nodes() -> None:
     first, second = reports
     assert first is not None
     assert second is not None
-    assert first.dead_nodes == ("192.0.2.7",)
+    assert [(s.pid, s.node) for s in first.dead] == [(3487984, "192.0.2.7")]
+    assert first.dead_nodes == ()
     assert [(s.rank, s.pid, s.operation) for s in ras.behind(first, second)] == [(3, 483072, 6649), (5, 483074, 6649)]
+
+
+# NCCL 2.26 and later count each function apart, and tell one rank of its kind on one line (src/ras/client_support.cc).
+BY_FUNCTION = """NCCL version 2.29.7 compiled with CUDA 13.0
+Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      4          2            1          8        8
+
+Communicators... (0.00s)
+=============
+
+Errors
+======
+
+DEAD
+  2 job processes are considered dead (unreachable via the RAS network)
+  Process 311 on node node4 managing GPU 0
+  Process 312 on node node4 managing GPU 1
+
+#0-0 (78db921d1c117b4a) INCOMPLETE
+  Missing communicator data from 1 job process
+  Process 21 on node node2 managing GPU 0
+
+Warnings
+========
+
+#0-0 (78db921d1c117b4a) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  7 ranks have launched up to operation 64
+  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1
+
+  Communicator ranks have different Broadcast operation counts
+  7 ranks have launched up to operation 2
+  Rank 3 has not launched any operations -- [process information not found]
+
+#0-1 (28db921d1c117b4a) MISMATCH
+  Communicator ranks have different status
+  7 ranks have status RUNNING
+  Rank 5 has status ABORT -- GPU 5 managed by process 77 on node node1
+  Rank 6 reported ncclRemoteError -- GPU 6 managed by process 78 on node node1
+"""
+
+
+def test_a_single_rank_behind_is_told_on_one_line_and_functions_are_counted_apart() -> None:
+    report = ras.parse(BY_FUNCTION)
+    late = [(s.rank, s.pid, s.function, s.operation) for s in ras.behind(report, report)]
+    assert late == [(7, 1650386, "AllReduce", 60), (3, None, "Broadcast", 0)]
+    assert report.furthest == {("78db921d1c117b4a", "AllReduce"): 64, ("78db921d1c117b4a", "Broadcast"): 2}
+
+
+def test_a_node_is_dead_when_all_its_processes_are() -> None:
+    assert ras.parse(BY_FUNCTION).dead_nodes == ("node4",)
+    alone = BY_FUNCTION.replace("  Process 312 on node node4 managing GPU 1\n", "")
+    assert ras.parse(alone).dead_nodes == ()
+
+
+def test_ranks_in_other_trouble_are_named_and_not_called_behind() -> None:
+    named = {(s.rank, s.pid) for s in ras.parse(BY_FUNCTION).statements if s.rank in (5, 6)}
+    assert named == {(5, 77), (6, 78)}
 
 
 def test_counts_that_move_are_no_stall() -> None:

@@ -52,17 +52,21 @@ def _how(stop: Stop) -> Iterator[Text]:
 
 
 def _ras(taken: Taken) -> Iterator[Text]:
+    for process in taken.ras[-1].dead[:4] if taken.ras else ():
+        yield say("NCCL RAS: process {pid} on node {node} does not answer any more", pid=process.pid, node=process.node)
     if len(taken.ras) < 2:
         return
-    late: dict[tuple[str, int | None], list[RasStatement]] = {}
+    late: dict[tuple[str, str, int | None], list[RasStatement]] = {}
     for statement in behind(*taken.ras[:2]):
-        late.setdefault((statement.communicator, statement.operation), []).append(statement)
-    for (communicator, operation), statements in sorted(late.items(), key=str):
+        late.setdefault((statement.communicator, statement.function, statement.operation), []).append(statement)
+    for (communicator, function, operation), statements in sorted(late.items(), key=str):
         yield say(
-            "NCCL RAS: in communicator {communicator} ranks {ranks} have launched no more than {operation} operations",
+            "NCCL RAS: in communicator {communicator} ranks {ranks} have launched no more than {operation} {function} "
+            "operations",
             communicator=communicator,
             ranks=", ".join(str(s.rank) for s in statements[:16]),
             operation=operation if operation is not None else "?",
+            function=function or "collective",
         )
 
 

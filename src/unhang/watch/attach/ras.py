@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from unhang.watch.attach.exchange import exchange
 from unhang.watch.attach.machine import has_mapped
@@ -20,17 +21,24 @@ PORT = 28028
 ANSWER_BYTES = 4 << 20
 MOST_STATEMENTS = 2_000
 _PROBLEM = re.compile(r"^\s*#(?P<group>\d+)-(?P<comm>\d+)\s+\((?P<hash>[0-9a-f]+)\)\s+(?P<kind>[A-Z]+)")
+# One rank of its kind is told on one line; several get a line that counts them, and then one line each.
 _RANK = re.compile(
-    r"Rank (?P<rank>\d{1,9}) -- GPU (?P<gpu>\S+) managed by process (?P<pid>\d{1,9}) on node (?P<node>\S+)"
+    r"^\s*Rank (?P<rank>\d{1,9})(?P<alone> has launched up to operation \d{1,18}| has not launched any operations"
+    r"| has status \w+| reported [^-]{1,200})? -- "
+    r"(?:GPU (?P<gpu>\S+) managed by process (?P<pid>\d{1,9}) on node (?P<node>\S+)|\[process information not found\])"
 )
 _PROCESS = re.compile(r"Process (?P<pid>\d{1,9}) on node (?P<node>\S+) managing GPUs? (?P<gpu>.+)")
-_LAUNCHED = re.compile(r"(?P<count>\d+) ranks? ha(?:s|ve) launched up to operation (?P<operation>\d+)")
+_LAUNCHED = re.compile(r"ha(?:s|ve) launched up to operation (?P<operation>\d{1,18})")
+_NONE_LAUNCHED = re.compile(r"ha(?:s|ve) not launched any operations")
+_COUNTS_OF = re.compile(r"Communicator ranks have different (?P<function>\w+) operation counts")
+_JOB = re.compile(r"^\s*(?P<nodes>\d{1,9})\s+(?P<per_node>\d{1,9})\s+\S+\s+\d{1,9}\s+\d{1,9}\s*$", re.MULTILINE)
 _SHAPE = re.compile(r"^NCCL version|Communicators\.\.\.|Job summary", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class RasStatement:
-    """One line of the answer that names a rank or process. ``operation``: launched up to it, where said."""
+    """One line of the answer that names a rank or process. ``operation``: launched up to it, where said; counted for
+    each ``function`` (``AllReduce``) from NCCL 2.26 on, for all together before."""
 
     kind: str
     communicator: str
@@ -38,19 +46,31 @@ class RasStatement:
     pid: int | None
     node: str
     operation: int | None
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RasReport:
-    """One answer. ``dead_nodes``: nodes of processes that RAS considers dead or unreachable."""
+    """One answer. ``furthest``: launched operations of the rank that is ahead, by communicator and function."""
 
     text: str
     statements: tuple[RasStatement, ...]
+    furthest: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    per_node: int | None = None
+    """Processes of the job on each node, where all have as many."""
+
+    @property
+    def dead(self) -> tuple[RasStatement, ...]:
+        """Processes that do not answer any more."""
+        return tuple(s for s in self.statements if s.kind == "DEAD" and s.pid is not None)
 
     @property
     def dead_nodes(self) -> tuple[str, ...]:
-        """Nodes on which a process does not answer any more."""
-        return tuple(sorted({s.node for s in self.statements if s.kind in ("DEAD", "INCOMPLETE") and s.node}))
+        """Nodes of which no process answers any more. One dead process alone says nothing about its node."""
+        on_node = Counter(s.node for s in self.dead)
+        return tuple(
+            sorted(node for node, count in on_node.items() if node and self.per_node and count >= self.per_node)
+        )
 
 
 def address_of(ranks: Sequence[LiveRank]) -> tuple[str, int] | None:
@@ -91,42 +111,51 @@ def ask_ras(address: tuple[str, int], *, limit_s: float) -> RasReport | None:
 def parse(text: str) -> RasReport:
     """Read an answer; lines of unknown shape are kept in the text and otherwise passed over."""
     statements: list[RasStatement] = []
-    kind, communicator, operation = "", "", None
+    furthest: dict[tuple[str, str], int] = {}
+    kind, communicator, function, operation = "", "", "", None
     for line in text.splitlines():
         if len(statements) >= MOST_STATEMENTS:
             break
         if found := _PROBLEM.match(line):
-            kind, communicator, operation = found["kind"], found["hash"], None
-        elif "considered dead" in line:
-            kind, operation = "DEAD", None
-        elif found := _LAUNCHED.search(line):
-            operation = int(found["operation"])
-        elif found := _RANK.search(line):
-            rank, pid = int(found["rank"]), int(found["pid"])
-            statements.append(RasStatement(kind, communicator, rank, pid, found["node"], operation))
-        elif found := _PROCESS.search(line):
-            statements.append(RasStatement(kind, communicator, None, int(found["pid"]), found["node"], operation))
-    return RasReport(text, tuple(statements))
+            kind, communicator, function, operation = found["kind"], found["hash"], "", None
+        elif line.strip() in _SECTIONS or "considered dead" in line:
+            kind, operation = "DEAD" if "dead" in line.lower() else line.strip(), None
+        elif found := _COUNTS_OF.search(line):
+            function, operation = found["function"], None
+        else:
+            launched = _launched(line)
+            operation = operation if launched is None else launched
+            if launched is not None:
+                key = communicator, function
+                furthest[key] = max(furthest.get(key, 0), launched)
+            if found := _RANK.search(line):
+                where = int(found["pid"]) if found["pid"] else None, found["node"] or ""
+                statements.append(RasStatement(kind, communicator, int(found["rank"]), *where, operation, function))
+            elif found := _PROCESS.search(line):
+                statements.append(RasStatement(kind, communicator, None, int(found["pid"]), found["node"], None))
+    job = _JOB.search(text)
+    return RasReport(text, tuple(statements), furthest, int(job["per_node"]) if job is not None else None)
+
+
+_SECTIONS = ("DEAD", "INCOMPLETE", "TIMEOUT", "Errors", "Warnings")
+
+
+def _launched(line: str) -> int | None:
+    if found := _LAUNCHED.search(line):
+        return int(found["operation"])
+    return 0 if _NONE_LAUNCHED.search(line) else None
 
 
 def behind(first: RasReport, second: RasReport) -> tuple[RasStatement, ...]:
-    """Ranks that have launched fewer operations than others of their communicator, and launched none meanwhile."""
+    """Ranks that have launched fewer operations than others of their communicator, and launched none meanwhile.
+
+    RAS counts collectives only, no sends and receives.
+    """
     standing = set(first.statements) & set(second.statements)
-    furthest: dict[str, int] = {}
-    for communicator, operation in _launched(second):
-        furthest[communicator] = max(furthest.get(communicator, 0), operation)
     return tuple(
         s
         for s in second.statements
-        if s in standing and s.operation is not None and s.operation < furthest.get(s.communicator, 0)
+        if s in standing
+        and s.operation is not None
+        and s.operation < second.furthest.get((s.communicator, s.function), 0)
     )
-
-
-def _launched(report: RasReport) -> list[tuple[str, int]]:
-    found, communicator = [], ""
-    for line in report.text.splitlines():
-        if problem := _PROBLEM.match(line):
-            communicator = problem["hash"]
-        elif launched := _LAUNCHED.search(line):
-            found.append((communicator, int(launched["operation"])))
-    return found
