@@ -60,11 +60,11 @@ def commands(page: str) -> list[str]:
     for line in (DOCS / page).read_text("utf-8").splitlines():
         if line.startswith("```"):
             kind = "" if kind else line[3:] or "plain"
-        elif kind == "plain":
+        elif kind in ("plain", "console"):
             found.append(line.split("#")[0].replace(" --lang zh", "").strip())
     return found
 
 
-@pytest.mark.parametrize("page", ["quickstart", "install"])
+@pytest.mark.parametrize("page", ["quickstart", "install", "run", "attach"])
 def test_both_languages_show_the_same_commands(page: str) -> None:
     assert commands(f"{page}.md") == commands(f"{page}.zh-CN.md")
