@@ -159,20 +159,25 @@ def _readable(head: bytes, name: str) -> Decision:
         return Decision(Kind.KNOWN_OTHER, "pickle other than a flight-recorder dump")
     if not is_text(head):
         return Decision(Kind.BINARY)
-    if looks_like_stack(head) and not _told_before(head):
+    if looks_like_stack(head) and not _told_around(head):
         return Decision(Kind.STACKS)
     return _text(head, name)
 
 
-def _told_before(head: bytes) -> bool:
-    """Words of the program stand before faulthandler's stacks: a log, and its reader keeps the stacks as well."""
+def _told_around(head: bytes) -> bool:
+    """Words of the program stand before faulthandler's stacks, or a launcher's after them: a log, and its reader keeps the stacks as well."""
     before = head.partition(b"most recent call first):")
     if not before[1]:
         return False
     lines = (line.strip() for line in before[0].splitlines())
-    return any(line and not line.startswith(_FAULTHANDLER_SAYS) for line in lines)
+    told = any(line and not line.startswith(_FAULTHANDLER_SAYS) for line in lines)
+    return told or _LAUNCHER_SAYS.search(before[2]) is not None
 
 
+_LAUNCHER_SAYS = re.compile(
+    rb"^(?:\[?[WE]\d{4}[ :]|srun: |slurmstepd: |torch\.distributed\.elastic|.*ChildFailedError|.*closing signal SIG)",
+    re.MULTILINE,
+)
 _FAULTHANDLER_SAYS = (b"Fatal Python error:", b"Timeout (", b"Python runtime state:", b"Thread 0x", b"Current thread ")
 
 

@@ -41,7 +41,9 @@ def _printed(facts: Facts) -> UnequalCounts | None:
     for event in first_attempt(facts.events_of("run.count", "run.loader_len")):
         count = event.values.get("count")
         if isinstance(count, int):
-            by_what[str(event.values.get("what"))].append((event.rank, count, quote(event)))
+            named = event.values.get("rank")
+            rank = event.rank if event.rank is not None or not isinstance(named, int) else named
+            by_what[str(event.values.get("what"))].append((rank, count, quote(event)))
     for what, said in sorted(by_what.items()):
         ranks = [rank for rank, _, _ in said]
         # One rank that prints several numbers tells of several epochs, not of several ranks.

@@ -12,6 +12,7 @@ from typing import Any
 from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts
 from unhang.facts.operations import canonical, is_barrier
+from unhang.facts.progress_from_logs import groups_by_position
 from unhang.facts.said import first_attempt, quote
 from unhang.findings import Evidence
 
@@ -82,7 +83,12 @@ def incident_of(facts: Facts) -> Incident | None:
 def _incident_of(facts: Facts) -> Incident | None:
     events = first_attempt(facts.events_of("wd.timeout", "uid.wait", "store.wait", "gloo.to"))
     inside = {(e.source.path, e.source.line) for e in events if e.kind == "uid.wait"}
-    waits = [_wait(e) for e in events if not (e.kind == "store.wait" and (e.source.path, e.source.line) in inside)]
+    groups = groups_by_position(first_attempt(facts.events_of("wd.fail")))
+    waits = [
+        _wait(e, groups.get((e.rank, e.values.get("position"))) if e.rank is not None else None)
+        for e in events
+        if not (e.kind == "store.wait" and (e.source.path, e.source.line) in inside)
+    ]
     return Incident(_once(waits)) if waits else None
 
 
@@ -97,7 +103,7 @@ def _once(waits: list[LogWait]) -> tuple[LogWait, ...]:
     return tuple(kept.values())
 
 
-def _wait(event: LogEvent) -> LogWait:
+def _wait(event: LogEvent, group: str | None) -> LogWait:
     values = event.values
     error = str(values.get("error", ""))
     limit = values.get("limit_ms")
@@ -116,7 +122,7 @@ def _wait(event: LogEvent) -> LogWait:
         operation=canonical(str(values.get("operation", ""))),
         elements=elements if isinstance(elements, int) else None,
         position=values.get("position"),
-        group=str(values.get("group") or values.get("group_id") or "0"),
+        group=str(values.get("group") or values.get("group_id") or group or "0"),
         limit_s=limit / 1000 if isinstance(limit, int) else None,
         since_s=event.time_s - ran / 1000 if event.time_s is not None and isinstance(ran, int) else None,
         ended_s=event.time_s,

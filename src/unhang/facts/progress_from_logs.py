@@ -30,11 +30,14 @@ def add_progress_from_logs(
     skip = set(known)
     told: dict[tuple[str, int], list[LogEvent]] = defaultdict(list)
     descriptions: dict[str, str] = {}
-    for event in _first_attempt(events):
+    first = _first_attempt(events)
+    groups_told = groups_by_position(first)
+    for event in first:
         rank = _rank_of(event)
         if rank is None or rank in skip or event.kind not in (*TIMEOUTS, *STATUSES):
             continue
-        name = _group_of(event)
+        name = groups_told.get((rank, event.values.get("position"))) if _names_no_group(event) else None
+        name = name or _group_of(event)
         told[name, rank].append(event)
         descriptions.setdefault(name, str(event.values.get("group_description", "")))
     for (name, rank), lines in sorted(told.items()):
@@ -47,6 +50,24 @@ def add_progress_from_logs(
     for name in {name for name, _ in told}:
         group = groups[name]
         group.silent = tuple(rank for rank in group.members if rank not in group.progress)
+
+
+def groups_by_position(events: Iterable[LogEvent]) -> dict[tuple[int, Any], str]:
+    """The group in which a rank waits at a position, from the line that follows its timeout.
+
+    The timeout's own line names no group since torch 2.4; without the other line a call of a sub-group would look like
+    one of the default group. Positions that a rank has in several groups tell nothing.
+    """
+    told: dict[tuple[int, Any], set[str]] = defaultdict(set)
+    for event in events:
+        position = event.values.get("position")
+        if event.kind == "wd.fail" and event.rank is not None and isinstance(position, int):
+            told[event.rank, position].add(_group_of(event))
+    return {place: next(iter(names)) for place, names in told.items() if len(names) == 1}
+
+
+def _names_no_group(event: LogEvent) -> bool:
+    return not (event.values.get("group") or event.values.get("group_id"))
 
 
 def _first_attempt(events: Iterable[LogEvent]) -> list[LogEvent]:

@@ -79,6 +79,9 @@ def _shared_memory(facts: Facts) -> Answer | None:
     found = _found(
         facts, events, Certainty.CERTAIN, say("shared memory (/dev/shm) is too small on this machine"), (_larger_shm(),)
     )
+    if not found.ranks and bus:
+        lost = _lost_a_loader(facts)
+        found = replace(found, ranks=lost, nodes=found.nodes or hosts_of(facts, lost))
     without_p2p = settings_of(facts).get("NCCL_P2P_DISABLE")
     if without_p2p is None or without_p2p.value != "1":
         return found
@@ -100,6 +103,12 @@ def _shared_memory(facts: Facts) -> Answer | None:
             ),
         ),
     )
+
+
+def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
+    """Ranks whose own exception says that a worker of their loader ended: the line about the worker names nobody."""
+    lost = {t.rank for t in facts.tracebacks if t.rank is not None and "DataLoader worker" in t.message}
+    return tuple(sorted(lost))
 
 
 def _locked_memory(facts: Facts) -> Answer | None:

@@ -52,6 +52,10 @@ def check(facts: Facts) -> Iterator[Answer]:
     if bare:
         yield _bare(facts, bare)
         return
+    died = first_attempt(facts.events_of("ray.died"))
+    if died:
+        yield _reported_dead(facts, died)
+        return
     incident = incident_of(facts)
     gone = [w for w in incident.waits if w.partner_gone and w.awaited is not None] if incident is not None else []
     if gone:
@@ -74,6 +78,32 @@ def check(facts: Facts) -> Iterator[Answer]:
             rule=__name__.rsplit(".", 1)[-1],
             weight=float(len(gone)),
         )
+
+
+def _reported_dead(facts: Facts, died: tuple[LogEvent, ...]) -> Answer:
+    ranks = ranks_in(died)
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say("the launcher says that a worker process died; what it lists as reasons are guesses of its own"),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        because=(say("no exception of the program was read; what other ranks report follows from it"),),
+        evidence=quotes(died),
+        remedies=(_its_end(),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=1.0,
+    )
+
+
+def _its_end() -> Remedy:
+    return Remedy(
+        title=say("Find how that worker ended"),
+        kind=RemedyKind.COLLECT,
+        change=say("its own stderr file; on its node dmesg -T | grep -i -E 'killed process|segfault|xid'"),
+        cost=say("none"),
+        verify=say("unhang diagnose with them added names the cause"),
+    )
 
 
 def _program_xids(facts: Facts) -> tuple[LogEvent, ...]:
