@@ -13,6 +13,8 @@ from unhang.watch.summary import Level, Summary
 from unhang.watch.totals import Totals
 
 QUIET_S = 6.0
+QUIET_IN_INIT_S = 10.0
+"""Processes of one job may take that long to start one after the other."""
 _DOING = {
     Doing.IDLE: say("it stands still"),
     Doing.BUSY: say("it is busy"),
@@ -30,6 +32,11 @@ _spoken = ["en"]
 def speak(lang: str) -> None:
     """The language of every line from now on."""
     _spoken[0] = lang
+
+
+def worth_a_line(standing: Standing) -> bool:
+    """They have waited long enough for the quiet line."""
+    return standing.due and standing.waited_s >= (QUIET_IN_INIT_S if standing.in_init else QUIET_S)
 
 
 def waiting(standing: Standing, members: Members, last: Summary | None) -> str:

@@ -75,6 +75,8 @@ class Standing:
     urgent: bool
     due: bool
     rhythm: bool
+    in_init: bool = False
+    """All who wait are inside ``init_process_group``."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -175,6 +177,7 @@ class Detector:
             urgent=urgent,
             due=waited_s >= self._patience_s(laggards, urgent=urgent, in_init=in_init, doing=doing),
             rhythm=any(has_rhythm(look.view) for look in looks.values()),
+            in_init=in_init,
         )
 
     def _stuck(self, look: RankLook, what: Doing, now_ns: int) -> bool:

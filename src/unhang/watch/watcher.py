@@ -283,7 +283,7 @@ class Watcher:
             self.abort = ending.Abort(self.tasks.pids, self.records)
 
     def _quiet_line(self, episode: Episode, standing: Standing) -> None:
-        if not episode.quiet_said and standing.waited_s >= announcing.QUIET_S and standing.due and episode.said is None:
+        if not episode.quiet_said and announcing.worth_a_line(standing) and episode.said is None:
             episode.quiet_said = True
             self.folder.say(announcing.waiting(standing, self.members, episode.last))
 
