@@ -20,6 +20,7 @@ _INSTALLED = re.compile(
 _STDLIB = re.compile(r"(?:^|/)lib/python3(?:\.\d+t?)?/")
 _TORCH_CHECKOUT = re.compile(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
 _OURS = re.compile(r"(?:^|/)unhang/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules)/")
+_IN_PROCESS = re.compile(r"(?:^|/)unhang/inprocess/")
 _LAB_CASE = re.compile(r"(?:^|/)unhang/lab/cases/[^/]+\.py$")
 _NOTEBOOK = re.compile(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipykernel_\d+/")
 
@@ -48,6 +49,12 @@ def is_library_file(path: str) -> bool:
     if _INSTALLED.search(file) or _TORCH_CHECKOUT.search(file) or _OURS.search(file):
         return True
     return not file.startswith(("/", "./", "../")) and file[1:3] != ":/" and _is_library_name(file)
+
+
+@lru_cache(maxsize=65_536)
+def is_ours_in_process(path: str) -> bool:
+    """True for the files of our own that run inside the ranks of a watched job."""
+    return _IN_PROCESS.search(path.replace("\\", "/")) is not None
 
 
 def is_unknown_package(path: str) -> bool:

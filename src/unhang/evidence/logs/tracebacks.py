@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame
 from unhang.evidence.logs.prefixes import NOBODY
+from unhang.knowledge.libraries import is_ours_in_process
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
@@ -28,6 +29,7 @@ _ENDS_MESSAGE = re.compile(
     r"^(?:\[|20\d\d[-/]|Traceback |frame #|Exception raised from|[EWIF]\d{3,4} |[\w.-]+:\d+:\d+ \[|={10}|srun: "
     r"|\s*$|terminate called|INFO|WARN|ERROR|DEBUG|\+ )"
 )
+
 MAX_FRAMES = 256
 MESSAGE_CHARS = 2000
 OF_SHAPE = 2048
@@ -127,7 +129,8 @@ class TracebackReader:
         found = _FRAME.match(text) or (_RICH_FRAME.match(text) if current.rich else None)
         if found is not None:
             function = (found["function"] or "<module>").strip()
-            current.add(Frame(function, found["file"], int(found["line"])))
+            if not is_ours_in_process(found["file"]):
+                current.add(Frame(function, found["file"], int(found["line"])))
             current.strangers = 0
             return True
         bare = _GROUP_EDGE.sub("", text) if current.grouped else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import faulthandler, gdb, py_spy
 from unhang.evidence.stacks.bounds import MAX_BYTES, Budget, decode
+from unhang.evidence.stacks.own_frames import without_ours
 from unhang.findings import Source, Unread
 
 _HEAD = 64 * 1024
@@ -44,7 +45,7 @@ def read_stacks(data: bytes, *, source: str, rank: int | None) -> list[StackDump
         budget.note("the dump ends before its first thread", dumps[0].source.line)
     if budget.notes:
         dumps[0].unread = _owned(budget.notes, rank)
-    return dumps
+    return without_ours(dumps)
 
 
 def _read(text: str, source: str, rank: int | None, budget: Budget) -> list[StackDump]:
