@@ -165,7 +165,10 @@ def _readable(head: bytes, name: str) -> Decision:
 
 
 def _told_around(head: bytes) -> bool:
-    """Words of the program stand before faulthandler's stacks, or a launcher's after them: a log, and its reader keeps the stacks as well."""
+    """Words of the program stand before faulthandler's stacks, or a launcher's after them: a log.
+
+    The reader of logs keeps the stacks as well.
+    """
     before = head.partition(b"most recent call first):")
     if not before[1]:
         return False

@@ -141,25 +141,29 @@ def _most_are_silent(stall: Stall) -> bool:
     return stall.reason == "silent" and len(stall.laggards) >= len(stall.waiters)
 
 
+def _silent_summary(stall: Stall) -> Text:
+    if len(stall.laggards) == 1:
+        return say(
+            "{waiters:who} {waiters:waits|wait}; nothing tells how far {ranks:who} came",
+            waiters=stall.waiters,
+            ranks=stall.laggards,
+        )
+    return say(
+        "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, "
+        "none of which tells how far it came",
+        waiters=stall.waiters,
+        ranks=stall.laggards,
+    )
+
+
 def _laggard_summary(facts: Facts, stall: Stall) -> Text:
     if _device_behind(facts, stall):
         return say(
             "{ranks:who} {ranks:holds|hold} the others up: the device has not run what the peers have finished",
             ranks=stall.laggards,
         )
-    if _most_are_silent(stall) and len(stall.laggards) == 1:
-        return say(
-            "{waiters:who} {waiters:waits|wait}; nothing tells how far {ranks:who} came",
-            waiters=stall.waiters,
-            ranks=stall.laggards,
-        )
     if _most_are_silent(stall):
-        return say(
-            "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, "
-            "none of which tells how far it came",
-            waiters=stall.waiters,
-            ranks=stall.laggards,
-        )
+        return _silent_summary(stall)
     if stall.reason == "silent" and all(facts.ranks[r].stack is not None for r in stall.laggards):
         return say("the others wait for {ranks:who}; what its stack shows tells no cause", ranks=stall.laggards)
     if stall.reason == "silent" and any(facts.ranks[r].state is not RankState.MISSING for r in stall.laggards):
