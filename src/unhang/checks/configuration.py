@@ -25,6 +25,7 @@ else:
 
 NAME = "configuration"
 LIMIT_S = 5.0
+NEEDS = ("timers",)
 ENDINGS = (".json", ".yaml", ".yml", ".toml")
 MOST_FILES = 20
 # Keys by which a file is known, most telling first.

@@ -5,6 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 
 from unhang.rules.risks import (
+    batch_arithmetic,
+    dispatched_batches,
+    full_state_dict,
+    generation_time,
+    grpo_generations,
     limit_far_away,
     limit_not_in_force,
     limit_of_subgroups,
@@ -12,6 +17,7 @@ from unhang.rules.risks import (
     locked_memory,
     memory_limit,
     open_files,
+    parallel_degrees,
     program_lonely_call,
     program_split,
     recorder,
@@ -53,6 +59,12 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         limit_of_subgroups,
         limit_not_in_force,
         limits_in_order,
+        batch_arithmetic,
+        parallel_degrees,
+        grpo_generations,
+        generation_time,
+        dispatched_batches,
+        full_state_dict,
         program_lonely_call,
         program_split,
         shared_memory,
