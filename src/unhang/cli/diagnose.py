@@ -32,14 +32,14 @@ def diagnose(
             help="Logs, flight-recorder dumps, stack dumps, bundles, folders, globs, - for standard input; any mix.",
         ),
     ],
-    form: Annotated[Format, typer.Option("--format", help="How to write the verdict.")] = Format.TEXT,
+    form: Annotated[
+        Format, typer.Option("--format", metavar="FORM", help="text, json, markdown or html.")
+    ] = Format.TEXT,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the verdict to FILE.")] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML report.")
     ] = None,
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
+    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
     redact: Annotated[
         bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
     ] = False,

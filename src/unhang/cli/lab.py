@@ -23,6 +23,7 @@ class Backend(str, enum.Enum):
 def list_cases() -> None:
     """Say which cases there are and what is wrong in each."""
     from rich.console import Console
+    from rich.padding import Padding
 
     from unhang.lab.catalog import CASES
 
@@ -30,7 +31,7 @@ def list_cases() -> None:
     for case in CASES:
         cause = case.expected.cause
         console.print(f"[bold]{case.name}[/bold] [dim]→ {cause.value if cause is not None else 'healthy'}[/dim]")
-        console.print(f"    {case.what}", markup=False)
+        console.print(Padding(case.what, (0, 0, 0, 4)), markup=False)
     console.print("\nRun one with: unhang lab run NAME", markup=False)
 
 
