@@ -22,6 +22,7 @@ QUICK_TESTS = {
         "test_a_killed_front_leaves_the_job_and_later_nothing",
     },
     "test_launchers.py": set(),
+    "test_same_job.py": set(),
     "test_tasks.py": {"test_one_watcher_one_folder_and_exit_codes_of_their_own"},
     "test_same_behaviour.py": {
         "test_what_a_program_can_see_of_its_own_process",

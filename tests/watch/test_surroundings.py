@@ -212,3 +212,33 @@ def test_a_folder_nobody_can_write_to_gives_way(tmp_path: Path) -> None:
     folder = Path(done.stderr.partition("the run folder is ")[2].splitlines()[0])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert (folder / "run.json").exists()
+
+
+def with_mounts(mounts: str, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """``command`` where the file systems of ``mounts`` lie over ours."""
+    if run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).returncode != 0:
+        pytest.skip("no file system may be mounted here")
+    return run(["unshare", "--mount", "sh", "-c", f'{mounts}; cd /proc; exec "$@"', "sh", *command])
+
+
+def test_no_room_in_shared_memory(tmp_path: Path) -> None:
+    done = with_mounts(
+        "mount -t tmpfs -o size=64k none /dev/shm",
+        [*ours(tmp_path / "run"), "sh", "-c", "echo $UNHANG_RUN; exit 3"],
+    )
+
+    assert done.returncode == 3
+    assert done.stdout.startswith("/")
+    assert not done.stdout.startswith("/dev/shm")
+    assert not Path(done.stdout.strip()).exists()
+
+
+def test_no_place_for_anything() -> None:
+    """The command runs, as if nobody had asked us."""
+    nowhere = "; ".join(f"mount -t tmpfs -o ro none {place}" for place in ("/dev/shm", "/tmp", "/var/tmp"))
+
+    done = with_mounts(nowhere, [*RUN, "--", "sh", "-c", "echo fine $UNHANG_RUN; exit 3"])
+
+    assert (done.returncode, done.stdout) == (3, "fine\n")
+    assert "the command runs unwatched" in done.stderr
+    assert "Traceback" not in done.stderr
