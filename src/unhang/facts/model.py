@@ -260,7 +260,8 @@ class SymmetricStall:
 class Straggler:
     """``rank`` was busy with ``activity`` in every one of ``looks`` looks while ``waiters`` stood in communication; or
     it came last to nearly all of ``positions`` collectives; or it waited in the share ``waits`` of ``pace_looks``
-    looks at the ranks' records, and every other rank in at least ``others``. ``change``: since when steps take longer for it."""
+    looks at the ranks' records, and every other rank in at least ``others``. ``change``: since when steps take longer
+    for it."""
 
     rank: int
     activity: Activity | None
