@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -66,6 +67,25 @@ def test_the_line_comes_from_the_rank_s_own_record(
     assert mistakes(case, folder, verdict, watched=True) == [], folder
     assert verdict.findings[0].certainty is not Certainty.CERTAIN
     assert [gap.how for gap in verdict.not_checked if gap.how.startswith(how)]
+
+
+def test_a_rank_without_record_and_stack_is_named_all_the_same(
+    python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It never came to init_process_group: only the kernel tells of it."""
+    case, folder = find("late-to-init"), tmp_path_factory.mktemp("run") / "job"
+
+    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
+        said = job.wait_for(lambda: "rank 1" in job.terminal.read_text() and bool(job.verdict()), LIMIT_S)
+        printed = job.terminal.read_text()
+
+    assert said, printed
+    verdict = read_back(folder)
+    assert verdict.findings[0].ranks == (1,)
+    assert verdict.findings[0].certainty is not Certainty.CERTAIN
+    assert {gap.how for gap in verdict.not_checked} >= {"pip install py-spy"}
+    late = next(p for p in json.loads((folder / "bundle.json").read_text())["processes"] if p["rank"] == 1)
+    assert [look["state"] for look in late["kernel"]] == ["S", "S"]
 
 
 def read_back(folder: Path) -> Verdict:

@@ -38,7 +38,7 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
     if stopping and stopping[0].cause is not Cause.UNKNOWN:
         crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or own_crashes(facts)
         seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
-        if not crashed and seen and all(known.alive and known.stack is not None for known in seen):
+        if not crashed and all(known.alive for known in seen) and any(known.stack is not None for known in seen):
             return Status.HANG
         return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
     if stopping:

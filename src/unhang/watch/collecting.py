@@ -21,8 +21,10 @@ from unhang.errors import UnhangError
 from unhang.records.record import read_record, record_path
 from unhang.records.views import RecordView
 from unhang.watch import earlier_evidence, last_words, looks, private_files, processes
-from unhang.watch.attach.ladder import set_going
+from unhang.watch.attach.ladder import KernelLook, Look, kernel_look, set_going
+from unhang.watch.attach.moving import moved
 from unhang.watch.control_file import open_control
+from unhang.watch.kept_logs import keep_logs
 from unhang.watch.members import Member, children_of
 
 SCHEMA = "unhang.bundle/1"
@@ -32,7 +34,6 @@ STACKS_LIMIT_S = 6.0
 """torch imports half of itself for the first dump with stacks of a process: 0.8 s, much longer on a busy machine."""
 BETWEEN_LOOKS_S = 0.4
 LOOK_LIMIT_S = 2.0
-LOG_BYTES = 4 << 20
 SILENT_S = 1.5
 """A record so old says nothing of now, and its rank answers no request."""
 WORKERS = 8
@@ -79,6 +80,8 @@ class Taken:
     moving: dict[int, bool] = field(default_factory=dict)
     not_seen: dict[int, str] = field(default_factory=dict)
     """Why nobody could look at a rank's stack from outside."""
+    kernel: dict[int, tuple[KernelLook, ...]] = field(default_factory=dict)
+    """All that the kernel tells of those ranks, at two moments."""
     from_record: set[int] = field(default_factory=set)
     """Ranks whose stack is the one their own record names."""
     taken_s: float = 0.0
@@ -101,7 +104,7 @@ def take(order: Order, folder: Path) -> Taken:
         shutil.rmtree(folder / "source", ignore_errors=True)
         last_words.drop_earlier_dumps(order.members, folder)
         last_words.keep_last_stands(order.members, folder)
-    _keep_logs(order, folder)
+    keep_logs(order.job_outputs, order.members, folder)
     last_words.keep_exceptions(order.members, folder)
     _keep_what_was_watched(order, folder)
     taken.taken_s = time.time()
@@ -136,6 +139,7 @@ def _look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     for rank, member in living.items():
         taken.states[rank] = member.state
     before = _records(order, living)
+    kernel = {rank: kernel_look(member.pid) for rank, member in living.items()}
     asked = _Request(order, living, taken)
     earlier = _stacks(living, taken)
     for number in range(1, order.looks):
@@ -155,6 +159,8 @@ def _look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     seen = {rank for rank, pid in earlier if pid == living[rank].pid}
     _compare_records(taken, seen, before, after)
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
+    for rank in taken.not_seen:
+        _compare_kernel(taken, living[rank], kernel[rank])
     taken.from_record = _write_recorded_stacks(stacks, living, seen, after)
 
 
@@ -177,6 +183,15 @@ def _compare_records(
             taken.moving[rank] = True
         elif rank not in seen and not _silent(after[rank]):
             taken.moving[rank] = before[rank].stack_hash != after[rank].stack_hash
+
+
+def _compare_kernel(taken: Taken, member: Member, before: KernelLook) -> None:
+    """Nobody may look at its stack: its state, what it waits in and the processor time it uses tell a little."""
+    after = kernel_look(member.pid)
+    taken.kernel[member.rank] = (before, after)
+    answer = moved([Look(member.pid, 0.0, before), Look(member.pid, 1.0, after)], waits_asleep=True)
+    if answer is not None:
+        taken.moving.setdefault(member.rank, answer)
 
 
 def _records(order: Order, living: Mapping[int, Member]) -> dict[int, RecordView]:
@@ -290,43 +305,11 @@ def _silent(view: RecordView) -> bool:
     return view.age_s() > SILENT_S
 
 
-def _keep_logs(order: Order, folder: Path) -> None:
-    """Copies of the regular files behind the standard outputs of the command and of its ranks."""
-    kept: set[str] = set()
-    for stream, path in order.job_outputs.items():
-        name = "launcher.log" if stream == "stderr" else "launcher.stdout.log"
-        if path not in kept:
-            _copy_tail(Path(path), folder / "logs" / name)
-        kept.add(path)
-    for _, member in sorted(order.members.items()):
-        me = member.view.identity
-        local = me.local_rank if me.local_rank >= 0 else me.rank
-        for stream, path in member.outputs.items():
-            if path not in kept:
-                _copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
-            kept.add(path)
-
-
 def _keep_what_was_watched(order: Order, folder: Path) -> None:
     watched = {"pace.json": order.pace, "compared.json": order.compared}
     for name, content in (watched | {"memory.log": order.memory, "kernel.log": order.kernel}).items():
         if content:
             private_files.write(folder / "machine" / name, content)
-
-
-def _copy_tail(source: Path, target: Path) -> None:
-    with suppress(OSError):
-        if source.resolve() == target.resolve():
-            return
-        with source.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LOG_BYTES))
-            data = file.read(LOG_BYTES)
-        if size > LOG_BYTES:
-            data = data.partition(b"\n")[2]
-        private_files.write(target, data)
-        times = source.stat()
-        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
@@ -368,6 +351,7 @@ def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:
         "ended_s": member.ended_s,
         "moving": taken.moving.get(member.rank),
         **({"not_seen": reason} if (reason := taken.not_seen.get(member.rank)) else {}),
+        **({"kernel": [one.as_json() for one in both]} if (both := taken.kernel.get(member.rank)) else {}),
         **({"from_record": True} if member.rank in taken.from_record else {}),
     }
 

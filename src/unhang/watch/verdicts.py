@@ -61,7 +61,7 @@ def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> 
         return Level.CRASH
     if first.severity is Severity.SLOWS:
         return Level.SLOW
-    if first.cause is Cause.RENDEZVOUS and facts.ranks_missing and waited_s < ARRIVAL_S:
+    if first.cause is Cause.RENDEZVOUS and first.ranks and waited_s < ARRIVAL_S:
         return Level.WAITING
     if first.cause is Cause.UNKNOWN:
         return Level.STALL if waited_s >= (DOUBT_S / 2 if facts.symmetric else 2 * DOUBT_S) else Level.WAITING

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.progress_from_stacks import MEETINGS, in_meeting
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import hosts_of, place_of
 from unhang.rules.rule import Answer, finding
 
@@ -35,24 +35,24 @@ def check(facts: Facts) -> Iterator[Answer]:
     still = all(known.moving is False or _stood_before(known) for known in alive)
     # A rank that exists and was not looked at may simply be on its way.
     everyone = len(alive) == len(facts.ranks)
-    missing = facts.ranks_missing if call == "init_process_group" else ()
+    late = tuple(rank for rank in facts.ranks if rank not in ranks) if call == "init_process_group" else ()
     yield finding(
         CAUSE,
         Certainty.LIKELY if still and everyone else Certainty.POSSIBLE,
-        say("{ranks:who} {ranks:waits|wait} in {call} for {missing:who}", ranks=ranks, call=call, missing=missing)
-        if missing
+        say("{ranks:who} {ranks:waits|wait} in {call} for {late:who}", ranks=ranks, call=call, late=late)
+        if late
         else say("{ranks:who} {ranks:waits|wait} in {call} for others that do not come", ranks=ranks, call=call),
-        ranks=missing,
+        ranks=late,
         nodes=hosts_of(facts, ranks),
         phase=Phase.INIT,
-        where=place_of(facts, ranks[0]),
+        where=None if late else place_of(facts, ranks[0]),
         waiter_where=place_of(facts, ranks[0]),
         because=(
             say("every rank whose stack was read stands there, and none moves")
             if still
             else say("every rank whose stack was read stands there; there was only one look"),
-            say("nothing was seen of {missing:who}: not started, on its way, or on another machine", missing=missing)
-            if missing
+            _why_late(facts, late)
+            if late
             else say(
                 "the store waits for as many processes as the program announced: one is missing, or looks elsewhere"
             )
@@ -64,6 +64,12 @@ def check(facts: Facts) -> Iterator[Answer]:
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(ranks)),
     )
+
+
+def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:
+    if set(late) <= set(facts.ranks_missing):
+        return say("nothing was seen of {late:who}: not started, on its way, or on another machine", late=late)
+    return say("{late:who} {late:lives|live}; where {late:it stands|they stand} could not be seen", late=late)
 
 
 def _stood_before(known: RankFacts) -> bool:
