@@ -86,6 +86,10 @@ class DriftWatch:
             return found
         return None
 
+    def try_again(self) -> None:
+        """What was found came to nothing, the job was busy otherwise: compare again when it is time."""
+        self._told = False
+
     def end(self) -> None:
         """Stop comparing now: a look is about to begin, or the job is over. It is tried again later."""
         if self.pid is None:

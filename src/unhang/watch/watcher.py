@@ -189,7 +189,10 @@ class Watcher:
                 self.slow_said.add(answer[0].same_as)
                 self.folder.say(announcing.verdict(*answer, self.folder.path))
                 self.totals.findings.append(answer[0].cause)
-        elif self.episode is None:
+            return
+        if "collective-mismatch" not in self.totals.findings:
+            self.drift.try_again()
+        if self.episode is None:
             self._clear()
 
     def _verdict_fades(self) -> bool:
