@@ -15,6 +15,9 @@ from unhang.facts.progress_from_stacks import in_collective
 from unhang.facts.slow_pace import SlowPace, activity_in, slow_pace
 
 LEAST_LOOKS = 2
+MANY_LOOKS = 5
+MOSTLY = 0.6
+"""In so many of many looks the others wait; in each of few."""
 
 
 def find_straggler(
@@ -79,10 +82,12 @@ def _busy_in_every_look(ranks: Mapping[int, RankFacts], sources: Mapping[str, So
     count = min(len(seen) for seen in looks.values())
     if count < LEAST_LOOKS:
         return None
-    busy_in = [{rank for rank, seen in looks.items() if not _waits(seen[-1 - back])} for back in range(count)]
-    if any(len(busy) != 1 for busy in busy_in) or len(set.union(*busy_in)) != 1:
+    waited = {rank: sum(_waits(look) for look in seen[-count:]) for rank, seen in looks.items()}
+    busy = [rank for rank, times in waited.items() if not times]
+    least = count if count < MANY_LOOKS else MOSTLY * count
+    if len(busy) != 1 or any(times < least for rank, times in waited.items() if rank != busy[0]):
         return None
-    (rank,) = busy_in[0]
+    rank = busy[0]
     activity = looks[rank][-1]
     if activity is None:
         return None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from unhang.evidence.items import Frame, StackDump
+from unhang.evidence.items import Frame, StackDump, ThreadStack
+from unhang.facts.activity import activity_of
 from unhang.watch.attach.ladder import Look, is_ours
 
 BUSY_TICKS = 3
-BUSY_SHARE = 0.3
-"""Of one processor: a thread that computes on one line uses more, one that polls uses less."""
+BUSY_SHARE = 0.05
+"""Of one processor: who computes on one line uses more even on a crowded machine, who polls uses less."""
 FILE_BYTES = 1 << 16
 TICKS_A_SECOND = 100
 
@@ -46,31 +48,35 @@ def _differs(first: Look, second: Look, *, waits_asleep: bool) -> bool | None:
     if first.dump is None or second.dump is None:
         worked = _more(first.kernel.cpu_ticks, second.kernel.cpu_ticks, BUSY_TICKS)
         return worked or first.kernel.system_call != second.kernel.system_call
-    if _places(first.dump) != _places(second.dump):
+    before, after = _training(first.dump), _training(second.dump)
+    if before is None or after is None or _place(before) != _place(after):
         return True
     if _more(first.kernel.backward_wakes, second.kernel.backward_wakes, 1):
         return True
-    if waits_asleep and _inside_torch(second.dump) and _woke(first, second):
+    if after.name != "MainThread":
+        return False  # what the kernel counted is the main thread's
+    if waits_asleep and _inside_torch(after) and _woke(first, second):
         return True
     if _computes(first, second):
         return True if waits_asleep else None
     return False
 
 
-def _places(dump: StackDump) -> set[tuple[str, tuple[Frame, ...]]]:
-    """Python frames of every thread; C frames are in only some of the looks."""
-    found = set()
-    for number, thread in enumerate(dump.threads):
-        frames = tuple(frame for frame in thread.frames if not frame.native and frame.line is not None)
-        if frames and not is_ours(dump, number):
-            found.add((thread.thread_id, frames))
-    return found
+def _training(dump: StackDump) -> ThreadStack | None:
+    """The thread that issues collectives: others (a progress bar, a thread that reports) go on while it waits."""
+    own = tuple(thread for number, thread in enumerate(dump.threads) if not is_ours(dump, number))
+    activity, _ = activity_of(replace(dump, threads=own), {})
+    return activity.thread if activity is not None else None
 
 
-def _inside_torch(dump: StackDump) -> bool:
-    """The main thread waits in torch, not in a loop of the user's own that looks again every so often."""
-    main = next((t for t in dump.threads if t.name == "MainThread"), None)
-    frames = [frame for frame in main.frames if not frame.native] if main is not None else []
+def _place(thread: ThreadStack) -> tuple[str, tuple[Frame, ...]]:
+    """Its Python frames; C frames are in only some of the looks."""
+    return thread.thread_id, tuple(frame for frame in thread.frames if not frame.native and frame.line is not None)
+
+
+def _inside_torch(thread: ThreadStack) -> bool:
+    """It waits in torch, not in a loop of the user's own that looks again every so often."""
+    frames = [frame for frame in thread.frames if not frame.native]
     return bool(frames) and "/torch/" in frames[0].file
 
 

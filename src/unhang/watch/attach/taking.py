@@ -23,8 +23,8 @@ from unhang.watch.attach.ranks import LiveRank
 
 BETWEEN_LOOKS_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""
-MOST_LOOKS, ENOUGH_LOOKS = 12, 2
-EVERY_S = 2.5
+MOST_LOOKS, ENOUGH_LOOKS = 20, 2
+EVERY_S = 1.2
 WORKERS = 16
 """At most so many children of a rank are looked at."""
 PULL_LIMIT_S = 6.0
