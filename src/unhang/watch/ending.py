@@ -16,6 +16,7 @@ from unhang.watch.run_folder import RunFolder
 
 GRACE_S = 5.0
 COMMAND_LIMIT_S = 60.0
+_started: list[subprocess.Popen[bytes]] = []
 
 
 class Abort:
@@ -57,6 +58,13 @@ def run_command(command: str, folder: RunFolder) -> None:
         verdict = folder.verdict.open("rb")
         log = (folder.path / ".unhang" / "on-hang-exec.log").open("ab")
         limited = ["timeout", str(COMMAND_LIMIT_S), "sh", "-c", command]
-        subprocess.Popen(limited, stdin=verdict, stdout=log, stderr=log, start_new_session=True, cwd=folder.path)
+        _started.append(
+            subprocess.Popen(limited, stdin=verdict, stdout=log, stderr=log, start_new_session=True, cwd=folder.path)
+        )
         verdict.close()
         log.close()
+
+
+def reap() -> None:
+    """Reap the user's commands that have ended."""
+    _started[:] = [command for command in _started if command.poll() is None]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import signal
 import sys
 import time
@@ -20,7 +19,7 @@ from typing import NoReturn
 from unhang.findings import Text, say
 from unhang.watch import private_files, signals
 from unhang.watch.environment import environment_of_job
-from unhang.watch.meeting import Lock, Meeting, alive
+from unhang.watch.meeting import Lock, Meeting, alive, clear
 from unhang.watch.relay import Relay
 from unhang.watch.run_folder import RunPlan
 from unhang.watch.tasks import Task, read_tasks
@@ -66,8 +65,12 @@ class Front:
             self._leave(NOT_EXECUTABLE << 8)
             return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         while self._status is None:
-            self._tick()
-        self._close(self._status)
+            try:
+                self._tick()
+            except Exception:  # noqa: BLE001, PERF203 - the process edge: the command goes before anything of ours
+                time.sleep(TICK_S)
+        with suppress(Exception):
+            self._close(self._status)
         return _leave_as(self._status)
 
     def _start(self, mask: set[int]) -> None:
@@ -193,7 +196,7 @@ class Front:
         while not self._pump() and not self._hurried and time.monotonic() < deadline:
             self._tick()
         if len(read_tasks(self._meeting.records)) >= self._meeting.count:
-            shutil.rmtree(self._meeting.records, ignore_errors=True)
+            clear(self._meeting.records)
         self._floor.give()
 
     def _has_floor_at_last(self) -> bool:

@@ -6,6 +6,7 @@ end with the process that holds them, however it ends.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -14,8 +15,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +29,8 @@ from unhang.watch.tasks import Task
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file system; the folder made in it is private
 LEFT_BEHIND_S = 60.0
 """A folder nobody holds for so long is what killed processes left behind."""
-GENERATIONS = 1000
+TURN = "turn"
+TURN_LIMIT_S = 10.0
 ROOM = 1 << 20
 """The record of a rank takes 16 KiB."""
 
@@ -92,12 +94,8 @@ def meet(make_folder: Callable[[Siblings | None], RunFolder], us: Siblings | Non
     """
     place = _place()
     sweep(place)
-    stem = hashlib.sha256(us.key.encode()).hexdigest()[:16] if us is not None else ""
-    for generation in range(GENERATIONS if us is not None else 0):
-        assert us is not None
-        found = _join(place / f"unhang-{os.getuid()}-{stem}-{generation}", make_folder, us)
-        if found is not None:
-            return found
+    if us is not None:
+        return _join(place, make_folder, us)
     folder = make_folder(us)
     records = Path(tempfile.mkdtemp(prefix=f"unhang-{os.getuid()}-", dir=place))
     _furnish(records)
@@ -113,30 +111,64 @@ def _place() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _join(records: Path, make_folder: Callable[[Siblings | None], RunFolder], us: Siblings) -> Meeting | None:
-    """One of the tasks that use ``records``; None when this task was here before, or the folder is not ours."""
-    private_files.make_folder(records)
-    told = records.lstat()
+def _join(place: Path, make_folder: Callable[[Siblings | None], RunFolder], us: Siblings) -> Meeting:
+    """The first run of this start in which this task has no part yet; a new one where there is none.
+
+    One folder a start holds one records folder a run: a task may be in its second run while another is in its first.
+    """
+    stem = hashlib.sha256(us.key.encode()).hexdigest()[:16]
+    start = private_files.make_folder(place / f"unhang-{os.getuid()}-{stem}")
+    told = start.lstat()
     if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.getuid() or stat.S_IMODE(told.st_mode) != 0o700:
-        return None
-    number = os.open(records / "meeting", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
-        if not (records / "meeting").exists():
-            return None  # the last of an earlier run has just cleaned up
-        noted = records / "run-folder.json"
-        if not noted.exists():
+        raise PermissionError(errno.EPERM, f"{start} is not ours")
+    with _turn(start):
+        runs = _runs(start)
+        records = next((run for run in runs if not (run / "tasks" / f"{us.number}.json").exists()), None)
+        if records is None:
             folder = make_folder(us)
+            records = private_files.make_folder(start / str(int(runs[-1].name) + 1 if runs else 0))
             _furnish(records)
-            private_files.replace(noted, json.dumps(os.fspath(folder.path)).encode())
-        mine = records / "tasks" / f"{us.number}.json"
-        if mine.exists():
-            return None
+            private_files.replace(records / "run-folder.json", json.dumps(os.fspath(folder.path)).encode())
         Task(us.number, os.getpid()).write(records)
-        folder = RunFolder(Path(json.loads(noted.read_bytes())), records)
+        folder = RunFolder(Path(json.loads((records / "run-folder.json").read_bytes())), records)
         return Meeting(folder, records, us.number, us.count)
-    finally:
-        os.close(number)
+
+
+def _runs(start: Path) -> list[Path]:
+    """Records folders of the runs of one start, in order; one that nobody finished making does not count."""
+    found = [path for path in start.iterdir() if path.name.isdigit() and (path / "run-folder.json").exists()]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def clear(records: Path) -> None:
+    """Remove the records of a run that is over, and the folder of its start when no other run is in it."""
+    shutil.rmtree(records, ignore_errors=True)
+    start = records.parent
+    if not (start / TURN).exists():
+        return
+    with suppress(OSError), _turn(start):
+        if not any(path.is_dir() for path in start.iterdir()):
+            shutil.rmtree(start, ignore_errors=True)
+
+
+@contextmanager
+def _turn(start: Path) -> Iterator[None]:
+    """One task of a start at a time. Raises OSError when another keeps the others waiting (it was stopped)."""
+    deadline = time.monotonic() + TURN_LIMIT_S
+    while True:
+        private_files.make_folder(start)
+        number = os.open(start / TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (start / TURN).exists():  # otherwise the last of an earlier run has just cleaned up
+                yield
+                return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+        finally:
+            os.close(number)
+        time.sleep(0.02)
 
 
 def _furnish(records: Path) -> None:
@@ -149,15 +181,22 @@ def sweep(place: Path) -> None:
     """Remove the records of runs of which nobody is left: their front and their watcher were both killed."""
     with suppress(OSError):
         for path in place.glob(f"unhang-{os.getuid()}-*"):
+            for records in path.glob("[0-9]*") if (path / TURN).exists() else (path,):
+                with suppress(OSError):
+                    _remove_unless_held(records)
             with suppress(OSError):
-                told = path.lstat()
-                ours = stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid()
-                if ours and time.time() - told.st_mtime > LEFT_BEHIND_S:
-                    _remove_unless_held(path)
+                if (path / TURN).exists() and _old(path) and not any(run.is_dir() for run in path.iterdir()):
+                    shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove_unless_held(path: Path) -> None:
-    lock = alive(path)
-    if lock.take():
-        shutil.rmtree(path, ignore_errors=True)
+def _old(path: Path) -> bool:
+    told = path.lstat()
+    ours = stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid()
+    return ours and time.time() - told.st_mtime > LEFT_BEHIND_S
+
+
+def _remove_unless_held(records: Path) -> None:
+    lock = alive(records)
+    if _old(records) and lock.take():
+        shutil.rmtree(records, ignore_errors=True)
         lock.give()

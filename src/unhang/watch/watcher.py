@@ -26,7 +26,7 @@ from unhang.watch.control_file import open_control
 from unhang.watch.detection import Detector, RankLook, Standing
 from unhang.watch.drift import DriftWatch
 from unhang.watch.episode import Episode
-from unhang.watch.meeting import alive, watching
+from unhang.watch.meeting import alive, clear, watching
 from unhang.watch.members import Members, outputs_of
 from unhang.watch.memory import MemoryWatch
 from unhang.watch.rhythm import RhythmSearch
@@ -114,6 +114,7 @@ class Watcher:
         self._follow_straggler(looks)
         if self.episode is None and self.child is None:
             self._follow_drift()
+        ending.reap()
         if self.abort is not None:
             self.abort.go_on()
 
@@ -346,7 +347,7 @@ class Watcher:
             self._put_away(last)
         self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
         if self.tasks.fronts_gone():
-            shutil.rmtree(self.records, ignore_errors=True)
+            clear(self.records)
 
     def _failed(self) -> bool:
         """The command ended badly, and nobody had asked it to end."""
