@@ -79,7 +79,7 @@ def _inject(case: Case, job: PlainJob, folder: Path) -> None:
 
 
 def _wait_for_stillness(job: PlainJob) -> None:
-    """Some rank has hardly used the processor and the last of them has printed nothing new for a while."""
+    """All but one rank have hardly used the processor and the last has printed nothing new for a while."""
     since: dict[int, tuple[int, float]] = {}
     said, said_s = job.printed(), time.monotonic()
 
@@ -87,13 +87,13 @@ def _wait_for_stillness(job: PlainJob) -> None:
         nonlocal said, said_s
         now = time.monotonic()
         for rank in job.ranks:
-            ticks = kernel_look(rank.pid).cpu_ticks or 0
+            ticks = kernel_look(rank.pid).process_ticks or 0
             if ticks > since.get(rank.pid, (-ENOUGH_TICKS, 0.0))[0] + ENOUGH_TICKS - 1:
                 since[rank.pid] = (ticks, now)
         if _got_on(job.printed()) != _got_on(said):
             said, said_s = job.printed(), now
         standing = [pid for pid, (_, when) in since.items() if now - when > STILL_S]
-        return bool(standing) and now - said_s > STILL_S
+        return len(standing) >= len(job.ranks) - 1 and now - said_s > STILL_S
 
     job.wait_for(still)
 
