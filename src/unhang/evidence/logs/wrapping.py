@@ -26,7 +26,7 @@ _PROOFS, _TORN = 2, 2
 _FRAME = re.compile(r'File "[^"]{1,1024}", line \d{1,9}, in \S')
 _FRESH = re.compile(
     r"\s*$|\s{2,}\S|\s*File \""
-    r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[pod/"
+    r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[pod/|\([\w.<>-]+ (?:rank=\d+ )?pid=\d"
     r"|[EWIF]\d{4} \d\d:|\d{1,6}: |[\w.-]+:\d+:\d+ \[|Traceback |During handling|The above exception|frame #\d"
     r"|Exception |terminate called|  what\(\)|(?:\w+\.)*\w*(?:Error|Exception|Interrupt):(?: |$)"
     r"|srun:|slurm|torchrun|\{'|={5}|-{5}|\+[-=]"
@@ -35,7 +35,9 @@ _FRESH = re.compile(
 _DOUBTFUL = re.compile(r"[-*•] |\[?20\d\d[-/]|\[\d\d?[:/]|\[\d{4}-|(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL)\b")
 """Beginnings of lines that also occur inside of lines: joined when more is told then."""
 _RULE = re.compile(r"\s*([=*_#~+-])\1{4,}\s*")
-_LONE_PREFIX = re.compile(r"(?:\[[\w-]+\]:? ?)+| *what\(\): *|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?")
+_LONE_PREFIX = re.compile(
+    r"(?:\[[\w-]+\]:? ?)+|.{0,60}\[(?:rank|default)\d+\]: ?| *what\(\): *|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?"
+)
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _LAST_WORD = re.compile(r"(?<![\w.])[A-Za-z]{2,}$")
 _FIRST_WORD = re.compile(r"[A-Za-z]{2,}(?![\w.])")
