@@ -151,12 +151,18 @@ def _print_summary(ours: Answered, peer: Answered) -> None:
     print(f"\n### {len(ours)} logs, {sum(case.scored for case, _ in ours)} with an established cause that shows\n")
     print("| | cause right, first | among the first three | culprit ranks | keyword grep: cause | its ranks |")
     print("|---|---:|---:|---:|---:|---:|")
-    for part, held_out in (("", False), ("held-out fifth: ", True)):
-        for name, determinable in (("the log tells the cause", ("yes",)), ("the log tells it in part", ("partial",))):
-            mine = [(c, a) for c, a in ours if c.held_out == held_out and c.scored and c.determinable in determinable]
-            theirs = [(c, a) for c, a in peer if c.held_out == held_out and c.scored and c.determinable in determinable]
+    for part, held_out in (
+        ("all", (False, True)),
+        ("without the held-out fifth", (False,)),
+        ("held-out fifth", (True,)),
+    ):
+        for name, determinable in (("the log tells the cause", "yes"), ("the log tells it in part", "partial")):
+            mine, theirs = (
+                [(c, a) for c, a in pairs if c.held_out in held_out and c.scored and c.determinable == determinable]
+                for pairs in (ours, peer)
+            )
             print(
-                f"| {part}{name} | {_share(right(c, a) for c, a in mine)}"
+                f"| {part}: {name} | {_share(right(c, a) for c, a in mine)}"
                 f" | {_share(bool(c.accepted & set(a.causes[:3])) for c, a in mine)}"
                 f" | {_share(names_culprits(c, a) for c, a in mine if c.ranks)}"
                 f" | {_share(right(c, a) for c, a in theirs)}"
@@ -208,17 +214,20 @@ def _print_shapes(cases: Sequence[Case], ours: Answered, pool: multiprocessing.p
     print("| what happened to the log | cause right | held-out fifth | other cause than of the log | falsely certain |")
     print("|---|---:|---:|---:|---:|")
     whole = {case.id: answer for case, answer in ours}
+    rows: dict[str, list[str]] = {}
     for shape in ("nothing", *SHAPES):
         asked = partial(_diagnosed_as, shape)
         answers = list(zip(cases, pool.map(asked, [case.log for case in cases], chunksize=4), strict=True))
         scored = [(c, a) for c, a in answers if c.scored]
         other = sum(a.causes[0] not in (whole[c.id].causes[0], "unknown") for c, a in answers)
-        print(
-            f"| {shape} | {_share(right(c, a) for c, a in scored if not c.held_out)}"
+        row = (
+            f"{_share(right(c, a) for c, a in scored if not c.held_out)}"
             f" | {_share(right(c, a) for c, a in scored if c.held_out)} | {other}"
-            f" | {sum(falsely_certain(c, a) for c, a in answers)} |",
-            flush=True,
+            f" | {sum(falsely_certain(c, a) for c, a in answers)}"
         )
+        rows.setdefault(row, []).append(shape)
+    for row, shapes in rows.items():
+        print(f"| {', '.join(shapes)} | {row} |", flush=True)
 
 
 def _diagnosed_as(shape: str, log: Path) -> Answer:
