@@ -83,6 +83,7 @@ def as_told(told: Mapping[str, Any]) -> tuple[Any, ...]:
     return told["status"], first["cause"], first["certainty"], tuple(first["ranks"]), line
 
 
+@pytest.mark.live
 def test_a_job_that_trains_as_it_should_gets_no_verdict_while_it_does(tmp_path: Path) -> None:
     with watched(find("healthy-running"), tmp_path / "run", ranks=2) as job:
         assert job.wait_for(lambda: len(job.views) == 2, LIMIT_S)
