@@ -9,8 +9,10 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from unhang.inprocess.targets import DISTRIBUTED
 from unhang.records.views import GroupCount
 
 MODULE = "torch._C._distributed_c10d"
@@ -52,9 +54,10 @@ class Recorder:
         self._last: dict[str, bytes] = {}
         self._sure: dict[tuple[str, int], str] = {}
         self._learned_at = 0
+        self._left = False
 
     def available(self) -> bool:
-        """Torch is there and offers one."""
+        """Torch is there and offers one (empty-handed for Gloo before 2.8)."""
         if self._calls is None:
             module = sys.modules.get(MODULE)
             if module is None:
@@ -65,20 +68,36 @@ class Recorder:
 
     def read(self, now_ns: int) -> None:
         """Bring ``counts`` up to date. Raises what torch raises."""
-        if not self.available() or self._calls is None:
+        if self._left:
             return
-        for kind, call in self._calls.items():
+        self.available()
+        for kind, call in (self._calls or {}).items():
             said = call(includeCollectives=False, includeStackTraces=False, onlyActive=False)
             if said != self._last.get(kind):
                 self._last[kind] = said
                 self._take(kind, pickle.loads(said), now_ns)  # noqa: S301  made by this process a moment ago
+        if self._calls is not None and "other" not in self._calls:
+            self._count_gloo(now_ns)
+
+    def _count_gloo(self, now_ns: int) -> None:
+        """Before torch 2.8 no recorder follows Gloo: its own counter tells what was enqueued, nothing what finished."""
+        for number, (name, position) in enumerate(_gloo_positions(self.groups)):
+            at = ("gloo", number)
+            if at not in self.counts or self.counts[at].name != name:
+                known = next(group for group in self.groups.made["other"] if group is not None and group.name == name)
+                self.counts[at] = GroupCount(name, known.size, backend="gloo", sure=True)
+            told = {"last_enqueued_collective": position, "last_completed_collective": position}
+            _move(self.counts[at], told, now_ns)
 
     def enqueued_now(self, name: str) -> tuple[GroupCount, int] | None:
         """Gloo's group ``name`` and its last position this moment, from any thread: nothing is kept. None when several
         groups or none have that name. Raises what torch raises."""
-        call = self._calls.get("other") if self.available() and self._calls else None
+        self.available()
+        call = (self._calls or {}).get("other")
         if call is None:
-            return None
+            positions = dict(_gloo_positions(self.groups)) if self._calls is not None else {}
+            made = [group for group in self.groups.made["other"] if group is not None and group.name == name]
+            return (made[0], positions[name]) if name in positions and len(made) == 1 else None
         said = pickle.loads(call(includeCollectives=False, includeStackTraces=False, onlyActive=False))  # noqa: S301
         groups = [(self._known(("other", int(key))), status) for key, status in (said.get("pg_status") or {}).items()]
         found = [(group, int(status["last_enqueued_collective"])) for group, status in groups if group.name == name]
@@ -92,7 +111,7 @@ class Recorder:
 
     def leave(self) -> None:
         """This torch answers differently: ask no more."""
-        self._calls = {}
+        self._calls, self._left = {}, True
 
     def _take(self, kind: str, said: dict[str, Any], now_ns: int) -> None:
         status = said.get("pg_status") or {}
@@ -145,7 +164,9 @@ class Recorder:
 
     def dump(self, *, stacks: bool) -> bytes | None:
         """The whole recorder as torch writes it: NCCL's where NCCL has done anything. None without a recorder."""
-        if not self.available() or self._calls is None:
+        if not self.available() or not self._calls:
+            return None
+        if "other" not in self._calls and not self.groups.made["nccl"]:
             return None
         busy = "nccl" in self._calls and any(kind == "nccl" and count.enqueued > 0 for (kind, _), count in self._all())
         call = self._calls["nccl" if busy or "other" not in self._calls else "other"]
@@ -153,6 +174,19 @@ class Recorder:
 
     def _all(self) -> list[tuple[tuple[str, int], GroupCount]]:
         return list(self.counts.items())
+
+
+def _gloo_positions(groups: Groups) -> list[tuple[str, int]]:
+    """Group names and positions of the groups that Gloo alone carries."""
+    world = getattr(sys.modules.get(DISTRIBUTED), "_world", None)
+    ours = {group.name for group in groups.made["other"] if group is not None}
+    ours -= {group.name for group in groups.made["nccl"] if group is not None}
+    found = []
+    for group, name in list(world.pg_names.items()) if world is not None else ():
+        if name in ours:
+            with suppress(RuntimeError, AttributeError):
+                found.append((name, int(group._get_sequence_number_for_group())))  # noqa: SLF001
+    return found
 
 
 def _move(group: GroupCount, said: dict[str, Any], now_ns: int) -> None:
