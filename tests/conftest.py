@@ -15,11 +15,9 @@ QUICK_CASES = {
 QUICK_TESTS = {
     "test_signals.py": {
         "test_a_signal_from_a_process_is_heard_as_often[to_the_group]",
-        "test_job_control_stops_and_continues_as_without_us",
     },
     "test_surroundings.py": {
         "test_process_1_passes_signals_on_once",
-        "test_a_killed_front_leaves_the_job_and_later_nothing",
     },
     "test_launchers.py": set(),
     "test_same_job.py": set(),
