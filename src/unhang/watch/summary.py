@@ -38,6 +38,7 @@ class Summary:
     limit_at_s: float | None
     """When the job's own watchdog will end it."""
     moving: bool
+    """The laggards get on, or may be on their way: ``--on-hang abort`` leaves them until the user's bound."""
     settled: bool
     """Certain, and it names the waiters' line too."""
     laggard_works: bool

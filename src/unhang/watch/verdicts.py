@@ -99,6 +99,13 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) 
     return text
 
 
+def _may_get_on(first: Finding, facts: Facts) -> bool:
+    """The laggards moved at the look; and who has not come to the meeting of all may be on its way."""
+    if first.cause is Cause.RENDEZVOUS:
+        return True
+    return any(facts.ranks[rank].moving for rank in first.ranks if rank in facts.ranks)
+
+
 def _summary(
     order: Order, verdict: Verdict, facts: Facts, level: Level, limit_at: float | None, *, needs_lines: bool
 ) -> Summary:
@@ -118,5 +125,5 @@ def _summary(
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
         laggard_works=first is not None and first.cause in WORK,
         needs_lines=needs_lines,
-        moving=any(facts.ranks[r].moving for r in (first.ranks if first is not None else ()) if r in facts.ranks),
+        moving=first is not None and _may_get_on(first, facts),
     )
