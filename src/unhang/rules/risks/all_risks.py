@@ -30,6 +30,7 @@ from unhang.rules.risks import (
     variable_old_name,
     variable_shadowed,
     variable_value,
+    version_known,
 )
 from unhang.rules.risks.risk import Risk
 
@@ -55,6 +56,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         variable_not_known,
         variable_shadowed,
         recorder,
+        version_known,
         limit_far_away,
         limit_of_subgroups,
         limit_not_in_force,
