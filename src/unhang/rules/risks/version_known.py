@@ -16,15 +16,18 @@ Possible when: exactly this release is affected. Defects of a whole range of rel
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.versions import Versions
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
-from unhang.knowledge.versions import VersionRow, known_of
+from unhang.knowledge.versions import VersionRow, known_of, version_numbers
 from unhang.rules.risks.risk import Answer, could_not, risk
 
 CHECK = "versions"
+_NAMES = {"nccl": "NCCL", "torch": "PyTorch", "trl": "TRL", "deepspeed": "DeepSpeed"}
+_NUMBER = re.compile(r"\d+(?:\.\d+)+")
 TOLD = 4
 """So many defects of a range are told in words; the rest are counted."""
 
@@ -44,7 +47,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         if ranges:
             yield _note(package, version, ranges)
         elif not exact:
-            yield Checked(CHECK, say("{package} {version}", package=package, version=version))
+            yield Checked(CHECK, say("{package} {version}", package=_name(package), version=version))
 
 
 def _exact(row: VersionRow) -> bool:
@@ -56,7 +59,7 @@ def _finding(package: str, version: str, row: VersionRow) -> Answer:
         CHECK,
         package,
         Cause.VERSION_MISMATCH,
-        say("{package} {version}: {symptom}", package=package, version=version, symptom=row.symptom),
+        say("{package} {version}: {symptom}", package=_name(package), version=version, symptom=row.symptom),
         certainty=Certainty.POSSIBLE,
         severity=Severity.NOTE if row.kind == "unverified" else Severity.SLOWS,
         because=(say("{where}", where=row.where),) if row.where else (),
@@ -67,10 +70,10 @@ def _finding(package: str, version: str, row: VersionRow) -> Answer:
 
 def _note(package: str, version: str, rows: Sequence[VersionRow]) -> Answer:
     told = sorted(rows, key=lambda row: row.affects, reverse=True)[:TOLD]
-    fixed = next((row.fixed_in for row in told if row.fixed_in), "")
+    fixed = max((row.fixed_in for row in rows if _release(row.fixed_in)), key=_numbers, default="")
     summary = say(
         "{package} {version} has known defects in special circumstances ({count})",
-        package=package,
+        package=_name(package),
         version=version,
         count=len(rows),
     )
@@ -88,16 +91,31 @@ def _note(package: str, version: str, rows: Sequence[VersionRow]) -> Answer:
 
 
 def _told(row: VersionRow) -> Text:
-    if row.fixed_in:
+    if _release(row.fixed_in):
         return say("{symptom} (mended in {version})", symptom=row.symptom, version=row.fixed_in)
     return say("{symptom} ({workaround})", symptom=row.symptom, workaround=row.workaround or row.affects)
 
 
+def _release(text: str) -> str:
+    """The release a row names first (``2.26.5+ (not bisected)``); empty where it begins with a remark."""
+    found = _NUMBER.match(text)
+    return found[0] if found else ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return version_numbers(_release(text)) or ()
+
+
+def _name(package: str) -> str:
+    return _NAMES.get(package, package)
+
+
 def _remedy(package: str, fixed_in: str, workaround: str) -> Remedy:
+    release = _release(fixed_in)
     title = (
-        say("Use {package} {version} or newer", package=package, version=fixed_in)
-        if fixed_in
-        else say("Use another release of {package}", package=package)
+        say("Use {package} {version} or newer", package=_name(package), version=release)
+        if release
+        else say("Use another release of {package}", package=_name(package))
     )
     return Remedy(
         title,
