@@ -27,6 +27,9 @@ from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.HOST_MEMORY
 SIGKILL, SIGBUS = 9, 7
+_SYSTEM_ERROR = "unhandled system error"
+# More ranks than these fail alike for one reason of the machine: the machine is named, not they.
+MOST_NAMED = 2
 _NO_MEMORY = re.compile(r"Cannot allocate memory|ENOMEM")
 
 
@@ -79,7 +82,7 @@ def _shared_memory(facts: Facts) -> Answer | None:
     found = _found(
         facts, events, Certainty.CERTAIN, say("shared memory (/dev/shm) is too small on this machine"), (_larger_shm(),)
     )
-    if not found.ranks and bus:
+    if not found.ranks and any(event.kind.startswith("dl.") for event in events):
         lost = _lost_a_loader(facts)
         found = replace(found, ranks=lost, nodes=found.nodes or hosts_of(facts, lost))
     without_p2p = settings_of(facts).get("NCCL_P2P_DISABLE")
@@ -185,7 +188,7 @@ def _silent_kill(facts: Facts) -> Answer | None:
 def _found(
     facts: Facts, events: list[LogEvent], certainty: Certainty, summary: Text, remedies: tuple[Remedy, ...]
 ) -> Finding:
-    ranks = ranks_in(events) or _ranks_by_pid(facts, events)
+    ranks = ranks_in(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
     return finding(
         CAUSE,
         certainty,
@@ -204,7 +207,16 @@ def _found(
 def _ranks_by_pid(facts: Facts, events: list[LogEvent]) -> tuple[int, ...]:
     """The kernel names a process, which may be a rank's."""
     pids = {event.values.get("pid") for event in events} - {None}
-    return tuple(sorted(rank for rank, known in facts.ranks.items() if known.pid in pids))
+    ended = {e.rank for e in facts.exits if e.rank is not None and e.pid in pids}
+    return tuple(sorted(ended | {rank for rank, known in facts.ranks.items() if known.pid in pids}))
+
+
+def _ranks_of_failed_calls(facts: Facts, events: list[LogEvent]) -> tuple[int, ...]:
+    """NCCL's warning names no rank; the rank whose exception says that a system call inside NCCL failed is it."""
+    if not all(event.kind.startswith("n.") for event in events):
+        return ()
+    failed = ranks_in(e for e in first_attempt(facts.events_of("ncclerr", "py.error")) if _SYSTEM_ERROR in e.text)
+    return failed if len(failed) <= MOST_NAMED else ()
 
 
 def _less_host_memory() -> Remedy:
