@@ -1,5 +1,5 @@
 """``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``,
-of a corpus with ``ARGS="corpus --folder DIR"``."""
+of a corpus with ``ARGS="corpus --folder DIR"``; ``ARGS=inprocess``: what being recorded costs; ``ARGS=kills``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import corpus, flight_recorder, logs
+from benchmarks import corpus, flight_recorder, inprocess, kills, logs
+
+OTHERS = {"logs": logs.main, "corpus": corpus.main, "inprocess": inprocess.main, "kills": kills.main}
 
 
 def main() -> int:
-    """Dumps beside torchfrtrace and pickle.load, and the whole command; ``logs``; ``corpus``. Options are passed on."""
-    if sys.argv[1:2] == ["logs"]:
-        return logs.main(sys.argv[2:])
-    if sys.argv[1:2] == ["corpus"]:
-        return corpus.main(sys.argv[2:])
+    """Dumps beside torchfrtrace and pickle.load, and the whole command; or one of OTHERS. Options are passed on."""
+    other = OTHERS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    if other is not None:
+        return other(sys.argv[2:])
     unhang = Path(sys.executable).with_name("unhang")
     diagnose = f"{shlex.quote(str(unhang))} diagnose {{dir}} --format json"
     sys.argv[1:1] = ["--diagnose", diagnose]

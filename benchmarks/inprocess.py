@@ -1,7 +1,7 @@
 """What being recorded costs a job: CPU time of our thread, its longest pause, and paired wall-clock ratios.
 
-    python benchmarks/inprocess.py --keep FILE          200 pairs of each loop, about 15 minutes on 2 quiet cores
-    python benchmarks/inprocess.py --pairs 10 --watch-s 5   a first look
+    python -m benchmarks inprocess --keep FILE              200 pairs of each loop, about 15 minutes on 2 quiet cores
+    python -m benchmarks inprocess --pairs 10 --watch-s 5   a first look
 
 Jobs of two ranks stand side by side: without us, without us once more (the A/A pair, which shows what this machine
 itself scatters), and with us; all but one are stopped (SIGSTOP). In every round each does the same block of work, in
@@ -301,14 +301,14 @@ def _run(options: argparse.Namespace, kept: Kept) -> None:
             kept.add({"detail_ddp": _detail_ddp(jobs[DETAIL])})
 
 
-def main() -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Measure and print; exit code 130 when it was interrupted."""
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--pairs", type=int, default=200, help="rounds of each loop")
     words.add_argument("--block-s", type=float, default=0.5, help="seconds of one block")
     words.add_argument("--watch-s", type=float, default=30.0, help="seconds to watch our thread in each loop")
     words.add_argument("--keep", type=Path, help="keep every round in this file, and go on where it ends")
-    options = words.parse_args()
+    options = words.parse_args(given)
     kept, began, code = Kept(options.keep), time.monotonic(), 0
     try:
         _run(options, kept)

@@ -1,6 +1,6 @@
 """What SIGKILLs of our own processes do to a job: nothing, or this prints what.
 
-    python benchmarks/kills.py [--kills 100] [--fronts 20] [--seed N]     about 12 minutes on 2 cores
+    python -m benchmarks kills [--kills 100] [--fronts 20] [--seed N]     25 minutes on 2 busy cores
 
 A job of two ranks trains for a fixed number of steps and writes down its losses and a hash of its weights. It runs
 once without us. Then it runs under ``unhang run`` again and again while our watcher, its looks and py-spy are killed at
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -222,14 +222,14 @@ def records_left(before: set[Path], limit_s: float = 20.0) -> list[str]:
     return sorted(map(str, left))
 
 
-def main() -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run all of it; exit code 1 when anything differed."""
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--kills", type=int, default=100, help="SIGKILLs of watcher, looks and py-spy")
     words.add_argument("--fronts", type=int, default=20, help="SIGKILLs of the front process, each in a job of its own")
     words.add_argument("--a-job", type=int, default=12, help="kills in one job")
     words.add_argument("--seed", type=int, default=random.randrange(1000))
-    asked = words.parse_args()
+    asked = words.parse_args(given)
     chance = random.Random(asked.seed)
     print(f"seed {asked.seed}", flush=True)
     rows: list[tuple[str, str, str]] = []
