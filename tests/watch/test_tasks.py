@@ -32,6 +32,7 @@ def test_what_slurm_says_of_the_tasks_of_a_node() -> None:
         ({}, 4),
         ({"SLURM_NODEID": "2"}, 3),
         ({"SLURM_STEP_TASKS_PER_NODE": "1"}, None),  # `srun --pty bash`, torchrun below it
+        ({"SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, 1),  # a launcher a node: each has a folder of its own
         ({"SLURM_STEP_ID": ""}, 4),
         ({"SLURM_LOCALID": "x"}, None),
         ({"SLURM_NODEID": "7"}, None),
@@ -91,16 +92,14 @@ def slurm(number: int, count: int, step: str = "0") -> dict[str, str]:
 class Step:
     """Tasks started as ``srun`` starts them: the same command line, each with its own variables and output."""
 
-    def __init__(
-        self, place: Path, count: int, command: list[str], *options: str, step: str = "0", **more: str
-    ) -> None:
+    def __init__(self, place: Path, count: int, command: list[str], *, step: str = "0", **more: str) -> None:
         self.place, self.folder = place, place / "run"
         self.errors = [place / f"stderr-{step}-{number}" for number in range(count)]
         self.fronts = []
         for number, path in enumerate(self.errors):
             with path.open("wb") as file:
-                words = [*RUN, "--dir", str(self.folder), *options, "--", *command]
-                environment = os.environ | slurm(number, count, step)
+                words = [*RUN, "--dir", str(self.folder), "--", *command]
+                environment = os.environ | slurm(number, count, step) | more
                 self.fronts.append(subprocess.Popen(words, stdout=file, stderr=file, env=environment))
 
     def wait(self) -> list[int]:
@@ -175,8 +174,9 @@ def test_a_second_run_of_the_same_step_is_a_run_of_its_own(tmp_path: Path, start
     """``srun bash -c 'unhang run A; unhang run B'``: a task that comes again comes to the next run."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    one = Step(tmp_path / "a", 2, ["sh", "-c", "[ $RANK = 0 ] || sleep 3"])
+    one = Step(tmp_path / "a", 2, ["sh", "-c", f"touch {tmp_path}/go-$RANK; [ $RANK = 0 ] || sleep 3"])
     started.append(one)
+    wait_for(lambda: len(list(tmp_path.glob("go-*"))) == 2)
     assert one.fronts[0].wait(30) == 0
 
     two = Step(tmp_path / "b", 2, ["sh", "-c", "exit 5"])
@@ -186,3 +186,15 @@ def test_a_second_run_of_the_same_step_is_a_run_of_its_own(tmp_path: Path, start
     assert one.wait() == [0, 0]
     assert (one.folder / "run.json").exists()
     assert json.loads((two.folder / "run.json").read_text())["command"] == ["sh", "-c", "exit 5"]
+
+
+@pytest.mark.job
+def test_each_machine_of_a_step_has_a_folder_of_its_own(tmp_path: Path, started: list[Step]) -> None:
+    """One name on a shared file system, several machines: none is refused."""
+    (tmp_path / "run" / "another-machine").mkdir(parents=True)
+    step = Step(tmp_path, 1, ["true"], SLURM_STEP_TASKS_PER_NODE="1(x2)")
+    started.append(step)
+
+    assert step.wait() == [0]
+
+    assert (tmp_path / "run" / os.uname().nodename / "run.json").exists()

@@ -126,7 +126,8 @@ def _join(place: Path, make_folder: Callable[[Siblings | None], RunFolder], us: 
         records = next((run for run in runs if not (run / "tasks" / f"{us.number}.json").exists()), None)
         if records is None:
             folder = make_folder(us)
-            records = private_files.make_folder(start / str(int(runs[-1].name) + 1 if runs else 0))
+            # No name comes twice: whoever is still leaving an earlier run must not find this one in its place.
+            records = private_files.make_folder(start / f"{_number(runs[-1]) + 1 if runs else 0}.{os.getpid()}")
             _furnish(records)
             private_files.replace(records / "run-folder.json", json.dumps(os.fspath(folder.path)).encode())
         Task(us.number, os.getpid()).write(records)
@@ -136,8 +137,11 @@ def _join(place: Path, make_folder: Callable[[Siblings | None], RunFolder], us: 
 
 def _runs(start: Path) -> list[Path]:
     """Records folders of the runs of one start, in order; one that nobody finished making does not count."""
-    found = [path for path in start.iterdir() if path.name.isdigit() and (path / "run-folder.json").exists()]
-    return sorted(found, key=lambda path: int(path.name))
+    return sorted((path.parent for path in start.glob("[0-9]*.[0-9]*/run-folder.json")), key=_number)
+
+
+def _number(records: Path) -> int:
+    return int(records.name.partition(".")[0])
 
 
 def clear(records: Path) -> None:

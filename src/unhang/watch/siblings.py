@@ -32,9 +32,9 @@ class Siblings:
 
 
 def siblings(environment: Mapping[str, str], *, proc: Path = PROC) -> Siblings | None:
-    """What the environment says; None for a task that is alone on its machine, or not one of several."""
+    """What the environment says; None for a task that is not one of several, here or on other machines."""
     found = _slurm(environment) or _mpi(environment, proc)
-    return found if found is not None and found.count > 1 else None
+    return found if found is not None and (found.count > 1 or found.several_machines) else None
 
 
 def _slurm(environment: Mapping[str, str]) -> Siblings | None:
