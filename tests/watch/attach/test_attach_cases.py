@@ -7,6 +7,9 @@ must not be sure of another one.
 from __future__ import annotations
 
 import json
+import os
+import time
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +19,10 @@ from unhang.diagnosis.levels import WORK
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Status
-from unhang.lab.catalog import CASES, Case
+from unhang.lab.catalog import CASES, CASES_FOLDER, Case
 from unhang.lab.expectation import mistakes
+from unhang.watch.attach.ladder import kernel_look
+from watch.attach.plain_jobs import plain_job
 from watch.attach.stranger import stranger
 
 pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
@@ -56,3 +61,20 @@ def test_a_case_that_a_stranger_started(case: Case, tmp_path_factory: pytest.Tem
     slow_is_right = case.expected.cause in WORK and verdict.status is Status.SLOW
     wrong = [text for text in mistakes(case, folder / "seen", verdict) if not (slow_is_right and "status" in text)]
     assert wrong == [], folder
+
+
+def test_eight_ranks_are_answered_in_seconds(tmp_path: Path) -> None:
+    """5 s on a machine that has a processor to spare; a crowded one takes as much longer as it is crowded."""
+    with plain_job(tmp_path, CASES_FOLDER / "missing_rank.py", ranks=8) as job:
+        job.wait_until_printed("step 11")
+        job.wait_until_waiting(8)
+        before = {rank.pid: kernel_look(rank.pid).state for rank in job.ranks}
+        crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        began = time.monotonic()
+        done = unhang("attach", str(job.launcher.pid), "--dir", tmp_path / "seen", "--format", "json")
+        took_s = time.monotonic() - began
+        print(f"{took_s:.1f} s, load {os.getloadavg()[0]:.1f}")
+
+        assert {rank.pid: kernel_look(rank.pid).state for rank in job.ranks} == before
+    assert json.loads(done.stdout)["findings"][0]["ranks"] == [7]
+    assert took_s < 5 * crowd
