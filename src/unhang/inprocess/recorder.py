@@ -66,8 +66,11 @@ class Recorder:
             self._calls = {kind: call for kind, call in found.items() if call is not None}
         return bool(self._calls)
 
-    def read(self, now_ns: int) -> None:
-        """Bring ``counts`` up to date. Raises what torch raises."""
+    def read(self, now_ns: int, *, in_a_call: bool = False) -> None:
+        """Bring ``counts`` up to date. Raises what torch raises.
+
+        ``in_a_call``: the thread that issues collectives stands in one, or in backward, whose hooks issue them.
+        """
         if self._left:
             return
         self.available()
@@ -77,16 +80,17 @@ class Recorder:
                 self._last[kind] = said
                 self._take(kind, pickle.loads(said), now_ns)  # noqa: S301  made by this process a moment ago
         if self._calls is not None and "other" not in self._calls:
-            self._count_gloo(now_ns)
+            self._count_gloo(now_ns, in_a_call=in_a_call)
 
-    def _count_gloo(self, now_ns: int) -> None:
-        """Before torch 2.8 no recorder follows Gloo: its own counter tells what was enqueued, nothing what finished."""
+    def _count_gloo(self, now_ns: int, *, in_a_call: bool) -> None:
+        """Before torch 2.8 no recorder follows Gloo: its own counter tells what was enqueued, and nothing what
+        finished. A call that came while the thread stood in one is open until it is seen elsewhere."""
         for number, (name, position) in enumerate(_gloo_positions(self.groups)):
             at = ("gloo", number)
             if at not in self.counts or self.counts[at].name != name:
                 known = next(group for group in self.groups.made["other"] if group is not None and group.name == name)
                 self.counts[at] = GroupCount(name, known.size, backend="gloo", sure=True)
-            told = {"last_enqueued_collective": position, "last_completed_collective": position}
+            told = {"last_enqueued_collective": position, "last_completed_collective": position - in_a_call}
             _move(self.counts[at], told, now_ns)
 
     def enqueued_now(self, name: str) -> tuple[GroupCount, int] | None:

@@ -30,6 +30,7 @@ from unhang.records.views import Identity
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5
 _FALL_LIMIT_S = 0.25
+_BACKWARD = ("_engine_run_backward", "backward")
 _SYNCHRONOUS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 
 
@@ -160,7 +161,7 @@ class Session:
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
         looking.look(view, now_ns)
         names = self._world(view)
-        self._ask(recorder, now_ns)
+        self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in _BACKWARD)
         view.recorder_on, view.groups = recorder.on, recorder.living(names)
         rhythm.follow(view, control.collectives_per_step, now_ns)
         if self.crash is not None:
@@ -175,10 +176,10 @@ class Session:
             view.longest_beat_ns = max(view.longest_beat_ns, spent_ns - cost_ns)
             view.longest_pause_ns = max(view.longest_pause_ns, time.monotonic_ns() - now_ns)
 
-    def _ask(self, recorder: Recorder, now_ns: int) -> None:
+    def _ask(self, recorder: Recorder, now_ns: int, *, in_a_call: bool) -> None:
         """How far every group is; a recorder that fails is asked no more, and the heartbeat goes on without it."""
         try:
-            recorder.read(now_ns)
+            recorder.read(now_ns, in_a_call=in_a_call)
             recorder.learn()
         except Exception as error:  # noqa: BLE001  whatever another version of torch raises
             tell("the flight recorder's status cannot be read", error)
