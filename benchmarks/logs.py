@@ -5,12 +5,14 @@
     python -m benchmarks logs --hot              # which literals are met most often, and how often for nothing
 
 Every contestant runs in a fresh process on one core, several times in turns; the table gives the best run, by the
-processor time it used (the machine may be busy with other things) and by the clock, and the peak of its memory.
+processor time it used (the machine may be busy with other things: its load is printed) and by the clock, and the peak
+of its memory. The verdict is checked too: it must name the one rank that stayed silent.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -65,10 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # those we start stay on this core too
         contestants = _contestants(log, Path(scratch) / "literals")
+        print("load before:", *(f"{load:.1f}" for load in os.getloadavg()))
+        _print_verdict(log, options.ranks)
         for _ in range(options.repeats):
             for contestant in contestants:
                 _run(contestant, options.limit)
         _print_table(log.stat().st_size, options.ranks, contestants)
+        print("load after:", *(f"{load:.1f}" for load in os.getloadavg()))
     return 0
 
 
@@ -109,7 +114,9 @@ def _run(contestant: Contestant, limit: float) -> None:
     if contestant.failed:
         return
     begun = time.monotonic()
-    process = subprocess.Popen(contestant.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        contestant.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment()
+    )
     while True:
         done, status, used = os.wait4(process.pid, os.WNOHANG)
         if done:
@@ -126,6 +133,22 @@ def _run(contestant: Contestant, limit: float) -> None:
         contestant.failed = f"exit code {process.returncode}"
         return
     contestant.runs.append((took, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024))
+
+
+def _environment() -> dict[str, str]:
+    """As users have it: modules stay compiled from one run to the next."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _print_verdict(log: Path, ranks: int) -> None:
+    command = [str(Path(sys.executable).with_name("unhang")), "diagnose", str(log), "--format", "json"]
+    ended = subprocess.run(command, capture_output=True, check=False, env=_environment())
+    verdict = json.loads(ended.stdout)
+    top = (verdict["findings"] or [{}])[0]
+    named = (top.get("cause"), top.get("ranks"), top.get("certainty"))
+    print(
+        f"verdict: {verdict['status']}, {named}; expected: hang, ('unknown', [{ranks - 1}], 'possible')\n", flush=True
+    )
 
 
 def _print_table(size: int, ranks: int, contestants: Sequence[Contestant]) -> None:

@@ -46,7 +46,8 @@ _WARNINGS = (
         "parallelism to avoid deadlocks..."
     ),
 )
-_TRACEBACK = (
+_HANDLED = (
+    "{clock},117 WARNING train.loader shard-{shard:05d}.tar could not be read, it is tried again",
     "Traceback (most recent call last):",
     '  File "/srv/train/loader.py", line 118, in fetch',
     "    return self.decode(self.store.read(key))",
@@ -147,7 +148,7 @@ def _add_rarer_lines(lines: list[str], rank: int, clock: str, chance: random.Ran
         lines.append(f"Loading shards: {done:3d}%|{bar}| {done}/100 [00:{done % 60:02d}<00:41, 1.31it/s]")
     if chance.random() < 0.05:
         shard = chance.randrange(99_999)
-        lines.extend(f"[rank{rank}]: {line.format(shard=shard)}" for line in _TRACEBACK)
+        lines.extend(f"[rank{rank}]: {line.format(shard=shard, clock=clock)}" for line in _HANDLED)
     if chance.random() < 0.05:
         lines.append(f"[rank{rank}]: {clock},000 INFO train.save checkpoint of rank {rank} written in 41.2 s")
 

@@ -102,9 +102,12 @@ class AnchorFilter(Generic[Tag]):
     """Finds literals (each with a tag) in blocks of bytes; one per log, because it tunes itself to it."""
 
     def __init__(self, anchors: Sequence[tuple[bytes, Tag]]) -> None:
-        self._anchors = anchors
-        self._choices = _Choices([anchor for anchor, _ in anchors])
-        self._buckets: dict[int, list[tuple[int, bytes, Tag]]] = {}
+        tags: dict[bytes, list[Tag]] = {}
+        for anchor, tag in anchors:
+            tags.setdefault(anchor, []).append(tag)
+        self._anchors = [(anchor, tuple(of_anchor)) for anchor, of_anchor in tags.items()]
+        self._choices = _Choices([anchor for anchor, _ in self._anchors])
+        self._buckets: dict[int, list[tuple[int, bytes, tuple[Tag, ...]]]] = {}
         self._table = self._second = np.zeros(_BUCKETS, dtype=np.bool_)
         self._prepare()
         self._choose(None)
@@ -177,10 +180,10 @@ class AnchorFilter(Generic[Tag]):
         buckets = self._buckets
         for index, bucket in zip(hits.tolist(), hashes[hits].tolist(), strict=True):
             before = len(found)
-            for offset, anchor, tag in buckets[bucket]:
+            for offset, anchor, tags in buckets[bucket]:
                 at = index * 4 - offset
                 if at >= 0 and data.startswith(anchor, at):
-                    found.append((at, tag))
+                    found.extend((at, tag) for tag in tags)
             missed += len(found) == before
         return found, missed
 
@@ -212,7 +215,7 @@ class AnchorFilter(Generic[Tag]):
         number = np.arange(len(order)) - np.repeat(firsts, sizes)
         left_out = order[number >= limits[order]]
         for bucket, count in zip(*np.unique(buckets[left_out], return_counts=True), strict=True):
-            tag = self._buckets[int(bucket)][0][2]
+            tag = self._buckets[int(bucket)][0][2][0]
             self.passed_over[tag] = self.passed_over.get(tag, 0) + int(count)
         return np.delete(hits, left_out)
 
@@ -228,10 +231,10 @@ class AnchorFilter(Generic[Tag]):
         chosen: list[int] = []
         for choice in self._choices.best(costs):
             number, offset, words = self._choices.groups[choice]
-            anchor, tag = self._anchors[number]
+            anchor, tags = self._anchors[number]
             chosen.extend(words)
             for word in words:
-                self._buckets.setdefault(_bucket(word), []).append((offset, anchor, tag))
+                self._buckets.setdefault(_bucket(word), []).append((offset, anchor, tags))
         self._table = np.zeros(_BUCKETS, dtype=np.bool_)
         self._table[list(self._buckets)] = True
         self._second = np.zeros(1 << 20, dtype=np.bool_)
@@ -260,6 +263,6 @@ class AnchorFilter(Generic[Tag]):
             return
         self._limits = np.zeros(_BUCKETS, dtype=np.int64)
         for bucket, entries in self._buckets.items():
-            keeps = [self._keep.get(tag, 0) for _, _, tag in entries]
+            keeps = [self._keep.get(tag, 0) for _, _, tags in entries for tag in tags]
             if all(keeps):
                 self._limits[bucket] = max(keeps)

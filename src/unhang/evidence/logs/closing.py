@@ -1,8 +1,9 @@
-"""The last words of everybody in a block of a large log: what is read where trouble begins in the block behind it."""
+"""The last words of everybody in some blocks of a large log: what is read where trouble begins behind them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _HEAD = re.compile(rb"[^\s\d\[][^\s]{0,80}|\[[A-Za-z][^\s\]]{0,80}\]|\d{1,6}:(?=\s)")
 """What stands in front of a line for its process: ``[rank3]``, ``pod-3``, ``3:``; not a time."""
@@ -10,9 +11,13 @@ _NAMED = re.compile(rb"(?:[Rr]ank|GPU|gpu)\W{0,3}(\d{1,6})")
 _LOOK_AT = 200
 
 
-def last_words(data: bytes) -> list[tuple[int, int]]:
-    """First and last byte of the last line and of the last step of everybody who speaks in ``data``, in order."""
+def last_words(blocks: Sequence[bytes]) -> list[list[tuple[int, int]]]:
+    """Of every block, where the last line and the last step of those stand who speak in none behind it, in order."""
     seen: set[tuple[bytes, bool]] = set()
+    return [_unheard(data, seen) for data in reversed(blocks)][::-1]
+
+
+def _unheard(data: bytes, seen: set[tuple[bytes, bool]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     stop = len(data)
     while stop > 0:

@@ -24,7 +24,7 @@ EQUAL_UNNAMED = 64
 """Equal lines nobody is named in may come from as many ranks: more of them are kept."""
 _ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
 """Statements that torch repeats inside the texts of exceptions: an equal one of the same rank is an echo."""
-_PLAIN = frozenset(("init", "setting", "address", "version"))
+PLAIN = frozenset(("init", "setting", "address", "version", "recorder-off"))
 """Statements of what is: said twice they tell no more."""
 _MEASURED = frozenset(("elapsed_ms", "waited_s"))
 """How long a wait had lasted when it was told: the same wait is told of again a moment later."""
@@ -88,7 +88,7 @@ class EventKeeper:
         of_rank = self._of_rank[row.id, voice] = self._of_rank.get((row.id, voice), 0) + 1
         of_kind = self._of_kind[row.id] = self._of_kind.get(row.id, 0) + 1
         named = voice[:4] != (None, NOBODY, None, None)
-        enough = EQUAL_UNNAMED if not named else EQUAL_PLAIN if row.benign or row.says in _PLAIN else EQUAL_EVENTS
+        enough = EQUAL_UNNAMED if not named else EQUAL_PLAIN if row.benign or row.says in PLAIN else EQUAL_EVENTS
         if (
             seen > (1 if told_once or heard.match.inside else enough)
             or of_rank > EVENTS_OF_RANK

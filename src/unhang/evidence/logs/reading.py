@@ -11,8 +11,8 @@ import enum
 import io
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import Blocks, decoded
 from unhang.evidence.logs.closing import last_words
 from unhang.evidence.logs.envelopes import unpacked
+from unhang.evidence.logs.events import PLAIN
 from unhang.evidence.logs.lines import LineReader
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
@@ -98,8 +99,13 @@ class _Scanned:
     data: bytes
     places: list[tuple[int, MessageRow | None]]
     stack_marks: list[int]
-    last_words: bool = False
-    """Whether the last words of everybody in it matter."""
+    last_words: list[tuple[int, int]] = field(default_factory=list)
+    """Lines to be read because they are the last words of somebody."""
+
+
+def _mark_last_words(blocks: Sequence[_Scanned]) -> None:
+    for scanned, lines in zip(blocks, last_words([scanned.data for scanned in blocks]), strict=True):
+        scanned.last_words = sorted({*scanned.last_words, *lines})
 
 
 def _end_of(data: bytes, at: int, words: tuple[bytes, bytes]) -> int:
@@ -165,12 +171,12 @@ class _LogReader:
                 continue
             waiting.append(self._scan(data))
             if self._is_news(waiting[-1]):
-                for before in waiting:
-                    before.last_words = True
+                _mark_last_words(waiting)
             if len(waiting) > _LOOK_BACK:
                 self._parts_of(waiting.popleft())
+        if len(waiting) > LAST_BLOCKS:
+            _mark_last_words(waiting)
         while len(waiting) > LAST_BLOCKS:
-            waiting[0].last_words = True
             self._parts_of(waiting.popleft())
         for scanned in waiting:
             self._all_of(scanned)
@@ -194,7 +200,8 @@ class _LogReader:
 
     def _is_news(self, scanned: _Scanned) -> bool:
         """Whether a kind of trouble stands in this block that was not heard of before."""
-        kinds = {row.id for _, row in scanned.places if row is not None and not row.benign and not row.fallback}
+        rows = {row.id: row for _, row in scanned.places if row is not None}
+        kinds = {row.id for row in rows.values() if not (row.benign or row.fallback or row.says in PLAIN)}
         news = kinds - self._known_trouble
         self._known_trouble |= kinds
         return bool(news) and len(self._known_trouble) <= _TROUBLES
@@ -242,7 +249,7 @@ class _LogReader:
         self._without_floods(scanned, tail_bytes)
         regions = regions_of(scanned.data, scanned.places, tail_bytes)
         if scanned.last_words:
-            regions = with_lines(regions, last_words(scanned.data))
+            regions = with_lines(regions, scanned.last_words)
         self._read_regions(scanned, regions)
 
     def _read_regions(self, scanned: _Scanned, regions: Iterable[Region]) -> None:
