@@ -4,7 +4,7 @@
 
     root/etc/nccl.conf …      files as they stand at those paths
     machine.toml              node = "h1"; [environment]; [packages] torch = "2.8.0"; [space."/dev/shm"] size, free;
-                              [[command]] words = "nvidia-smi topo -m", output = "topo.txt", code = 0
+                              [[command]] words = "nvidia-smi topo -m", output = "topo.txt" (or text = "…"), code = 0
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Machine:
         self.root = root
         self.environment: Mapping[str, str] = dict(os.environ if environment is None else environment)
         self.node = platform.node()
+        self.folder = str(Path.cwd())
+        """What relative paths of the job are relative to."""
 
     def path(self, path: str) -> Path:
         """Where ``path`` of the machine lies for us."""
@@ -131,6 +133,10 @@ class Machine:
             )
         return Look(Output(out[:MOST_BYTES].decode("utf-8", "replace"), process.returncode))
 
+    def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+        """What a Python file of ours prints, in a process of its own: for looks that may hang or must be undone."""
+        return self.command([sys.executable, "-I", "-S", str(script), *words], limit_s)
+
 
 class StoredMachine(Machine):
     """A machine replayed from a folder; it has only what is stored."""
@@ -142,6 +148,7 @@ class StoredMachine(Machine):
             raise UsageError(f"{folder} is not a stored machine: machine.toml cannot be read ({error})") from error
         super().__init__(folder / "root", stored.get("environment", {}))
         self.node = str(stored.get("node", folder.name))
+        self.folder = str(stored.get("folder", "/"))
         self._space: dict[str, dict[str, int]] = stored.get("space", {})
         self._packages: dict[str, str] = stored.get("packages", {})
         self._commands = {row["words"]: row for row in stored.get("command", [])}
@@ -167,7 +174,12 @@ class StoredMachine(Machine):
             return Look()
         if "refused" in row:
             return Look(because=say("{what}: {reason}", what=words[0], reason=row["refused"]), how=shlex.join(words))
-        return Look(Output((self._folder / row["output"]).read_text(encoding="utf-8"), int(row.get("code", 0))))
+        text = row["text"] if "text" in row else (self._folder / row["output"]).read_text(encoding="utf-8")
+        return Look(Output(text, int(row.get("code", 0))))
+
+    def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+        """The stored output of ``<name of the file> <words>``."""
+        return self.command([script.name, *words], limit_s)
 
 
 def _refused(what: str, error: OSError) -> Any:
