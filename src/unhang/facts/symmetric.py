@@ -36,4 +36,21 @@ def find_symmetric_stalls(
 
 def _is_a_paste(group: GroupFacts, world_size: int | None) -> bool:
     """Only log lines tell of it, and nothing how many members it has: who is waited for may be in no line shown."""
-    return world_size is None and any(p.told_by == "log" for p in group.progress.values())
+    if not any(p.told_by == "log" for p in group.progress.values()):
+        return False
+    if world_size is None:
+        return True
+    return not group.members_known and _size_by_gather(group) != len(group.members)
+
+
+def _size_by_gather(group: GroupFacts) -> int | None:
+    """How many members a group has: an all-gather's output is its input times them."""
+    sizes = {
+        max(call.elements, call.output_elements) // min(call.elements, call.output_elements)
+        for progress in group.progress.values()
+        if (call := progress.pending) is not None
+        and call.elements
+        and call.output_elements
+        and ("gather" in call.operation or "scatter" in call.operation)
+    }
+    return sizes.pop() if len(sizes) == 1 else None
