@@ -130,6 +130,14 @@ def test_a_stopped_rank_is_found_and_stays_as_it_was(tmp_path: Path) -> None:
         job.wait_for(lambda: max(map(len, job.printed())) > before)
 
 
+def test_a_job_that_sleeps_most_of_each_step_is_healthy(tmp_path: Path) -> None:
+    with plain_job(tmp_path, CASES / "steady_slow_steps.py", ranks=2) as job:
+        job.wait_until_printed("step 2/")
+        done = unhang("attach", str(job.launcher.pid), "--dir", tmp_path / "seen", "--for", "4", "--format", "json")
+        assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "healthy")
+        assert json.loads(done.stdout)["stop"]["advice"] == "no"
+
+
 def test_a_rank_that_works_alone_is_slow_not_stuck(tmp_path: Path) -> None:
     with plain_job(tmp_path, CASES / "rank0_tokenises.py", ranks=2) as job:
         job.wait_until_waiting(1)

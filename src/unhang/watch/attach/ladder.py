@@ -43,8 +43,9 @@ class KernelLook:
     """Processor time of all its threads."""
     file_bytes: int | None = None
     """Read and written, sockets apart."""
-    backward_wakes: int | None = None
-    """Times autograd's threads for devices gave up the processor: at least once a step."""
+    work_wakes: int | None = None
+    """Times the threads that run collectives (Gloo) and backward (on devices) gave up the processor: at least once a
+    step, and not while they wait for a partner."""
 
     def as_json(self) -> dict[str, Any]:
         """What is known, for the bundle's manifest."""
@@ -181,7 +182,7 @@ def kernel_look(pid: int, *, proc: Path = PROC) -> KernelLook:
         switches=_switches(_text(task / "status")),
         process_ticks=_ticks(proc / str(pid) / "stat"),
         file_bytes=_file_bytes(_text(proc / str(pid) / "io")),
-        backward_wakes=_backward_wakes(proc / str(pid) / "task"),
+        work_wakes=_work_wakes(proc / str(pid) / "task"),
     )
 
 
@@ -195,9 +196,12 @@ def _file_bytes(io: str) -> int | None:
     return sum(map(int, told)) if told and all(text.isdigit() for text in told) else None
 
 
-def _backward_wakes(tasks: Path) -> int | None:
+_WORKING_THREADS = ("pt_autograd", "pt_gloo_runloop")
+
+
+def _work_wakes(tasks: Path) -> int | None:
     with suppress(OSError):
-        threads = [task for task in tasks.iterdir() if _text(task / "comm").startswith("pt_autograd")]
+        threads = [task for task in tasks.iterdir() if _text(task / "comm").startswith(_WORKING_THREADS)]
         return sum(_switches(_text(task / "status")) or 0 for task in threads) if threads else None
     return None
 

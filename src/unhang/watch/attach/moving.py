@@ -51,7 +51,7 @@ def _differs(first: Look, second: Look, *, waits_asleep: bool) -> bool | None:
     before, after = _training(first.dump), _training(second.dump)
     if before is None or after is None or _place(before) != _place(after):
         return True
-    if _more(first.kernel.backward_wakes, second.kernel.backward_wakes, 1):
+    if _more(first.kernel.work_wakes, second.kernel.work_wakes, 1):
         return True
     if after.name != "MainThread":
         return False  # what the kernel counted is the main thread's
