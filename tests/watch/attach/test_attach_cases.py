@@ -18,7 +18,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.levels import WORK
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.findings import Cause, Certainty, Status
+from unhang.findings import Cause, Certainty, Status, Verdict
 from unhang.lab.catalog import CASES, CASES_FOLDER, Case
 from unhang.lab.expectation import mistakes
 from unhang.watch.attach.ladder import kernel_look
@@ -27,14 +27,20 @@ from watch.attach.stranger import stranger
 
 pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
 
-ENDS_BY_ITSELF = {"killed", "healthy", "different-sizes", "different-dtype", "timeout-too-short"}
-"""Gloo aborts a mismatch in size within milliseconds, torchrun ends the others of a killed rank, a limit of 4 s."""
+ENDS_BY_ITSELF = {"killed", "healthy", "timeout-too-short"}
+"""torchrun ends the others of a killed rank; a limit of 4 s."""
+FALLS = (Cause.COLLECTIVE_MISMATCH,)
+"""Gloo aborts a mismatch in size within milliseconds."""
 NOT_FROM_STACKS = {
     "teardown": (Cause.UNKNOWN, Certainty.POSSIBLE),
     "different-dtype-same-bytes": (Cause.UNEVEN_DATA, Certainty.LIKELY),
 }
 """All stand on one line of a loop over groups; the dtype of a call that is over. What is said instead, and how sure."""
-CAN_BE_ATTACHED_TO = [case for case in CASES if case.name not in ENDS_BY_ITSELF]
+CAN_BE_ATTACHED_TO = [
+    case
+    for case in CASES
+    if case.name not in ENDS_BY_ITSELF and not ("crash" in case.expected.status and case.expected.cause in FALLS)
+]
 
 
 @pytest.mark.parametrize("case", CAN_BE_ATTACHED_TO, ids=[case.name for case in CAN_BE_ATTACHED_TO])
@@ -43,24 +49,33 @@ def test_a_case_that_a_stranger_started(case: Case, tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("job")
     options = ("--for", "6") if case.moment == "moving" else ()
     with stranger(case, folder / "run") as job:
-        done = unhang("attach", str(job.launcher.pid), "--dir", folder / "seen", "--format", "json", *options)
-        assert job.launcher.poll() is None, "the job ended while it was looked at"
+        for number in range(2):
+            seen = folder / f"seen{number}"
+            done = unhang("attach", str(job.launcher.pid), "--dir", seen, "--format", "json", *options)
+            assert job.launcher.poll() is None, "the job ended while it was looked at"
+            verdict = diagnose(build_facts(read_evidence([str(seen)])))
+            wrong = _wrong(case, seen, verdict)
+            if not wrong:
+                break  # work that moves may be met between two of its rounds: once more then
 
     told = json.loads(done.stdout)
-    verdict = diagnose(build_facts(read_evidence([str(folder / "seen")])))
     first = verdict.findings[0] if verdict.findings else None
     assert (told["status"], bool(told["findings"])) == (verdict.status.value, first is not None)
     assert done.returncode == (1 if first is not None else 0)
     if first is not None:
         again = (first.cause.value, first.certainty.value, list(first.ranks))
         assert tuple(told["findings"][0][key] for key in ("cause", "certainty", "ranks")) == again
+    assert wrong == [], seen
+
+
+def _wrong(case: Case, seen: Path, verdict: Verdict) -> list[str]:
     if case.name in NOT_FROM_STACKS:
-        assert first is not None
-        assert (verdict.status, first.cause, first.certainty) == (Status.HANG, *NOT_FROM_STACKS[case.name])
-        return
+        cause, certainty = NOT_FROM_STACKS[case.name]
+        first = verdict.findings[0]
+        right = (verdict.status, first.cause, first.certainty) == (Status.HANG, cause, certainty)
+        return [] if right else [f"{verdict.status.value}, {first.cause.value}, {first.certainty.value}"]
     slow_is_right = case.expected.cause in WORK and verdict.status is Status.SLOW
-    wrong = [text for text in mistakes(case, folder / "seen", verdict) if not (slow_is_right and "status" in text)]
-    assert wrong == [], folder
+    return [text for text in mistakes(case, seen, verdict) if not (slow_is_right and "status" in text)]
 
 
 def test_eight_ranks_are_answered_in_seconds(tmp_path: Path) -> None:
