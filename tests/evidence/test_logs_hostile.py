@@ -107,6 +107,23 @@ def test_very_many_tracebacks_stay_bounded_and_do_not_hide_another_one() -> None
     assert crash.source.line == flood.count(b"\n") + 1
 
 
+def test_tracebacks_without_end_cost_no_memory() -> None:
+    reading, mebibytes = peak_of(Endless(b"[rank3]: " + TRACEBACK.replace(b"\n", b"\n[rank3]: ") % 1 + b"\n", 2 << 20))
+    assert reading.folded["traceback"] > 7_000
+    assert mebibytes < 60
+
+
+def test_in_front_of_trouble_everybody_is_known_to_have_gone_on() -> None:
+    rank_5 = b"".join(b"[rank5]: " + line + b"\n" for line in (TRACEBACK % 7).splitlines())
+    end = b"".join(TIMEOUT.replace(b"ank3", b"ank%d" % rank) + b"\n" for rank in range(512)) * 40
+    reading = read(STEPS * 9 + rank_5 + STEPS + end)
+    (raised,) = reading.tracebacks
+    last = max(run.last_line for run in reading.progress if run.rank == 5)
+    assert last > (raised.source.line or 0)
+    assert {run.last_step for run in reading.progress if run.last_line > (raised.source.line or 0)} == {39}
+    assert len({run.rank for run in reading.progress if run.last_line > (raised.source.line or 0)}) == 512
+
+
 def test_a_large_log_has_the_same_events_at_the_same_lines_as_its_pieces() -> None:
     parts = [STEPS * 3, TIMEOUT + b"\n", STEPS * 4, TRACEBACK % 1, STEPS * 9, CRASH, STEPS * 5]
     reading = read(b"".join(parts))
