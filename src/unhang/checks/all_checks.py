@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from unhang.checks import configuration, environment, limits, program, timers, versions
+from unhang.checks import configuration, environment, limits, program, storage, timers, versions
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.situation import Look, Situation
@@ -35,7 +35,7 @@ def _check(module: ModuleType) -> Check:
 
 
 ALL_CHECKS: tuple[Check, ...] = tuple(
-    _check(module) for module in (environment, timers, versions, configuration, program, limits)
+    _check(module) for module in (environment, timers, versions, configuration, program, limits, storage)
 )
 
 

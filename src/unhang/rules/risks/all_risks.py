@@ -6,6 +6,7 @@ from types import ModuleType
 
 from unhang.rules.risks import (
     batch_arithmetic,
+    disk_space,
     dispatched_batches,
     full_state_dict,
     generation_time,
@@ -22,6 +23,13 @@ from unhang.rules.risks import (
     program_split,
     recorder,
     shared_memory,
+    storage_answers,
+    storage_appends,
+    storage_checkpoint,
+    storage_files,
+    storage_kind,
+    storage_reads,
+    storage_writable,
     tracing,
     variable_conflict,
     variable_costly,
@@ -74,5 +82,13 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         open_files,
         memory_limit,
         tracing,
+        storage_answers,
+        storage_writable,
+        disk_space,
+        storage_appends,
+        storage_checkpoint,
+        storage_files,
+        storage_reads,
+        storage_kind,
     )
 )

@@ -1,0 +1,77 @@
+"""Which folders the planned job would use: named by the user, in the command, its files, and the environment."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+
+from unhang.checks.command_words import taken_apart
+from unhang.checks.configuration import configuration_of
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.facts.preflight.launch import ConfigFile, Launch
+from unhang.facts.preflight.storage import Place
+from unhang.findings import Evidence, Source
+from unhang.knowledge.job_paths import PathName, path_names
+
+MOST_PLACES = 24
+
+
+def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
+    """Every path once; the current folder where nothing names one that is written."""
+    launch = taken_apart(plan.command)
+    configuration, _ = configuration_of(machine, launch)
+    found: dict[tuple[str, bool], Place] = {}  # a folder that is read and written is two places
+    for place in (
+        *(Place(path, "named", Evidence(Source("command"), f"--path {path}")) for path in plan.paths),
+        *_of_command(launch),
+        *(place for file in configuration.files for place in _of_file(file)),
+        *_of_environment(machine.environment),
+    ):
+        path = _absolute(machine, place.path)
+        if path:
+            absolute = Place(path, place.use, place.evidence)
+            found.setdefault((path, absolute.written), absolute)
+    places = list(found.values())[:MOST_PLACES]
+    if not any(place.written for place in places):
+        places.append(Place(machine.folder, "current"))
+    return tuple(places)
+
+
+def _of_command(launch: Launch) -> Iterator[Place]:
+    for name in path_names():
+        if name.where == "argument" and name.name in launch.arguments:
+            value = launch.arguments[name.name]
+            yield from _place(name, value, Evidence(Source("command"), f"--{name.name} {value}"))
+    if "log_dir" in launch.options:
+        value = launch.options["log_dir"]
+        yield Place(value, "logs", Evidence(Source("command"), f"--log_dir {value}"))
+
+
+def _of_file(file: ConfigFile) -> Iterator[Place]:
+    for name in path_names():
+        value = file.get(name.name) if name.where == "argument" else None
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str):
+                yield from _place(name, one, Evidence(Source(file.path), f"{name.name}: {one}"))
+
+
+def _of_environment(environment: Mapping[str, str]) -> Iterator[Place]:
+    for name in path_names():
+        value = environment.get(name.name, "") if name.where == "environment" else ""
+        if value:
+            yield from _place(name, value, Evidence(Source("environment"), f"{name.name}={value}"))
+
+
+def _place(name: PathName, value: str, evidence: Evidence) -> Iterator[Place]:
+    """Nothing for addresses (``s3://…``) and, of data, for what may as well be the name of a data set on a hub."""
+    if "://" in value or value in ("", "true") or (name.use == "data" and not value.startswith(("/", ".", "~"))):
+        return
+    yield Place(posixpath.dirname(value) or "." if name.stem else value, name.use, evidence)
+
+
+def _absolute(machine: Machine, path: str) -> str:
+    """Empty where the path needs a value only the job's shell has."""
+    if path.startswith("~/"):
+        path = posixpath.join(machine.environment.get("HOME", "~"), path[2:])
+    return "" if path.startswith("~") or "$" in path else posixpath.normpath(posixpath.join(machine.folder, path))

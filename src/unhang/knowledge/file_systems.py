@@ -1,0 +1,44 @@
+"""What a type of file system means for a job (``file_systems.toml``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import rows_of
+
+KINDS = ("shared", "memory", "container")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """One kind of file system. ``kind``: ``shared`` (on other machines), ``memory``, ``container``."""
+
+    types: tuple[str, ...]
+    name: str
+    kind: str
+    effect: str
+    source: str
+
+
+def file_system(kind: str) -> FileSystem | None:
+    """The row of a type as ``/proc/self/mountinfo`` writes it; None for local disks and what nobody knows."""
+    return _by_type().get(kind)
+
+
+def file_systems() -> tuple[FileSystem, ...]:
+    """All rows."""
+    return tuple(dict.fromkeys(_by_type().values()))
+
+
+@cache
+def _by_type() -> Mapping[str, FileSystem]:
+    found: dict[str, FileSystem] = {}
+    for row in rows_of("file_systems.toml", "file_system", ("types", "name", "kind", "effect", "source")):
+        one = FileSystem(tuple(row["types"]), row["name"], row["kind"], row["effect"], row["source"])
+        if one.kind not in KINDS:
+            raise KnowledgeError(f"file_systems.toml: {one.name} has no known kind")
+        found.update(dict.fromkeys(one.types, one))
+    return found
