@@ -87,3 +87,24 @@ def test_a_program_that_is_not_there_could_not_be_looked_at(tmp_path: Path) -> N
 
     assert [gap.check for gap in verdict.not_checked] == ["program"]
     assert ask(tmp_path, "", "").not_checked == ()
+
+
+@pytest.mark.parametrize(
+    ("program", "wrong"),
+    [
+        ("DataLoader(d, num_workers=1)\n", ["waits for ever"]),
+        ("DataLoader(d, num_workers=1, timeout=300)\n", []),
+        ("DataLoader(d)\n", []),
+        ("DataLoader(d, persistent_workers=True)\n", ["raises"]),
+        ("DataLoader(d, num_workers=n, timeout=t)\n", []),
+        ("DataLoader(d, num_workers=4096, timeout=9)\n", ["processes on"]),
+        ("wds.WebDataset(urls)\n", ["whole shards"]),
+        ("wds.WebDataset(urls, resampled=True)\n", []),
+        ("wds.WebDataset(urls).with_epoch(100)\n", []),
+    ],
+)
+def test_loaders(program: str, wrong: list[str], tmp_path: Path) -> None:
+    said = [str(f.summary) for f in ask(tmp_path, program, "torchrun --nproc-per-node 2 t.py").findings]
+
+    assert len(said) == len(wrong), said
+    assert all(words in text for words, text in zip(wrong, said, strict=True))

@@ -8,7 +8,7 @@ from typing import Any
 
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
-from unhang.facts.preflight.limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Tracing
+from unhang.facts.preflight.limits import Cores, MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Tracing
 from unhang.facts.preflight.situation import Look
 
 NAME = "limits"
@@ -25,6 +25,7 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # n
     yield ProcessLimits, _process_limits(machine)
     yield MemoryLimit, _memory(machine)
     yield Tracing, _tracing(machine)
+    yield Cores, _cores(machine)
     devices = machine.entries("/sys/class/infiniband")
     yield RdmaDevices, Look(RdmaDevices(devices.found or ()), devices.because)
 
@@ -80,6 +81,17 @@ def _group_folders(own: str) -> Iterator[tuple[str, str, str]]:
             continue
         for count in range(len(parts), -1, -1):
             yield "/".join([root, *parts[:count]]), *files
+
+
+def _cores(machine: Machine) -> Look[Cores]:
+    """Cores in ``/proc/cpuinfo``, less where ``cpu.max`` (cgroup v2) allows less."""
+    count = len(re.findall(r"^processor\s*:", machine.read("/proc/cpuinfo").found or "", re.MULTILINE))
+    for line in (machine.read("/proc/self/cgroup").found or "").splitlines():
+        if line.startswith("0::"):
+            quota = (machine.read(f"{_GROUPS}{line[3:].rstrip('/')}/cpu.max").found or "").split()
+            if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal():
+                count = min(count, max(1, int(quota[0]) // int(quota[1])))
+    return Look(Cores(count)) if count else Look()
 
 
 def _tracing(machine: Machine) -> Look[Tracing]:

@@ -17,6 +17,7 @@ from unhang.findings import Source, say
 
 NAME = "program"
 LIMIT_S = 10.0
+NEEDS = ("limits", "configuration")
 MOST_FILES, MOST_CHARACTERS = 60, 4_000_000
 
 

@@ -46,3 +46,10 @@ class RdmaDevices:
     """InfiniBand and RoCE devices by name (``mlx5_0``)."""
 
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Processor cores the job may use: the machine's, or fewer where a control group says so."""
+
+    count: int
