@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.program import call_name, parse_program
 
+_LOADERS = {"DataLoader", "StatefulDataLoader", "WebDataset", "WebLoader"}
 _WEBDATASET_ENDS = {"with_epoch", "with_length", "repeat"}
 
 
@@ -19,7 +20,7 @@ class LoaderInSource:
     kind: str
     path: str
     line: int
-    arguments: dict[str, object]
+    arguments: Mapping[str, object]
     names: frozenset[str]
     """Of all arguments given, constant or not."""
 
@@ -30,18 +31,12 @@ def loaders_in(source: SourceFile) -> Iterator[LoaderInSource]:
     if isinstance(program, str):
         return
     for node in ast.walk(program.tree):
-        if isinstance(node, ast.Call) and call_name(node) in (
-            "DataLoader",
-            "StatefulDataLoader",
-            "WebDataset",
-            "WebLoader",
-        ):
-            words = [word for word in node.keywords if word.arg]
-            constant: dict[str, object] = {
-                str(w.arg): w.value.value for w in words if isinstance(w.value, ast.Constant)
-            }
-            kind = "WebDataset" if call_name(node) == "WebDataset" else "DataLoader"
-            yield LoaderInSource(kind, source.path, node.lineno, constant, frozenset(str(w.arg) for w in words))
+        if not isinstance(node, ast.Call) or call_name(node) not in _LOADERS:
+            continue
+        words = {str(word.arg): word.value for word in node.keywords if word.arg}
+        constant = {name: value.value for name, value in words.items() if isinstance(value, ast.Constant)}
+        kind = "WebDataset" if call_name(node) == "WebDataset" else "DataLoader"
+        yield LoaderInSource(kind, source.path, node.lineno, constant, frozenset(words))
 
 
 def gives_webdataset_a_length(source: SourceFile) -> bool:
