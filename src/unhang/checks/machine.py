@@ -191,4 +191,5 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
     try:
         process.communicate(timeout=1)
     except subprocess.TimeoutExpired:
-        return
+        if process.stdout is not None:
+            process.stdout.close()
