@@ -18,7 +18,7 @@ MOST_PLACES = 24
 
 
 def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
-    """Every path once; the current folder where nothing names one that is written."""
+    """Every path once; the current folder where nothing says where logs or checkpoints go."""
     launch = taken_apart(plan.command)
     configuration, _ = configuration_of(machine, launch)
     found: dict[tuple[str, bool], Place] = {}  # a folder that is read and written is two places
@@ -33,7 +33,7 @@ def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
             absolute = Place(path, place.use, place.evidence)
             found.setdefault((path, absolute.written), absolute)
     places = list(found.values())[:MOST_PLACES]
-    if not any(place.written for place in places):
+    if not any(place.use in ("checkpoints", "logs", "named") for place in places):
         places.append(Place(machine.folder, "current"))
     return tuple(places)
 
