@@ -32,7 +32,7 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if any(f.severity is Severity.SLOWS for f in findings) and not stopping:
         return Status.SLOW
-    ended = bool(stopping) and stopping[0].cause in _CRASHES and _all_fell(facts)
+    ended = bool(stopping) and (_ended_at_once(facts) or (stopping[0].cause in _CRASHES and _all_fell(facts)))
     if _waiting(facts) and not ended:
         return Status.HANG
     if stopping and stopping[0].cause is not Cause.UNKNOWN:
@@ -53,6 +53,13 @@ def _all_fell(facts: Facts) -> bool:
     """Those who waited fell with the rank they waited for, before any limit passed: nothing hung."""
     left = (facts.ranks[edge.waiter] for edge in facts.graph.edges if edge.waiter in facts.ranks)
     return not timeout_events(facts) and all(known.state is RankState.FALLEN for known in left)
+
+
+def _ended_at_once(facts: Facts) -> bool:
+    """Gloo ended a rank in a call that did not fit, the others fell with it, and nobody had waited until a limit."""
+    seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
+    crashed = any(known.state is RankState.CRASHED for known in seen) and bool(facts.events_of("gloo.enforce"))
+    return crashed and not any(known.alive for known in seen) and not timeout_events(facts)
 
 
 def _waiting(facts: Facts) -> bool:
