@@ -115,7 +115,7 @@ def test_killing_watcher_and_looks_changes_neither_the_job_nor_its_exit_code(tmp
         victim = next(view.identity.pid for view in job.views.values() if view.identity.rank == 1)
         done = 0
         os.kill(victim, signal.SIGSTOP)
-        deadline = time.monotonic() + 60 + 6 * kills  # one that ends again and again is started again later and later
+        deadline = time.monotonic() + 60 + 8 * kills  # a watcher that just ended is started again after a pause
         while done < kills and time.monotonic() < deadline:
             job.wait_for(lambda: False, chance.uniform(0.1, 1.2))
             ours = watchers(tmp_path / "run")

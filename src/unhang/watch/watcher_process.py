@@ -14,9 +14,11 @@ from unhang.watch.meeting import watching
 
 FAILURES = 20
 """So often it may fail by itself."""
-LONGEST_PAUSE_S = 60.0
+OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS}
+"""A process that ends by one of these failed by itself; the other signals are sent to it."""
 FIRST_PAUSE_S = 0.25
-"""Before it is started again; twice as long each time it ended within a minute."""
+LONGEST_PAUSE_S = 4.0
+"""Before it is started again: twice as long each time it ended within a minute, never so long that a stall waits."""
 LONG_LIFE_S = 60.0
 ANOTHER_WATCHES = 3
 """Exit code of a watcher that found the lock taken."""
@@ -69,10 +71,11 @@ class WatcherProcess:
         self.done = code == 0
         if time.monotonic() - self._began > LONG_LIFE_S:
             self._pause_s, self._failures = 0.0, 0
-        self._failures += code > 0 and code != ANOTHER_WATCHES
+        failed = (code > 0 and code != ANOTHER_WATCHES) or -code in OWN_FAULTS
+        self._failures += failed
         self._next = time.monotonic() + self._pause_s
         self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-        return code > 0 and self._failures == FAILURES + 1
+        return failed and self._failures == FAILURES + 1
 
     def end(self) -> None:
         """End ours and what it started."""
