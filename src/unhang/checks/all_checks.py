@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from unhang.checks import configuration, environment, limits, program, storage, timers, versions
+from unhang.checks import (
+    configuration,
+    devices,
+    driver,
+    environment,
+    limits,
+    program,
+    storage,
+    timers,
+    topology,
+    versions,
+)
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.situation import Look, Situation
@@ -35,7 +46,8 @@ def _check(module: ModuleType) -> Check:
 
 
 ALL_CHECKS: tuple[Check, ...] = tuple(
-    _check(module) for module in (environment, timers, versions, configuration, program, limits, storage)
+    _check(module)
+    for module in (environment, timers, versions, driver, devices, topology, configuration, program, limits, storage)
 )
 
 

@@ -1,0 +1,141 @@
+"""How the cards reach each other: NVLink and PCIe ways, peer access, NVSwitch, ACS, IOMMU, virtual machine.
+
+One card alone, or none, reaches nobody: then nothing is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from unhang.checks.devices import BUS, pci_cards
+from unhang.checks.machine import Machine
+from unhang.checks.nvidia_smi import smi
+from unhang.checks.nvidia_smi_text import fabric_states
+from unhang.checks.plan import Plan
+from unhang.checks.topology_text import nvlinks_of, peers_of, redirecting_bridges, ways_of
+from unhang.facts.preflight.devices import PciCards
+from unhang.facts.preflight.situation import Look
+from unhang.facts.preflight.topology import (
+    AccessControl,
+    Fabric,
+    Iommu,
+    NvLinks,
+    PeerAccess,
+    VirtualMachine,
+    Ways,
+)
+from unhang.findings import Text, say
+
+NAME = "topology"
+LIMIT_S = 30.0
+NEEDS = ("devices", "configuration")
+_BRIDGE_CLASS = "0x0680"  # "other bridge": an NVSwitch
+_MANAGER_LOG = "/var/log/fabricmanager.log"
+_MAKERS = ("QEMU", "KVM", "VMware", "Xen", "Amazon EC2", "Google", "Microsoft", "OpenStack", "Bochs", "Alibaba Cloud")
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # noqa: ARG001 - every check takes both
+    """Look at each; after a nvidia-smi that does not answer it is not asked again."""
+    for kind in (Ways, PeerAccess, NvLinks, Fabric, AccessControl):
+        yield kind, Look()
+    pci = pci_cards(machine).found or PciCards()
+    matrix = machine.command(smi("topo", "-m"))
+    if matrix.found is None and matrix.because is None and not pci.of("nvidia"):
+        return
+    yield VirtualMachine, Look(VirtualMachine(_maker(machine)))
+    yield Iommu, _iommu(machine, pci)
+    yield AccessControl, _access_control(machine)
+    if matrix.found is None:
+        yield Ways, Look(because=matrix.because, how=matrix.how)
+        return
+    ways = ways_of(matrix.found.text) if matrix.found.code == 0 else None
+    yield Ways, Look(ways, None if ways else _said(matrix.found.text), "" if ways else "nvidia-smi topo -m")
+    if ways is None or len({card for pair in ways.ways for card in pair}) < 2:
+        return
+    peers = machine.command(smi("topo", "-p2p", "r"))
+    states = peers_of(peers.found.text) if peers.found is not None and peers.found.code == 0 else None
+    yield PeerAccess, Look(states, None if states else _said(""), "" if states else "nvidia-smi topo -p2p r")
+    if any(way.startswith("NV") for way in ways.ways.values()) or _switches(machine):
+        yield from _nvlink(machine)
+
+
+def _said(text: str) -> Text:
+    first = text.strip().split("\n")[0][:200]
+    return say("nvidia-smi says: {said}", said=first) if first else say("nvidia-smi does not tell")
+
+
+def _nvlink(machine: Machine) -> Iterator[tuple[type, Look[Any]]]:
+    links = machine.command(smi("nvlink", "-s"))
+    found = nvlinks_of(links.found.text) if links.found is not None and links.found.code == 0 else None
+    yield NvLinks, Look(found, None if found else _said(""), "" if found else "nvidia-smi nvlink -s")
+    switches = _switches(machine)
+    if not switches:
+        return
+    report = machine.command(smi("-q"))
+    states = fabric_states(report.found.text) if report.found is not None and report.found.code == 0 else {}
+    manager = machine.command(("systemctl", "is-active", "nvidia-fabricmanager"))
+    word = manager.found.text.strip().split("\n")[0] if manager.found is not None else ""
+    known = word if word in ("active", "inactive", "failed", "activating", "deactivating") else ""
+    fabric = Fabric(switches, known, states, _last_error(machine))
+    blind = not known and not states
+    because = say("neither systemd nor the cards tell whether it runs") if blind else None
+    yield Fabric, Look(fabric, because, "systemctl status nvidia-fabricmanager" if blind else "")
+
+
+def _switches(machine: Machine) -> int:
+    """NVSwitches on the bus, or those the driver has."""
+    names = machine.entries(BUS).found or ()
+    on_bus = [
+        name
+        for name in names
+        if (machine.read(f"{BUS}/{name}/class").found or "").startswith(_BRIDGE_CLASS)
+        and (machine.read(f"{BUS}/{name}/vendor").found or "").strip() == "0x10de"
+    ]
+    return len(on_bus) or len(machine.entries("/proc/driver/nvidia-nvswitch/devices").found or ())
+
+
+def _last_error(machine: Machine) -> str:
+    lines = (machine.read(_MANAGER_LOG).found or "").splitlines()
+    return next((line.strip()[:300] for line in reversed(lines) if "[ERROR]" in line or "fatal error" in line), "")
+
+
+def _access_control(machine: Machine) -> Look[AccessControl]:
+    output = machine.command(("lspci", "-D", "-vvv"))
+    how = "sudo lspci -D -vvv | grep -e '^[0-9a-f]' -e ACSCtl"
+    if output.found is None:
+        return Look(because=output.because or say("there is no lspci"), how=how)
+    bridges, readable = redirecting_bridges(output.found.text)
+    if not readable and not bridges:
+        return Look(because=say("lspci may not read the bridges' settings"), how=how)
+    return Look(AccessControl(bridges))
+
+
+def _iommu(machine: Machine, pci: PciCards) -> Look[Iommu]:
+    """The kind of the groups that the cards are in; before Linux 5.11 the kernel's command line tells."""
+    kinds = {(machine.read(f"{BUS}/{card.bus}/iommu_group/type").found or "").strip() for card in pci.of("nvidia")} - {
+        ""
+    }
+    if kinds:
+        translated = sorted(kind for kind in kinds if kind.startswith("DMA"))
+        how = f"{BUS}/*/iommu_group/type: {', '.join(sorted(kinds))}"
+        return Look(Iommu("translated" if translated else "passthrough", how))
+    units = machine.entries("/sys/class/iommu")
+    if units.because is not None:
+        return Look(because=units.because)
+    if not units.found:
+        return Look(Iommu("off", "/sys/class/iommu"))
+    line = machine.read("/proc/cmdline").found or ""
+    through = re.search(r"\biommu(?:\.passthrough)?=(?:pt|1)\b", line)
+    return Look(Iommu("passthrough" if through else "translated", "/proc/cmdline"))
+
+
+def _maker(machine: Machine) -> str:
+    """Who makes this virtual machine; empty for bare metal. Amazon sells both: the processor's flag decides."""
+    flags = re.search(r"^flags\s*:.*\bhypervisor\b", machine.read("/proc/cpuinfo").found or "", re.MULTILINE)
+    if flags is None:
+        return ""
+    names = [machine.read(f"/sys/class/dmi/id/{name}").found or "" for name in ("sys_vendor", "product_name")]
+    told = " ".join(name.strip() for name in names).strip()
+    return next((maker for maker in _MAKERS if maker.lower() in told.lower()), told or "hypervisor")
