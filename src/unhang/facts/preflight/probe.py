@@ -1,0 +1,140 @@
+"""What the collective probe saw: every step with who finished it, every pair, and how a failure was narrowed down.
+
+Ranks are those of the probe; seconds end in ``_s``; bandwidths are bytes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+BUS_FACTORS: dict[str, Callable[[int], float]] = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "reduce-scatter": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "broadcast": lambda _: 1.0,
+    "pair": lambda _: 1.0,
+}
+"""From bytes a second to bus bandwidth, for n ranks (NVIDIA/nccl-tests doc/PERFORMANCE.md, 2024-11; the size of
+all-gather, reduce-scatter and all-to-all is that of the larger of their two buffers).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation on one size, in all ``groups`` at the same time. ``connect`` is the making of the groups."""
+
+    operation: str
+    scope: str
+    """``world``, ``node``, or the setting a group size comes from (``tensor_parallel=4``)."""
+    groups: tuple[tuple[int, ...], ...]
+    size: int = 0
+    """Bytes, as nccl-tests counts them."""
+    call_s: float | None = None
+    """Of one call, the slowest rank's; None when it did not finish everywhere or was left out."""
+    finished: tuple[int, ...] = ()
+    stuck: tuple[int, ...] = ()
+    """Ranks that began and did not come back within the limit, or came back with an error."""
+    absent: tuple[int, ...] = ()
+    """Ranks that never came to it while others waited."""
+    wrong: tuple[int, ...] = ()
+    """Ranks whose result was not the right one."""
+    error: str = ""
+    """What the first rank that failed said."""
+    unsupported: str = ""
+    """What the backend said when it has no such operation."""
+    left_out: bool = False
+    """Not run: the smaller sizes showed that it would outlast the limit."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether some rank waits in it, failed in it, or never came."""
+        return bool(self.stuck or self.absent)
+
+    @property
+    def bus(self) -> float | None:
+        """Bus bandwidth in bytes a second; None when it has none."""
+        ranks = max(map(len, self.groups), default=0)
+        if not self.call_s or not self.size or ranks < 2:
+            return None
+        return self.size / self.call_s * BUS_FACTORS[self.operation](ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What one rank sent to another and back: the time of the smallest message, the bandwidth of the largest."""
+
+    ranks: tuple[int, int]
+    latency_s: float
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Groups tried apart after a failure, each in processes of its own, and those that failed again."""
+
+    groups: tuple[tuple[int, ...], ...]
+    failed: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The whole probe. ``nodes``: name by rank. ``planned``: ranks the job will have, where the command says."""
+
+    backend: str
+    nodes: tuple[str, ...]
+    steps: tuple[Step, ...]
+    limit_s: float
+    pairs: tuple[Pair, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    missing: tuple[int, ...] = ()
+    """Ranks that did not come to the meeting, so that nothing was tried with them."""
+    place: str = ""
+    """Where they should have met, ``address:port``."""
+    link: float | None = None
+    """What the slowest network link between the nodes should carry, bytes a second; None when not known."""
+    interface: str = ""
+    planned: int | None = None
+    devices: tuple[str, ...] = ()
+    """Names of the cards by rank; empty on CPU."""
+    took_s: float = 0.0
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks took part."""
+        return len(self.nodes)
+
+    @property
+    def several_nodes(self) -> bool:
+        """Whether the ranks stand on more than one node."""
+        return len(set(self.nodes)) > 1
+
+    @property
+    def failure(self) -> Step | None:
+        """The first step that not every rank finished."""
+        return next((step for step in self.steps if step.failed), None)
+
+    @property
+    def guilty(self) -> tuple[int, ...]:
+        """The ranks that never passed and failed with one that did; empty when the rounds do not settle it."""
+        passed = {
+            rank for round_ in self.rounds for group in round_.groups if group not in round_.failed for rank in group
+        }
+        bad = {
+            rank
+            for round_ in self.rounds
+            for group in round_.failed
+            for rank in group
+            if rank not in passed and set(group) - {rank} <= passed
+        }
+        return tuple(sorted(bad))
+
+    def measured(self, operation: str, scope: str = "world") -> Iterator[Step]:
+        """Finished steps of ``operation``, by size."""
+        found = [step for step in self.steps if (step.operation, step.scope) == (operation, scope) and step.call_s]
+        return iter(sorted(found, key=lambda step: step.size))
+
+    def best(self, operation: str, scope: str = "world") -> float | None:
+        """The highest bus bandwidth of ``operation``; None when nothing was measured."""
+        return max((step.bus for step in self.measured(operation, scope) if step.bus is not None), default=None)
