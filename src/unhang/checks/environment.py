@@ -36,6 +36,11 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     yield Settings, Look(_merged(layers), because)
 
 
+def settings_of(machine: Machine, plan: Plan) -> Mapping[str, str]:
+    """What the words before the command and this shell set, by name."""
+    return {**machine.environment, **{setting.name: setting.value for setting in _of_command(plan)}}
+
+
 def _of_command(plan: Plan) -> list[Setting]:
     """``env A=B torchrun …`` and ``A=B torchrun …``: the words before the command proper."""
     words = plan.command[1:] if plan.command[:1] == ("env",) else plan.command
