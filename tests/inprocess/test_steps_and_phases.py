@@ -212,7 +212,7 @@ def test_a_recorder_that_fails_is_asked_no_more(monkeypatch: pytest.MonkeyPatch,
     recorder = Recorder(Groups())
     rank = session.Session(0, 1, "gloo")
     for now_ns in (1, 2, 3):
-        rank._ask(recorder, now_ns)
+        rank._ask(recorder, now_ns, in_a_call=False)
 
     assert asked == [1]
     assert "another torch" in str(read_troubles(tmp_path))
