@@ -30,7 +30,7 @@ from unhang.findings import Text, say
 
 NAME = "topology"
 LIMIT_S = 30.0
-NEEDS = ("devices", "configuration")
+NEEDS = ("environment", "devices", "configuration", "limits")
 _BRIDGE_CLASS = "0x0680"  # "other bridge": an NVSwitch
 _MANAGER_LOG = "/var/log/fabricmanager.log"
 _MAKERS = ("QEMU", "KVM", "VMware", "Xen", "Amazon EC2", "Google", "Microsoft", "OpenStack", "Bochs", "Alibaba Cloud")
@@ -46,7 +46,7 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # n
         return
     yield VirtualMachine, Look(VirtualMachine(_maker(machine)))
     yield Iommu, _iommu(machine, pci)
-    yield AccessControl, _access_control(machine)
+    yield AccessControl, _access_control(machine, pci)
     if matrix.found is None:
         yield Ways, Look(because=matrix.because, how=matrix.how)
         return
@@ -101,12 +101,12 @@ def _last_error(machine: Machine) -> str:
     return next((line.strip()[:300] for line in reversed(lines) if "[ERROR]" in line or "fatal error" in line), "")
 
 
-def _access_control(machine: Machine) -> Look[AccessControl]:
+def _access_control(machine: Machine, pci: PciCards) -> Look[AccessControl]:
     output = machine.command(("lspci", "-D", "-vvv"))
     how = "sudo lspci -D -vvv | grep -e '^[0-9a-f]' -e ACSCtl"
     if output.found is None:
         return Look(because=output.because or say("there is no lspci"), how=how)
-    bridges, readable = redirecting_bridges(output.found.text)
+    bridges, readable = redirecting_bridges(output.found.text, [card.bus for card in pci.of("nvidia")])
     if not readable and not bridges:
         return Look(because=say("lspci may not read the bridges' settings"), how=how)
     return Look(AccessControl(bridges))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from unhang.facts.preflight.topology import NvLinks, Pair, PeerAccess, Ways
 
@@ -11,6 +12,7 @@ _NAME = re.compile(r"GPU(\d+)")
 _WAY = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d+|OK|C?NS|GNS|TNS|U|SOC")
 _GPU = re.compile(r"^GPU (\d+):")
 _LINK = re.compile(r"^\s+Link \d+: (.+)$")
+_BELOW = re.compile(r"Bus: primary=[0-9a-f]+, secondary=(?P<first>[0-9a-f]+), subordinate=(?P<last>[0-9a-f]+)")
 _DEVICE = re.compile(r"^(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<rest>.*)$")
 
 
@@ -81,21 +83,40 @@ def nvlinks_of(text: str) -> NvLinks | None:
     return NvLinks(links) if links else None
 
 
-def redirecting_bridges(text: str) -> tuple[tuple[str, ...], bool]:
-    """Bridges of ``lspci -D -vvv`` that redirect requests between cards, and whether their settings could be read.
+def redirecting_bridges(text: str, cards: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """Bridges above ``cards`` (buses) in ``lspci -D -vvv`` that redirect requests, and whether that could be read.
 
     ``ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ …``: ReqRedir sends what one card asks of another up to the
-    processor. Without root, lspci prints ``Capabilities: <access denied>`` instead.
+    processor. ``Bus: primary=15, secondary=16, subordinate=19`` tells what stands below a bridge. Without root, lspci
+    prints ``Capabilities: <access denied>`` instead.
     """
     found: list[str] = []
     readable = True
-    bus, is_bridge = "", False
-    for line in text.splitlines():
-        device = _DEVICE.match(line)
-        if device is not None:
-            bus, is_bridge = device["bus"], "PCI bridge" in device["rest"]
-        elif "<access denied>" in line and is_bridge:
-            readable = False
-        elif is_bridge and re.search(r"ACSCtl:.*ReqRedir\+", line):
+    for bus, name, lines in _devices(text):
+        below = next((match for line in lines if (match := _BELOW.search(line)) is not None), None)
+        if "PCI bridge" not in name or (below is not None and not _holds(bus, below, cards)):
+            continue
+        readable = readable and not any("<access denied>" in line for line in lines)
+        if any(re.search(r"ACSCtl:.*ReqRedir\+", line) for line in lines):
             found.append(bus)
     return tuple(found), readable
+
+
+def _devices(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    bus, name, lines = "", "", list[str]()
+    for line in text.splitlines():
+        device = _DEVICE.match(line)
+        if device is None:
+            lines.append(line)
+            continue
+        yield bus, name, lines
+        bus, name, lines = device["bus"], device["rest"], []
+    yield bus, name, lines
+
+
+def _holds(bridge: str, below: re.Match[str], cards: Sequence[str]) -> bool:
+    """Whether one of ``cards`` stands on a bus behind the bridge, in its domain."""
+    domain = bridge.rpartition(":")[0].rpartition(":")[0]
+    first, last = int(below["first"], 16), int(below["last"], 16)
+    places = [card.split(":") for card in cards]
+    return any(place[0] == domain and first <= int(place[1], 16) <= last for place in places if len(place) == 3)

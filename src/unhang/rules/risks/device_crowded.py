@@ -45,7 +45,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         CHECK,
         "card " + ", ".join(str(card.index) for card in crowded),
         Cause.GPU_OOM if full else Cause.SLOW_RANK,
-        say("somebody else uses card {cards} already", cards=[card.index for card in crowded]),
+        say("somebody else uses {cards:card|cards} {cards} already", cards=[card.index for card in crowded]),
         severity=Severity.STOPS if full else Severity.SLOWS,
         because=tuple(_because(cards, card) for card in crowded),
         evidence=tuple(_process(cards, card) for card in crowded),

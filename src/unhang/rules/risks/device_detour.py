@@ -37,7 +37,6 @@ def ask(here: Situation) -> Iterator[Answer]:
     linked = ways.linked(chosen.indices)
     rdma = here.found(RdmaDevices)
     if linked and (rdma is None or not rdma.names):
-        yield Checked(CHECK, say("NVLink joins every two cards of the job"))
         return
     maker = (here.found(VirtualMachine) or VirtualMachine()).maker
     answers = [*_access_control(here, maker), *_iommu(here, maker)]

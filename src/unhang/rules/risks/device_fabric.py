@@ -71,7 +71,10 @@ def _not_joined(here: Situation, fabric: Fabric, stuck: dict[str, str]) -> Answe
         CHECK,
         "fabric manager",
         Cause.GPU_HARDWARE,
-        say("card {cards} has not joined the NVSwitch fabric: CUDA does not start (error 802)", cards=indices)
+        say(
+            "{cards:card|cards} {cards} {cards:has|have} not joined the NVSwitch fabric: CUDA does not start (error 802)",
+            cards=indices,
+        )
         if indices
         else say("the fabric manager does not run: CUDA does not start (error 802)"),
         evidence=tuple(evidence),

@@ -65,7 +65,7 @@ def _of_card(card: Card, xids: Sequence[Xid], health: CardHealth, *, ours: bool)
         yield _finding(card, summary, severity if ours else Severity.NOTE, "dmesg", lines[-1], Certainty.POSSIBLE)
     if card.uncorrected:
         summary = say(
-            "card {index} has {count} memory errors that could not be corrected",
+            "card {index} has memory errors that could not be corrected: {count}",
             index=card.index,
             count=card.uncorrected,
         )

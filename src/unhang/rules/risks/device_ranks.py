@@ -83,9 +83,7 @@ def _too_many(launch: Launch, processes: int, cards: int) -> Answer:
         CHECK,
         option,
         Cause.DEVICE_MAPPING,
-        say(
-            "{processes} processes would be started here, and {cards} cards are seen", processes=processes, cards=cards
-        ),
+        say("{processes} processes would be started, and {cards} cards are seen", processes=processes, cards=cards),
         because=(say("NCCL refuses two ranks on one card: Duplicate GPU detected"),),
         evidence=(Evidence(Source("command"), f"{option} {processes}"),),
         remedies=(_one_each(say("{option} {cards}", option=option, cards=cards)),),
@@ -116,7 +114,10 @@ def _closed(cards: Sequence[Card]) -> Answer:
         CHECK,
         "compute mode",
         Cause.DEVICE_MAPPING,
-        say("card {cards} lets no process compute (compute mode Prohibited)", cards=[card.index for card in cards]),
+        say(
+            "{cards:card|cards} {cards} {cards:lets|let} no process compute (compute mode Prohibited)",
+            cards=[card.index for card in cards],
+        ),
         remedies=(
             Remedy(
                 say("Open the card"),
