@@ -14,7 +14,9 @@ from unhang.checks import (
     driver,
     environment,
     limits,
+    probe,
     program,
+    sameness,
     storage,
     timers,
     topology,
@@ -47,7 +49,20 @@ def _check(module: ModuleType) -> Check:
 
 ALL_CHECKS: tuple[Check, ...] = tuple(
     _check(module)
-    for module in (environment, timers, versions, driver, devices, topology, configuration, program, limits, storage)
+    for module in (
+        environment,
+        timers,
+        versions,
+        driver,
+        devices,
+        topology,
+        configuration,
+        program,
+        limits,
+        storage,
+        probe,
+        sameness,
+    )
 )
 
 

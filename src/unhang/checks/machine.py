@@ -104,6 +104,11 @@ class Machine:
         except metadata.PackageNotFoundError:
             return ""
 
+    def experiment(self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float) -> Look[Output]:
+        """What our own experiment prints (``python -m unhang.experiments``), with ``told`` in its environment."""
+        module = [sys.executable, "-m", "unhang.experiments"]
+        return self.command(["env", *(f"{name}={value}" for name, value in told.items()), *module, *words], limit_s)
+
     def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
         """What a command prints; nothing when there is no such command. It is killed, with its children, at the limit.
 
@@ -161,6 +166,10 @@ class StoredMachine(Machine):
     def installed(self, package: str) -> str:
         """The stored version of ``package``."""
         return self._packages.get(package, "")
+
+    def experiment(self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float) -> Look[Output]:  # noqa: ARG002
+        """The stored output of ``unhang.experiments`` and these words."""
+        return self.command(["unhang.experiments", *words])
 
     def space(self, path: str) -> Look[Space]:
         """The stored size of ``path``."""
