@@ -7,12 +7,8 @@ import tracemalloc
 from pathlib import Path
 from typing import BinaryIO
 
-import pytest
-
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.anchors import SHORTEST, AnchorFilter
-from unhang.knowledge.messages import load_messages
 
 TIMEOUT = (
     b"[rank3]:[E1121 10:30:00.500000000 ProcessGroupNCCL.cpp:685] [Rank 3] Watchdog caught collective operation "
@@ -133,39 +129,3 @@ def test_a_large_log_has_the_same_events_at_the_same_lines_as_its_pieces() -> No
     assert reading.lines == starts[6] + STEPS.count(b"\n") * 5 - 1
     last = {run.rank: run.last_step for run in sorted(reading.progress, key=lambda run: run.last_line)}
     assert (len(last), set(last.values())) == (512, {39})
-
-
-@pytest.mark.parametrize("shift", range(8))
-def test_every_literal_is_found_wherever_it_lies(shift: int) -> None:
-    anchors = sorted({anchor.encode("ascii") for row in load_messages() for anchor in row.anchors})
-    finder = AnchorFilter([(anchor, anchor) for anchor in anchors])
-    data = b"." * shift + b"\n...".join(anchors)
-    found = finder.places(data)
-    for anchor in anchors:
-        assert any(tag == anchor and data.startswith(anchor, at) for at, tag in found), anchor
-    assert found == sorted(found, key=lambda place: place[0])
-    assert [tag for _, tag in finder.places(anchors[shift])].count(anchors[shift]) == 1
-
-
-def test_a_literal_is_found_at_the_very_end_and_after_tuning() -> None:
-    finder = AnchorFilter([(b"Killed", 1), (b"MiB |", 2), (b"Watchdog caught", 3)])
-    for _ in range(3):
-        assert finder.places(STEPS + b"Killed") == [(len(STEPS), 1)]
-        assert finder.places(STEPS + b"9MiB |") == [(len(STEPS) + 1, 2)]
-        assert finder.places(b"Killed" + STEPS) == [(0, 1)]
-
-
-def test_quiet_literals_are_counted_and_others_beside_them_still_found() -> None:
-    finder = AnchorFilter([(b"via P2P/", "channel"), (b"Watchdog caught", "timeout")])
-    data = b"0 -> 1 via P2P/CUMEM\n" * 5000 + b"Watchdog caught\n"
-    finder.quiet("channel", 2)
-    tags = [tag for _, tag in finder.places(data)]
-    assert tags[-1] == "timeout"
-    assert tags.count("channel") + finder.passed_over["channel"] == 5000
-    assert tags.count("channel") <= 8
-
-
-def test_literals_are_long_enough_to_be_looked_for() -> None:
-    assert all(len(anchor) >= SHORTEST for row in load_messages() for anchor in row.anchors)
-    with pytest.raises(ValueError, match="fewer than"):
-        AnchorFilter([(b"RAS ", 1)])

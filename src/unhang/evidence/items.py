@@ -308,7 +308,7 @@ class LogReading:
     role: str = ""
     """``launcher`` when torchrun, srun or another launcher wrote it, ``kernel`` for dmesg/journal, else empty."""
     folded: Mapping[str, int] = field(default_factory=dict)
-    """How many events of a kind were folded away beyond the kept ones (a million equal lines stay bounded)."""
+    """How many events of a kind were folded away beyond the kept ones; of floods of a kind at least so many."""
     unread: tuple[Unread, ...] = ()
 
 

@@ -10,7 +10,7 @@ by the log itself: those that it holds least often. A second hash keeps out comm
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,11 @@ _LONGEST_REST = 32
 """Blocks between two tunings: some places are missed however the words are chosen."""
 _TUNE_WORDS = 1 << 16
 
+_QUIET_PLACES = 2
+"""So many places are looked at for each word of a quiet literal: the first may turn out to hold none."""
+
 Tag = TypeVar("Tag", bound=Hashable)
+Tags: TypeAlias = tuple[Tag, ...]
 _Indices = npt.NDArray[np.intp]
 _Words = npt.NDArray[np.uint32]
 
@@ -105,9 +109,9 @@ class AnchorFilter(Generic[Tag]):
         tags: dict[bytes, list[Tag]] = {}
         for anchor, tag in anchors:
             tags.setdefault(anchor, []).append(tag)
-        self._anchors = [(anchor, tuple(of_anchor)) for anchor, of_anchor in tags.items()]
-        self._choices = _Choices([anchor for anchor, _ in self._anchors])
-        self._buckets: dict[int, list[tuple[int, bytes, tuple[Tag, ...]]]] = {}
+        self.anchors: list[tuple[bytes, Tags[Tag]]] = [(anchor, tuple(of)) for anchor, of in tags.items()]
+        self._choices = _Choices([anchor for anchor, _ in self.anchors])
+        self._buckets: dict[int, list[tuple[int, bytes, int]]] = {}
         self._table = self._second = np.zeros(_BUCKETS, dtype=np.bool_)
         self._prepare()
         self._choose(None)
@@ -116,30 +120,28 @@ class AnchorFilter(Generic[Tag]):
         self._tunings = 0
         self._rest = 0
         self._costs: npt.NDArray[np.int64] | None = None
-        self._keep: dict[Tag, int] = {}
-        self._limits: npt.NDArray[np.int64] | None = None
+        self._quiet: set[Tag] = set()
+        self._limited_buckets: npt.NDArray[np.bool_] | None = None
         self._hashes: Any = np.empty(0, dtype=np.intp)
         self._flags: Any = np.empty(0, dtype=np.bool_)
-        self.passed_over: dict[Tag, int] = {}
-        """How many places of quiet literals the last block held beyond those that were given."""
 
     def fresh(self) -> AnchorFilter[Tag]:
         """A filter for another log, as it was before any tuning; cheaper than a new one. Only for untuned filters."""
         other: AnchorFilter[Tag] = object.__new__(AnchorFilter)
-        other._anchors, other._choices, other._buckets = self._anchors, self._choices, self._buckets
+        other.anchors, other._choices, other._buckets = self.anchors, self._choices, self._buckets
         other._table, other._second = self._table, self._second
         other._checked, other._check, other._check_at = self._checked, self._check, self._check_at
         other._prepare()
         return other
 
-    def quiet(self, tag: Tag, keep: int) -> None:
-        """From now on only about ``keep`` places of a block matter for literals of ``tag``."""
-        if self._keep.get(tag) != keep:
-            self._keep[tag] = keep
+    def quiet(self, tag: Tag) -> None:
+        """From now on only the first place of a block matters for literals of ``tag``."""
+        if tag not in self._quiet:
+            self._quiet.add(tag)
             self._set_limits()
 
     def places(self, data: bytes) -> list[tuple[int, Tag]]:
-        """(offset, tag) of every literal in ``data``, ordered by offset."""
+        """(offset, tag) of every literal in ``data``, ordered by offset; of quiet ones the first."""
         words, hashes = self._hashed(data)
         if self._tunings == 0 and len(data) >= _TUNE_FROM:
             self._tune(words)
@@ -149,15 +151,16 @@ class AnchorFilter(Generic[Tag]):
         if len(hits):
             hits = hits[self._second[(words[hits] * _SECOND_MULTIPLIER) >> _SECOND_SHIFT]]
             hits = self._with_second_word(data, hits, hashes)
-        self.passed_over = {}
-        if self._limits is not None and len(hits):
+        if self._limited_buckets is not None and len(hits):
             hits = self._limited(hits, hashes)
         found, missed = self._compared(data, hits, hashes)
         self._rest -= 1
         if self._rest <= 0 and missed > len(data) * _TOO_MANY_PER_BYTE and len(data) >= _TUNE_FROM:
             self._tune(words)
-        found.sort(key=lambda place: place[0])
-        return found
+        found.sort()
+        if self._quiet:
+            found = self._thinned(found)
+        return [(at, tag) for at, number in found for tag in self.anchors[number][1]]
 
     def _hashed(self, data: bytes) -> tuple[_Words, _Indices]:
         """The words of ``data`` and their hashes; the array of these is used again for the next block."""
@@ -174,16 +177,17 @@ class AnchorFilter(Generic[Tag]):
         hashes[:] = mixed
         return words, hashes
 
-    def _compared(self, data: bytes, hits: _Indices, hashes: _Indices) -> tuple[list[tuple[int, Tag]], int]:
-        found: list[tuple[int, Tag]] = []
+    def _compared(self, data: bytes, hits: _Indices, hashes: _Indices) -> tuple[list[tuple[int, int]], int]:
+        """(offset, number) of the literals that stand at ``hits``, and how many hits hold none."""
+        found: list[tuple[int, int]] = []
         missed = 0
         buckets = self._buckets
         for index, bucket in zip(hits.tolist(), hashes[hits].tolist(), strict=True):
             before = len(found)
-            for offset, anchor, tags in buckets[bucket]:
+            for offset, anchor, number in buckets[bucket]:
                 at = index * 4 - offset
                 if at >= 0 and data.startswith(anchor, at):
-                    found.extend((at, tag) for tag in tags)
+                    found.append((at, number))
             missed += len(found) == before
         return found, missed
 
@@ -200,12 +204,25 @@ class AnchorFilter(Generic[Tag]):
         kept: _Indices = hits[~self._checked[buckets] | (inside & (word == self._check[buckets]))]
         return kept
 
+    def _thinned(self, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """``found`` without what is not the first of a quiet literal."""
+        once = {number for number, (_, tags) in enumerate(self.anchors) if self._quiet.issuperset(tags)}
+        seen: set[int] = set()
+        kept: list[tuple[int, int]] = []
+        for place in found:
+            number = place[1]
+            if number in seen:
+                continue
+            if number in once:
+                seen.add(number)
+            kept.append(place)
+        return kept
+
     def _limited(self, hits: _Indices, hashes: _Indices) -> _Indices:
         """``hits`` without those of quiet words beyond the first few of each."""
-        assert self._limits is not None
+        assert self._limited_buckets is not None
         buckets = hashes[hits]
-        limits = self._limits[buckets]
-        (quiet,) = np.nonzero(limits)
+        (quiet,) = np.nonzero(self._limited_buckets[buckets])
         if not len(quiet):
             return hits
         order = quiet[np.argsort(buckets[quiet], kind="stable")]
@@ -213,11 +230,7 @@ class AnchorFilter(Generic[Tag]):
         firsts = np.flatnonzero(np.concatenate(([True], of_bucket[1:] != of_bucket[:-1])))
         sizes = np.diff(np.append(firsts, len(order)))
         number = np.arange(len(order)) - np.repeat(firsts, sizes)
-        left_out = order[number >= limits[order]]
-        for bucket, count in zip(*np.unique(buckets[left_out], return_counts=True), strict=True):
-            tag = self._buckets[int(bucket)][0][2][0]
-            self.passed_over[tag] = self.passed_over.get(tag, 0) + int(count)
-        return np.delete(hits, left_out)
+        return np.delete(hits, order[number >= _QUIET_PLACES])
 
     def _tune(self, words: _Words) -> None:
         costs = self._choices.costs(words[:_TUNE_WORDS])
@@ -231,10 +244,10 @@ class AnchorFilter(Generic[Tag]):
         chosen: list[int] = []
         for choice in self._choices.best(costs):
             number, offset, words = self._choices.groups[choice]
-            anchor, tags = self._anchors[number]
+            anchor = self.anchors[number][0]
             chosen.extend(words)
             for word in words:
-                self._buckets.setdefault(_bucket(word), []).append((offset, anchor, tags))
+                self._buckets.setdefault(_bucket(word), []).append((offset, anchor, number))
         self._table = np.zeros(_BUCKETS, dtype=np.bool_)
         self._table[list(self._buckets)] = True
         self._second = np.zeros(1 << 20, dtype=np.bool_)
@@ -259,10 +272,9 @@ class AnchorFilter(Generic[Tag]):
 
     def _set_limits(self) -> None:
         """A word is quiet when all literals it stands for are."""
-        if not self._keep:
+        if not self._quiet:
             return
-        self._limits = np.zeros(_BUCKETS, dtype=np.int64)
+        self._limited_buckets = np.zeros(_BUCKETS, dtype=np.bool_)
         for bucket, entries in self._buckets.items():
-            keeps = [self._keep.get(tag, 0) for _, _, tags in entries for tag in tags]
-            if all(keeps):
-                self._limits[bucket] = max(keeps)
+            quiet = all(self._quiet.issuperset(self.anchors[number][1]) for _, _, number in entries)
+            self._limited_buckets[bucket] = quiet

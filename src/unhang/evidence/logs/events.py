@@ -17,9 +17,7 @@ from unhang.knowledge.torch_lines import torch_version_from_line
 EQUAL_EVENTS, EQUAL_PLAIN, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 1, 400, 20_000, 60_000
 FLOOD, FLOOD_BENIGN = 4096, 2048
 NOTHING_NEW, NOTHING_NEW_BENIGN = 1024, 256
-"""After so many lines of a kind, or so many in a row that were left out, only a few of every block are looked at."""
-OF_FLOOD, OF_FLOOD_BENIGN = 2, 1
-"""So many of every block."""
+"""After so many lines of a kind, or so many in a row that were left out, only one of every block is looked at."""
 EQUAL_UNNAMED = 64
 """Equal lines nobody is named in may come from as many ranks: more of them are kept."""
 _ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
@@ -105,16 +103,16 @@ class EventKeeper:
         """A line held a literal of this kind and was not of this kind."""
         self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
 
-    def wanted(self, row: MessageRow) -> int | None:
-        """How many lines of this kind are enough of every block from now on; None = all of them."""
+    def enough(self, row: MessageRow) -> bool:
+        """Whether one line of this kind is enough of every block from now on."""
         seen, nothing_new = self._of_kind.get(row.id, 0), self._nothing_new.get(row.id, 0)
         if row.benign:
-            return OF_FLOOD_BENIGN if seen >= FLOOD_BENIGN or nothing_new >= NOTHING_NEW_BENIGN else None
-        return OF_FLOOD if seen >= FLOOD or nothing_new >= NOTHING_NEW else None
+            return seen >= FLOOD_BENIGN or nothing_new >= NOTHING_NEW_BENIGN
+        return seen >= FLOOD or nothing_new >= NOTHING_NEW
 
-    def leave_out(self, row: MessageRow, count: int = 1) -> None:
-        """Count lines of this kind that were not looked at."""
-        self.folded[row.id] = self.folded.get(row.id, 0) + count
+    def leave_out(self, row: MessageRow) -> None:
+        """Count a line of this kind that was not looked at."""
+        self.folded[row.id] = self.folded.get(row.id, 0) + 1
 
     def log_events(self, voices: Voices, source: str, host: str | None) -> tuple[LogEvent, ...]:
         """The events, now that ``voices`` knows who is which rank. ``host`` is the file's, if its name tells."""

@@ -25,6 +25,7 @@ from unhang.evidence.logs.closing import last_words
 from unhang.evidence.logs.envelopes import unpacked
 from unhang.evidence.logs.events import PLAIN
 from unhang.evidence.logs.lines import LineReader
+from unhang.evidence.logs.literals import LiteralFinder
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
 from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, newlines, regions_of, with_lines
@@ -77,7 +78,7 @@ def looks_like_log(head: bytes) -> bool:
     text = decoded(data)
     if sum(1 for character in text if character < " " and character not in "\t\n\r\x1b\x07\x08") > len(text) // 50:
         return False
-    if any(tag is not STACK for _, tag in _untuned().fresh().places(data)):
+    if any(tag is not STACK for _, tag in _known_literals().fresh().places(data)):
         return True
     lines = [line for line in text.splitlines() if line.strip()][:200]
     clock = Clock(year=2000)
@@ -126,7 +127,7 @@ STACK = _Stack.MARK
 
 
 @cache
-def _untuned() -> AnchorFilter[MessageRow | _Stack | None]:
+def _known_literals() -> AnchorFilter[MessageRow | _Stack | None]:
     """Finds literals with the row they belong to; those without a row start something that goes over many lines."""
     starts = (b"Traceback (most recent call last)", b"Exception in thread ", b"Root Cause (first observed failure)")
     rows = ((anchor.encode("ascii"), row) for row in load_messages() for anchor in row.anchors)
@@ -137,7 +138,7 @@ class _LogReader:
     def __init__(self, lines: LineReader, listener: StackListener | None) -> None:
         self.lines = lines
         self.listener = listener
-        self.filter = _untuned().fresh()
+        self.finder = LiteralFinder(_known_literals())
         self._blocks = 0
         self._line = 1
         self._known_trouble: set[str] = set()
@@ -184,14 +185,11 @@ class _LogReader:
 
     def _scan(self, data: bytes) -> _Scanned:
         scanned = _Scanned(data, [], [])
-        for at, tag in self.filter.places(data):
+        for at, tag in self.finder.places(data):
             if tag is STACK:
                 scanned.stack_marks.append(at)
             else:
                 scanned.places.append((at, tag))
-        for row, count in self.filter.passed_over.items():
-            if isinstance(row, MessageRow):
-                self.lines.events.leave_out(row, count)
         return scanned
 
     def _hear(self, scanned: _Scanned) -> None:
@@ -207,8 +205,8 @@ class _LogReader:
         return bool(news) and len(self._known_trouble) <= _TROUBLES
 
     def _without_floods(self, scanned: _Scanned, tail_bytes: int) -> None:
-        """Of kinds of which thousands were seen, only the first few of a block stay."""
-        counts: dict[str, int] = {}
+        """Of kinds of which thousands were seen, only the first of a block stays."""
+        seen: set[str] = set()
         kept: list[tuple[int, MessageRow | None]] = []
         familiar = self.lines.tracebacks.familiar
         stop = len(scanned.data) - tail_bytes
@@ -224,13 +222,11 @@ class _LogReader:
                 if at < passed and row.fallback:
                     self.lines.events.leave_out(row)
                     continue
-                count = counts[row.id] = counts.get(row.id, 0) + 1
-                enough = self.lines.events.wanted(row)
-                if enough is not None and count > enough:
-                    if count == enough + 1:
-                        self.filter.quiet(row, enough)
+                if row.id in seen and self.lines.events.enough(row):
+                    self.finder.quiet(row)
                     self.lines.events.leave_out(row)
                     continue
+                seen.add(row.id)
             kept.append((at, row))
         scanned.places = kept
 
