@@ -176,7 +176,7 @@ def test_a_stuck_reader_of_our_lines_does_not_hold_the_end(tmp_path: Path) -> No
 
     front = subprocess.Popen(words, stderr=write)
 
-    assert front.wait(20) == 5
+    assert front.wait(12) == 5
     os.close(read)
     os.close(write)
 

@@ -30,7 +30,7 @@ TICK_S = 0.25
 ASKED_S = 120.0
 """A command that ends so long after it was asked to has ended for a reason of its own."""
 LAST_WORDS_S = 3.0
-"""How long the watcher may take to say its last two lines after a command that ended well."""
+"""How long the watcher may take to say its last two lines after a command that ended well, or a reader to take them."""
 LAST_VERDICT_S = 15.0
 """The same after one that failed: it has to be looked into."""
 FLOOR_LIMIT_S = 2.0
@@ -193,6 +193,7 @@ class Front:
         while self._watcher.lives() and not self._hurried and time.monotonic() < deadline:
             self._tick()
         self._watcher.end()
+        deadline = min(deadline, time.monotonic() + LAST_WORDS_S)
         while not self._pump() and not self._hurried and time.monotonic() < deadline:
             self._tick()
         if len(read_tasks(self._meeting.records)) >= self._meeting.count:
