@@ -8,6 +8,7 @@ from typing import Any
 
 from unhang.checks.machine import Machine
 from unhang.checks.nvidia_smi import cards_of, health_of
+from unhang.checks.nvidia_smi_text import whole
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.devices import (
     CardHealth,
@@ -67,7 +68,7 @@ def _pci_card(machine: Machine, name: str) -> PciCard | None:
     if vendor is None or not kind.startswith((_DISPLAY, _ACCELERATOR)):
         return None
     node = _word(machine, f"{BUS}/{name}/numa_node")
-    return PciCard(name, vendor, kind.startswith(_COMPUTE), int(node) if node.isdecimal() else None)
+    return PciCard(name, vendor, kind.startswith(_COMPUTE), whole(node))
 
 
 def _word(machine: Machine, path: str) -> str:
@@ -78,8 +79,8 @@ def _choice(machine: Machine, plan: Plan) -> Choice:
     told = {**machine.environment, **_of_command(plan)}
     text = told.get("CUDA_VISIBLE_DEVICES")
     words = None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
-    rank = next((told[name] for name in _LOCAL_RANKS if told.get(name, "").isdecimal()), None)
-    return Choice(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), None if rank is None else int(rank))
+    rank = next((told[name] for name in _LOCAL_RANKS if told.get(name)), "")
+    return Choice(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), whole(rank))
 
 
 def _of_command(plan: Plan) -> dict[str, str]:

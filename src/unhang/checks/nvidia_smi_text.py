@@ -7,12 +7,16 @@ from collections.abc import Iterator
 
 from unhang.facts.preflight.devices import Card, Cards
 
+MOST_CHARACTERS = 400
+"""Of a line; longer ones are none of nvidia-smi's."""
 _CARD = re.compile(r"^GPU (?P<bus>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$", re.MULTILINE)
 _LINE = re.compile(r"^(?P<indent> *)(?P<key>[^:\n]+?) *(?:: (?P<value>.*))?$")
 _ROW = re.compile(
-    r"^\|\s+(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s+\|\s+(?P<bus>[0-9A-Fa-f]{8}:\S+)\s+\S+\s+\|\s+(?P<ecc>\S+)"
+    r"^\|\s+(?P<index>\d{1,6})\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s+\|\s+(?P<bus>[0-9A-Fa-f]{8}:\S+)\s+\S+\s+\|\s+(?P<ecc>\S+)"
 )
-_USE = re.compile(r"\|\s+(?P<used>\d+)MiB\s+/\s+(?P<total>\d+)MiB\s+\|\s+(?P<busy>\d+|N/A)%?\s+(?P<mode>\S.*?)\s+\|")
+_USE = re.compile(
+    r"\|\s+(?P<used>\d{1,12})MiB\s+/\s+(?P<total>\d{1,12})MiB\s+\|\s+(?P<busy>\d+|N/A)%?\s+(?P<mode>\S.*?)\s+\|"
+)
 _DRIVER = re.compile(r"Driver Version\s*: (\S+)")
 
 
@@ -57,7 +61,7 @@ def cards_of_table(text: str) -> Cards:
     """The cards of plain ``nvidia-smi``; none when it is no such table."""
     driver = re.search(r"Driver Version: (\S+)", text)
     cards: list[Card] = []
-    lines = text.splitlines()
+    lines = [line for line in text.splitlines() if len(line) <= MOST_CHARACTERS]
     for at, line in enumerate(lines):
         row, use = _ROW.match(line), _USE.search(lines[at + 1]) if at + 1 < len(lines) else None
         if row is None or use is None:
@@ -82,7 +86,7 @@ def _entries(block: str) -> Iterator[tuple[str, str]]:
     """``section/section/key`` and value of an indented block."""
     path: list[tuple[int, str]] = []
     for line in block.splitlines():
-        found = _LINE.match(line)
+        found = _LINE.match(line) if len(line) <= MOST_CHARACTERS else None
         if found is None or not line.strip():
             continue
         depth = len(found["indent"])

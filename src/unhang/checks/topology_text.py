@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from unhang.facts.preflight.topology import NvLinks, Pair, PeerAccess, Ways
 
+MOST_CHARACTERS = 1_000
+"""Of a line of lspci that are looked at."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_NAME = re.compile(r"GPU(\d+)")
-_WAY = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d+|OK|C?NS|GNS|TNS|U|SOC")
-_GPU = re.compile(r"^GPU (\d+):")
+_NAME = re.compile(r"GPU(\d{1,6})")
+_WAY = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d{1,4}|OK|C?NS|GNS|TNS|U|SOC")
+_GPU = re.compile(r"^GPU (\d{1,6}):")
 _LINK = re.compile(r"^\s+Link \d+: (.+)$")
 _BELOW = re.compile(r"Bus: primary=[0-9a-f]+, secondary=(?P<first>[0-9a-f]+), subordinate=(?P<last>[0-9a-f]+)")
 _DEVICE = re.compile(r"^(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<rest>.*)$")
@@ -29,7 +31,7 @@ def ways_of(text: str) -> Ways | None:
     numa: dict[int, int] = {}
     for index, cells in rows.items():
         cell = cells[at] if at is not None and at < len(cells) else ""
-        number = re.match(r"\d+", cell)
+        number = re.match(r"\d{1,6}", cell)
         if number is not None:
             numa[index] = int(number[0])
     return Ways({pair: "SYS" if way == "SOC" else way for pair, way in states.items()}, numa)
@@ -107,7 +109,7 @@ def _devices(text: str) -> Iterator[tuple[str, str, list[str]]]:
     for line in text.splitlines():
         device = _DEVICE.match(line)
         if device is None:
-            lines.append(line)
+            lines.append(line[:MOST_CHARACTERS])
             continue
         yield bus, name, lines
         bus, name, lines = device["bus"], device["rest"], []

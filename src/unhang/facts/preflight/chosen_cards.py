@@ -74,7 +74,7 @@ def _seen(cards: Cards, choice: Choice) -> Chosen:
 def _card_of(cards: Cards, word: str) -> Card | None:
     if word.startswith("GPU-"):
         return cards.of_uuid(word)
-    return next((card for card in cards.cards if word.isdecimal() and card.index == int(word)), None)
+    return next((card for card in cards.cards if word == str(card.index)), None)
 
 
 def is_crowded(cards: Cards, card: Card) -> bool:

@@ -72,7 +72,7 @@ def _not_joined(here: Situation, fabric: Fabric, stuck: dict[str, str]) -> Answe
         "fabric manager",
         Cause.GPU_HARDWARE,
         say(
-            "{cards:card|cards} {cards} {cards:has|have} not joined the NVSwitch fabric: CUDA does not start (error 802)",
+            "{cards:card|cards} {cards} {cards:is|are} not in the NVSwitch fabric: CUDA does not start (error 802)",
             cards=indices,
         )
         if indices

@@ -1,0 +1,403 @@
+"""The cards: which the job would use, what nvidia-smi's other forms tell, nodes and ranks beside each other.
+
+Whole machines stand in ``tests/machines``; here is what a folder cannot show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unhang.checks.all_checks import ALL_CHECKS, look_around
+from unhang.checks.machine import Machine, Output, StoredMachine
+from unhang.checks.nvidia_smi import FIELDS, cards_of
+from unhang.checks.nvidia_smi_text import cards_of_report, cards_of_table, fabric_states
+from unhang.checks.plan import Plan
+from unhang.checks.topology_text import nvlinks_of, peers_of, redirecting_bridges, ways_of
+from unhang.diagnosis.preflight import judge
+from unhang.facts.preflight.chosen_cards import better_choice, chosen_cards, is_crowded
+from unhang.facts.preflight.devices import (
+    BuiltFor,
+    Card,
+    CardProcess,
+    Cards,
+    Choice,
+    Driver,
+    NcclLibraries,
+    NcclLibrary,
+)
+from unhang.facts.preflight.launch import Launch
+from unhang.facts.preflight.situation import Look, Situation
+from unhang.facts.preflight.topology import Ways
+from unhang.findings import Finding, Severity, Verdict
+
+MACHINES = Path(__file__).parents[1] / "machines"
+ASKED = ("driver", "devices", "topology")
+
+
+class Told(Machine):
+    """A machine on which these commands answer, and there is nothing else."""
+
+    def __init__(self, root: Path, answers: Mapping[str, Output], **environment: str) -> None:
+        super().__init__(root, environment)
+        self._answers = answers
+        self.asked: list[str] = []
+
+    def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
+        line = " ".join(words)
+        self.asked.append(line)
+        return Look(next((answer for start, answer in self._answers.items() if line.startswith(start)), None))
+
+    def installed(self, package: str) -> str:
+        return ""
+
+
+def card(index: int, name: str = "NVIDIA L20", **parts: Any) -> Card:
+    return Card(index, name, f"GPU-{index}aaa-{index}", f"0000:{index:02x}:00.0", 48 << 30, **parts)
+
+
+def situation(cards: Sequence[Card], words: Sequence[str] | None = None, **parts: Any) -> Situation:
+    looks: dict[type, Look[Any]] = {
+        Cards: Look(Cards(tuple(cards), driver="550.90.07")),
+        Choice: Look(Choice(None if words is None else tuple(words), local_rank=parts.pop("local_rank", None))),
+        **{type(part): Look(part) for part in parts.pop("facts", ())},
+    }
+    return Situation(parts.get("node", "h1"), parts.get("rank"), looks)
+
+
+def findings(*situations: Situation) -> tuple[Finding, ...]:
+    return tuple(found for found in judge(situations, ASKED).findings)
+
+
+def ask(machine: Machine, *command: str, only: Sequence[str] = ASKED) -> Verdict:
+    checks = [check for check in ALL_CHECKS if check.name in only]
+    found, gaps = look_around(machine, Plan(command), checks)
+    return judge([found], only, gaps)
+
+
+@pytest.mark.parametrize(
+    ("words", "seen", "unknown", "twice"),
+    [
+        (None, (0, 1, 2, 3), "", ""),
+        (("3", "1"), (3, 1), "", ""),
+        (("0", "9", "1"), (0,), "9", ""),
+        (("0", "-1", "1"), (0,), "-1", ""),
+        (("1", "1"), (), "", "1"),
+        (("GPU-2aaa",), (2,), "", ""),
+        (("GPU-",), (), "GPU-", ""),  # not the only card whose UUID begins so
+        (("0", "GPU-0aaa-0"), (), "", "GPU-0aaa-0"),
+        ((), (), "", ""),
+    ],
+)
+def test_the_list_is_read_as_the_runtime_reads_it(
+    words: tuple[str, ...] | None, seen: tuple[int, ...], unknown: str, twice: str
+) -> None:
+    chosen = chosen_cards(situation([card(i) for i in range(4)], words))
+
+    assert chosen is not None
+    assert (tuple(one.index for one in chosen.visible), chosen.unknown, chosen.twice) == (seen, unknown, twice)
+
+
+def test_fewer_processes_than_cards_use_the_first() -> None:
+    here = situation([card(i) for i in range(4)], facts=(Launch("torchrun", processes=2),))
+
+    chosen = chosen_cards(here)
+
+    assert chosen is not None
+    assert chosen.indices == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("deepspeed", "--include", "localhost:2,3", "t.py"), ("2", "3")),
+        (("accelerate", "launch", "--gpu_ids=1,2", "t.py"), ("1", "2")),
+        (("accelerate", "launch", "--gpu_ids", "all", "t.py"), ("5",)),
+        (("CUDA_VISIBLE_DEVICES=0,1", "torchrun", "t.py"), ("0", "1")),
+        (("torchrun", "t.py", "--include", "localhost:2,3"), ("5",)),
+    ],
+)
+def test_a_command_may_name_cards(command: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
+    devices = next(check for check in ALL_CHECKS if check.name == "devices")
+
+    found, _ = look_around(Told(tmp_path, {}, CUDA_VISIBLE_DEVICES="5"), Plan(command), [devices])
+
+    choice = found.found(Choice)
+    assert choice is not None
+    assert choice.words == words
+
+
+@pytest.mark.parametrize(
+    ("parts", "processes", "crowded"),
+    [
+        ({}, (), False),
+        ({"used": 600 << 20}, (), False),  # a driver in persistence mode, a display
+        ({"used": 5 << 30}, (), True),  # a container does not see whose it is
+        ({"busy": 90}, (), True),
+        ({"used": 300 << 20}, (CardProcess("GPU-0aaa-0", 7, "python", 290 << 20),), True),
+        ({"used": 40 << 20}, (CardProcess("GPU-0aaa-0", 7, "Xorg", 40 << 20),), False),
+        ({"used": 300 << 20}, (CardProcess("GPU-9", 7, "python", 290 << 20),), False),
+    ],
+)
+def test_when_a_card_is_crowded(parts: dict[str, int], processes: tuple[CardProcess, ...], crowded: bool) -> None:
+    one = card(0, **parts)
+
+    assert is_crowded(Cards((one,), processes), one) is crowded
+
+
+def test_a_better_choice_is_idle_of_one_kind_and_nearer() -> None:
+    cards = [card(0, busy=100), *(card(i) for i in range(1, 4)), card(4, "NVIDIA A40")]
+    ways = Ways({(i, j): "PIX" if (i < 2) == (j < 2) else "SYS" for i in range(5) for j in range(5) if i != j})
+    here = situation(cards, ("1", "2"))
+    chosen = chosen_cards(here)
+    assert chosen is not None
+
+    better = better_choice(Cards(tuple(cards)), ways, chosen)
+
+    assert better is not None
+    assert [one.index for one in better] == [2, 3]
+
+
+def test_where_all_ways_are_alike_nothing_is_better() -> None:
+    cards = [card(i) for i in range(6)]
+    ways = Ways({(i, j): "NV18" for i in range(6) for j in range(6) if i != j})
+    chosen = chosen_cards(situation(cards, ("1", "4")))
+    assert chosen is not None
+
+    assert better_choice(Cards(tuple(cards)), ways, chosen) is None
+
+
+def test_two_ranks_that_see_the_same_single_card() -> None:
+    cards = [card(0), card(1)]
+    ranks = [situation(cards, ("0",), rank=0), situation(cards, ("0",), rank=1), situation(cards, ("1",), rank=2)]
+    elsewhere = situation(cards, ("0",), rank=3, node="h2")
+
+    (found,) = findings(*ranks, elsewhere)
+
+    assert found.ranks == (0, 1)
+    assert found.nodes == ("h1",)
+    assert "ranks 0, 1 would use the same card" in str(found.summary)
+
+
+def test_ranks_that_each_take_their_own_of_all_cards_are_fine() -> None:
+    cards = [card(0), card(1)]
+
+    assert findings(*(situation(cards, rank=rank, local_rank=rank) for rank in range(2))) == ()
+
+
+def test_a_node_with_fewer_cards_is_named() -> None:
+    nodes = [situation([card(i) for i in range(4 if node != "h2" else 3)], node=node) for node in ("h1", "h2", "h3")]
+
+    (found,) = findings(*nodes)
+
+    assert (found.nodes, found.severity) == (("h2",), Severity.STOPS)
+    assert "h2 has 3 × NVIDIA L20, the others have 4 × NVIDIA L20" in str(found.summary)
+
+
+def test_a_node_with_other_cards_slows() -> None:
+    nodes = [
+        situation([card(0, "NVIDIA A40" if node == "h3" else "NVIDIA L20")], node=node) for node in ("h1", "h2", "h3")
+    ]
+
+    assert [(found.nodes, found.severity) for found in findings(*nodes)] == [(("h3",), Severity.SLOWS)]
+
+
+def test_nodes_with_different_drivers_and_different_nccl() -> None:
+    def node(name: str, driver: str, nccl: str) -> Situation:
+        library = NcclLibraries((NcclLibrary("nvidia-nccl-cu12", "wheel", nccl),))
+        return Situation(name, looks={Driver: Look(Driver(driver)), NcclLibraries: Look(library)})
+
+    found = findings(
+        node("h1", "550.90.07", "2.27.3"), node("h2", "550.90.07", "2.27.3"), node("h3", "535.54.03", "2.21.5")
+    )
+
+    assert sorted((one.subject, one.nodes, one.severity) for one in found) == [
+        ("driver", ("h3",), Severity.SLOWS),
+        ("nccl", ("h3",), Severity.STOPS),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "compat", "certainty"),
+    [
+        ("525.60.13", "12.8", "", None),
+        ("580.65.06", "12.8", "", None),  # newer drivers run older CUDA
+        ("520.61.05", "12.1", "", "likely"),
+        ("535.183.01", "13.0", "", "likely"),
+        ("535.183.01", "13.0", "/usr/local/cuda/compat", "possible"),
+        ("535.183.01", "14.0", "", None),  # nothing is known of it
+    ],
+)
+def test_how_old_a_driver_may_be(driver: str, cuda: str, compat: str, certainty: str | None) -> None:
+    looks = {Driver: Look(Driver(driver, compat)), BuiltFor: Look(BuiltFor(cuda, "torch"))}
+
+    found = findings(Situation("h1", looks=looks))
+
+    assert [one.certainty.value for one in found] == ([] if certainty is None else [certainty])
+
+
+def test_nccl_preloaded_is_worse_than_nccl_in_a_path(tmp_path: Path) -> None:
+    wheel = NcclLibrary("nvidia-nccl-cu12", "wheel", "2.27.3")
+
+    def severity(where: str, version: str) -> list[Severity]:
+        library = NcclLibraries((wheel, NcclLibrary("/x/libnccl.so.2", where, version)))
+        return [one.severity for one in findings(Situation("h1", looks={NcclLibraries: Look(library)}))]
+
+    assert severity("LD_PRELOAD", "2.18.5") == [Severity.SLOWS]
+    assert severity("LD_LIBRARY_PATH", "2.18.5") == [Severity.NOTE]
+    assert severity("LD_LIBRARY_PATH", "2.27.3") == []
+    assert severity("ldconfig", "2.18.5") == []
+
+
+def test_an_old_nvidia_smi_that_refuses_the_query_is_asked_for_its_report() -> None:
+    stored = StoredMachine(MACHINES / "h100_nvswitch")
+    report = stored.command(("nvidia-smi", "-q")).found
+    assert report is not None
+    refused = Output('Field "mig.mode.current" is not a valid field to query.\n', 2)
+
+    look, trouble = cards_of(Told(Path("/"), {"nvidia-smi --query-gpu": refused, "nvidia-smi -q": report}))
+
+    by_query, _ = cards_of(stored)
+    assert trouble is None
+    assert look.found is not None
+    assert by_query.found is not None
+    assert look.found.cards == by_query.found.cards
+    assert look.found.driver == "580.82.07"
+
+
+def test_a_name_with_a_comma_and_cells_that_are_not_supported() -> None:
+    cells = ["0", "GPU-1", "Odd card", "00000000:01:00.0", "560.35.03", *["[N/A]"] * 3, "[Not Supported]"]
+    row = ", ".join([*cells, *["[N/A]"] * (len(FIELDS) - len(cells))])
+    answers = {
+        "nvidia-smi --query-gpu": Output(row + "\n", 0),
+        "nvidia-smi --query-compute-apps": Output("GPU-1, 12, [N/A], python, a.py\nGPU-1, [N/A], 3, x\n", 0),
+    }
+
+    look, _ = cards_of(Told(Path("/"), answers))
+
+    assert look.found is not None
+    assert look.found.cards == (Card(0, "Odd card", "GPU-1", "0000:01:00.0", compute_mode="[N/A]"),)
+    assert look.found.processes == (CardProcess("GPU-1", 12, "python, a.py"),)
+
+
+def test_after_a_hang_nvidia_smi_is_not_asked_again(tmp_path: Path) -> None:
+    class Hangs(Told):
+        def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
+            self.asked.append(" ".join(words[:2]))
+            return StoredMachine(MACHINES / "smi_hangs").command(words)
+
+    machine = Hangs(tmp_path, {})
+    verdict = ask(machine)
+
+    assert len([line for line in machine.asked if line.startswith("nvidia-smi")]) <= 2  # once a check
+    assert {gap.check for gap in verdict.not_checked} >= {"devices", "topology"}
+
+
+def test_the_matrix_of_a_paste_that_lost_its_tabs() -> None:
+    paste = (
+        "        GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID\n"
+        "GPU0     X      NV4     SYS     0-15    0               N/A\n"
+        "GPU1    NV4      X      NODE    16-31   1               N/A\n"
+        "NIC0    SYS     NODE     X \n\nLegend:\n"
+    )
+
+    found = ways_of(paste)
+
+    assert found is not None
+    assert dict(found.ways) == {(0, 1): "NV4", (1, 0): "NV4"}
+
+
+def test_only_bridges_above_cards_count() -> None:
+    bridge = "0000:{0}:01.0 PCI bridge: X\n\tBus: primary={0}, secondary={1}, subordinate={2}, sec-latency=0\n{3}"
+    acs = "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n"
+    text = bridge.format("15", "16", "19", acs) + bridge.format("80", "81", "81", acs)
+
+    assert redirecting_bridges(text, ["0000:18:00.0"]) == (("0000:15:01.0",), True)
+    assert redirecting_bridges(text, ["0001:18:00.0"]) == ((), True)
+    assert redirecting_bridges(text.replace("ReqRedir+", "ReqRedir-"), ["0000:18:00.0"]) == ((), True)
+
+
+def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path: Path) -> None:
+    stored = StoredMachine(MACHINES / "h100_nvswitch")
+
+    class Guest(StoredMachine):
+        def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
+            return Look(Output("inactive\n", 3)) if words[0] == "systemctl" else super().command(words, limit_s)
+
+    verdict = ask(Guest(MACHINES / "h100_nvswitch"), only=("topology",))
+
+    assert stored.node
+    assert verdict.findings == ()
+    assert any("fabric is ready" in str(item.what) for item in verdict.checked)
+
+
+PARSERS = (
+    cards_of_report,
+    cards_of_table,
+    fabric_states,
+    ways_of,
+    peers_of,
+    nvlinks_of,
+    lambda text: redirecting_bridges(text, ["0000:18:00.0"]),
+)
+
+
+def stored_texts() -> list[str]:
+    folders = (MACHINES / name for name in ("h100_ill", "card_lost", "a100_mig", "rtx4090_pair"))
+    return [path.read_text("utf-8") for folder in folders for path in folder.glob("*.txt")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_torn_answers_are_read_as_far_as_they_go(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from(stored_texts()))
+    cut = data.draw(st.integers(0, len(text)))
+    filling = data.draw(st.text(max_size=20))
+
+    for parser in PARSERS:
+        parser(text[:cut] + filling + text[cut + 7 :])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\0", " " * 300_000, "GPU" + "9" * 9000, "GPU0\t" * 50_000, "ACSCtl:" * 40_000, "a:b:" * 60_000]
+)
+def test_answers_that_are_none(text: str) -> None:
+    for parser in PARSERS:
+        parser(f"{text}\nGPU 00000000:18:00.0\n{text}\n0000:00:01.0 PCI bridge: x\n{text}\n|   0  {text}")
+
+
+PROGRAM = "import torch.distributed as dist\ndist.init_process_group({args})\n{more}dist.barrier()\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "more", "named"),
+    [
+        ("'nccl'", "", True),
+        ("", "", True),
+        ("'gloo'", "", False),
+        ("backend='gloo'", "", False),
+        ("'nccl', device_id=d", "", False),
+        ("'nccl', **options", "", False),
+        ("'nccl'", "torch.cuda.set_device(0)\n", False),
+        ("'nccl'", "from accelerate import Accelerator\n", False),
+        ("'nccl'", "dist.barrier(device_ids=[0])\n", True),
+    ],
+)
+def test_a_program_that_never_names_its_card(
+    args: str, more: str, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = PROGRAM.format(args=args, more=more)
+    (tmp_path / "t.py").write_text(source)
+
+    verdict = ask(Machine(environment={}), "torchrun", "t.py", only=("program",))
+
+    told = [one for one in verdict.findings if "which card" in str(one.summary)]
+    assert [(one.severity, one.where.line if one.where else 0) for one in told] == (
+        [(Severity.NOTE, source.count("\n"))] if named else []
+    )
