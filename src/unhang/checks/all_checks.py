@@ -14,6 +14,7 @@ from unhang.checks import (
     driver,
     environment,
     limits,
+    network,
     probe,
     program,
     sameness,
@@ -60,6 +61,7 @@ ALL_CHECKS: tuple[Check, ...] = tuple(
         program,
         limits,
         storage,
+        network,
         probe,
         sameness,
     )

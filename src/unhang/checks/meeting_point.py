@@ -1,0 +1,114 @@
+"""Where the ranks would meet, by the launcher's options, a file of its own, or the environment; and whether they can.
+
+The port of this node is looked up in the kernel's list of listeners, nothing is bound; on another node one connection
+is opened and closed again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from unhang.checks import network_trial
+from unhang.checks.machine import Machine
+from unhang.facts.preflight.launch import Configuration, Launch
+from unhang.facts.preflight.network import Interfaces, MeetingPoint, is_loopback
+from unhang.findings import Evidence, Source
+
+DEFAULT_PORT = 29500
+REACH_S = 2.5
+_WITH_DEFAULT = ("torchrun", "accelerate", "deepspeed")
+_OPTIONS = (("master_addr", "master_port"), ("main_process_ip", "main_process_port"))
+_LISTEN = "0A"
+
+
+def meeting_point(
+    machine: Machine,
+    launch: Launch,
+    configuration: Configuration,
+    environment: Mapping[str, str],
+    seen: Interfaces | None,
+) -> MeetingPoint | None:
+    """None where nothing says where they meet, or where the launcher takes any free port."""
+    named = _named(launch, configuration, environment)
+    if named is None:
+        return None
+    address, port, evidence = named
+    addresses = resolved(machine, address)
+    here = any(is_loopback(one) or (seen is not None and seen.with_address(one) is not None) for one in addresses)
+    answer = ""
+    if port and here and "RANK" not in environment:
+        answer = "taken" if _listens(machine, port) else "free"
+    elif port and addresses and not here:
+        answer = _reached(machine, addresses[0], port)
+    return MeetingPoint(address, port, evidence, addresses, here, answer)
+
+
+def resolved(machine: Machine, name: str) -> tuple[str, ...]:
+    """What the resolver of this node makes of ``name``, in its order; nothing when it does not know it."""
+    output = machine.command(["getent", "ahosts", name]).found
+    if output is not None:
+        lines = output.text.splitlines() if output.code == 0 else []
+        return tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
+    hosts = (line.partition("#")[0].split() for line in (machine.read("/etc/hosts").found or "").splitlines())
+    return tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:]))
+
+
+def _named(
+    launch: Launch, configuration: Configuration, environment: Mapping[str, str]
+) -> tuple[str, int, Evidence] | None:
+    if "standalone" in launch.options:
+        return None
+    endpoint = launch.options.get("rdzv_endpoint", "")
+    if endpoint:
+        host, _, port = endpoint.rpartition(":") if endpoint.rpartition(":")[2].isdecimal() else (endpoint, "", "")
+        number = int(port) if port else DEFAULT_PORT
+        return host.strip("[]") or "localhost", number, Evidence(Source("command"), f"--rdzv_endpoint {endpoint}")
+    for address, port in _OPTIONS:
+        host = launch.options.get(address, "")
+        if host:
+            number = _number(launch.options.get(port)) or DEFAULT_PORT
+            return host, number, Evidence(Source("command"), f"--{address} {host}")
+    for file in configuration.of("accelerate"):
+        host = file.get("main_process_ip")
+        if host:
+            number = _number(str(file.get("main_process_port", ""))) or DEFAULT_PORT
+            return str(host), number, Evidence(Source(file.path), f"main_process_ip: {host}")
+    host = environment.get("MASTER_ADDR", "")
+    option = launch.options.get("master_port") or launch.options.get("main_process_port")
+    chosen = _number(option)
+    if host and launch.launcher not in ("torchrun", "accelerate"):  # both overwrite what the shell exports
+        number = chosen or _number(environment.get("MASTER_PORT")) or DEFAULT_PORT
+        return host, number, Evidence(Source("environment"), f"MASTER_ADDR={host}")
+    if launch.launcher in _WITH_DEFAULT and chosen != 0:
+        text = f"--master_port {chosen}" if chosen else f"{launch.launcher}: default port"
+        return "127.0.0.1", chosen or DEFAULT_PORT, Evidence(Source("command"), text)
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and int(text) < 1 << 16 else None
+
+
+def _listens(machine: Machine, port: int) -> bool:
+    """Whether somebody listens on ``port`` of this node, on any address."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (machine.read(table).found or "").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 3 and fields[3] == _LISTEN and fields[1].rpartition(":")[2] == f"{port:04X}":
+                return True
+    return False
+
+
+def _reached(machine: Machine, address: str, port: int) -> str:
+    started = time.monotonic()
+    words = [address, str(port), str(REACH_S)]
+    look = machine.program(Path(network_trial.__file__), words, REACH_S + 2)
+    if look.found is None:
+        return "silent" if time.monotonic() - started >= REACH_S else ""
+    try:
+        return str(json.loads(look.found.text)["answer"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,106 @@
+"""What the job would talk over: interfaces, the node's name, RDMA ports, plug-ins, firewall, and the meeting point."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from unhang.checks.command_words import taken_apart
+from unhang.checks.configuration import configuration_of
+from unhang.checks.environment import settings_of
+from unhang.checks.machine import Machine
+from unhang.checks.meeting_point import meeting_point, resolved
+from unhang.checks.network_interfaces import interfaces_of
+from unhang.checks.plan import Plan
+from unhang.checks.rdma_ports import rdma_ports
+from unhang.facts.preflight.network import (
+    Firewall,
+    HostName,
+    Interfaces,
+    MeetingPoint,
+    Plugins,
+    RdmaPorts,
+    planned_nodes,
+)
+from unhang.facts.preflight.situation import Look
+from unhang.findings import say
+from unhang.knowledge.fabrics import fabrics
+
+NAME = "network"
+LIMIT_S = 20.0
+NEEDS = ("environment", "versions", "configuration")
+_LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+)
+_CHAIN, _RULE = re.compile(r"-P (\S+) (\S+)"), re.compile(r"-A (\S+) .*")
+_DROPPING = re.compile(r"chain (\S+) \{\s*type filter hook input [^}]*?policy drop")
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Look at each; what the job is not going to use is looked at all the same, except the firewall on one node."""
+    launch = taken_apart(plan.command)
+    configuration, _ = configuration_of(machine, launch)
+    environment = settings_of(machine, plan)
+    interfaces = interfaces_of(machine)
+    yield Interfaces, interfaces
+    yield HostName, Look(HostName(machine.node, resolved(machine, machine.node)))
+    yield RdmaPorts, rdma_ports(machine)
+    yield Plugins, Look(_plugins(machine, environment.get("LD_LIBRARY_PATH", "")))
+    if (planned_nodes(launch, environment) or 1) > 1:
+        yield Firewall, _firewall(machine)
+    yield MeetingPoint, Look(meeting_point(machine, launch, configuration, environment, interfaces.found))
+
+
+def _plugins(machine: Machine, search: str) -> Plugins:
+    present = [row for row in fabrics() if _has(machine, row.path, row.vendor)]
+    folders = [folder for folder in search.split(":") if folder.startswith("/")]
+    folders += [folder for row in present for folder in row.folders]
+    for name in machine.entries("/etc/ld.so.conf.d").found or ():
+        lines = (machine.read(f"/etc/ld.so.conf.d/{name}").found or "").splitlines()
+        folders += [line.strip() for line in lines if line.strip().startswith("/")]
+    folders = list(dict.fromkeys((*folders, *_LIBRARY_FOLDERS)))
+    files = [
+        f"{folder.rstrip('/')}/{name}"
+        for folder in folders
+        for name in machine.entries(folder).found or ()
+        if name.startswith("libnccl-net") and ".so" in name
+    ]
+    return Plugins(tuple(row.name for row in present), tuple(files), tuple(folders))
+
+
+def _has(machine: Machine, path: str, vendor: str) -> bool:
+    devices = machine.entries(path).found or ()
+    return any(
+        not vendor or (machine.read(f"{path}/{one}/device/vendor").found or "").strip() == vendor for one in devices
+    )
+
+
+def _firewall(machine: Machine) -> Look[Firewall]:
+    rules = machine.command(["iptables", "-S"])
+    if rules.found is None and rules.because is None:
+        tables = machine.command(["nft", "list", "ruleset"])
+        if tables.found is None or tables.found.code:
+            return Look(because=say("neither iptables nor nft answers"), how="sudo nft list ruleset")
+        return Look(Firewall({}, {}, tuple(_DROPPING.findall(tables.found.text)), _listening(machine)))
+    if rules.found is None or rules.found.code:
+        return Look(because=rules.because or say("only root may read the rules"), how="sudo iptables -S")
+    tables = machine.command(["nft", "list", "ruleset"])
+    chains: dict[str, list[str]] = {}
+    for match in _RULE.finditer(rules.found.text):
+        chains.setdefault(match[1], []).append(match[0])
+    # iptables shows only what iptables wrote; a ruleset of nftables' own may stand beside it.
+    dropping = _DROPPING.findall(tables.found.text) if tables.found is not None and tables.found.code == 0 else []
+    policies = dict(_CHAIN.findall(rules.found.text))
+    own = tuple(chain for chain in dropping if chain not in policies)
+    found = {name: tuple(lines) for name, lines in chains.items()}
+    return Look(Firewall(found, policies, own, _listening(machine)))
+
+
+def _listening(machine: Machine) -> tuple[int, int]:
+    words = (machine.read("/proc/sys/net/ipv4/ip_local_port_range").found or "").split()
+    return (int(words[0]), int(words[1])) if len(words) == 2 and all(w.isdecimal() for w in words) else (32768, 60999)

@@ -1,0 +1,100 @@
+"""A RoCE port would be used with the wrong address.
+
+What happens: over Ethernet every RDMA connection names an entry of the port's GID table. NCCL looks for RoCE v2 with an
+IPv4 address by itself (since 2.21; before, entry 0); ``NCCL_IB_GID_INDEX`` is taken as it is.
+
+Why it hangs: an entry that is empty, link-local or of RoCE v1 does not reach other nodes; connections time out one by
+one (status 12).
+
+Example: ``NCCL_IB_GID_INDEX=3`` copied from another cluster, where this node has only entries 0 and 1.
+
+Fix: take ``NCCL_IB_GID_INDEX`` out with NCCL 2.21 or newer; else the index of the IPv4 entry of RoCE v2.
+
+Certain when: never; what the switches route is not seen.
+
+Possible when: the entry that would be used is empty, link-local, or of RoCE v1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.preflight.gid_choice import chosen_gid, forced_index, gid_at, is_link_local
+from unhang.facts.preflight.network import Gid, RdmaPort, RdmaPorts
+from unhang.facts.preflight.settings import Settings
+from unhang.facts.preflight.situation import Situation
+from unhang.facts.preflight.versions import Versions
+from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.rules.risks.network_ports import used_ports
+from unhang.rules.risks.nodes_planned import weight_between_nodes
+from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.variables import quote
+
+CHECK = "network"
+
+
+def ask(here: Situation) -> Iterator[Answer]:
+    """Judge the entry each RoCE port would be used with."""
+    ports, settings = here.found(RdmaPorts), here.found(Settings) or Settings({})
+    severity = weight_between_nodes(here)
+    if ports is None or severity is None or settings.value("NCCL_IB_DISABLE") == "1":
+        return
+    fine = []
+    for port in used_ports(ports.all, settings):
+        if port.layer != "Ethernet" or port.state != "ACTIVE":
+            continue
+        gid = gid_in_force(here, port)
+        wrong = _wrong(port, gid, forced_index(settings))
+        if wrong is None:
+            fine.append(f"{port.name} {gid.index if gid is not None else '?'}")
+            continue
+        yield _found(port, wrong, settings, Severity.NOTE if gid is not None and not is_link_local(gid) else severity)
+    if fine:
+        yield Checked(CHECK, say("RoCE entries that would be used: {names}", names=", ".join(fine)))
+
+
+def gid_in_force(here: Situation, port: RdmaPort) -> Gid | None:
+    """The entry NCCL would use; before 2.21 it was the first unless the user named one."""
+    settings, versions = here.found(Settings) or Settings({}), here.found(Versions) or Versions({})
+    if forced_index(settings) is None and versions.at_least("nccl", (2, 21)) is False:
+        return gid_at(port, 0)
+    return chosen_gid(port, settings)
+
+
+def _wrong(port: RdmaPort, gid: Gid | None, forced: int | None) -> Text | None:
+    if gid is None and forced is not None:
+        return say("NCCL_IB_GID_INDEX={index} is an empty entry of {name}", index=forced, name=port.name)
+    if gid is None:
+        return say("{name} has no RoCE address that could be used", name=port.name)
+    parts = {"name": port.name, "index": gid.index, "gid": gid.text}
+    if is_link_local(gid):
+        return say("{name} would use entry {index}, {gid}, which leads nowhere but its own link", **parts)
+    if gid.type and "v2" not in gid.type:
+        return say("{name} would use entry {index}, {gid}, of RoCE v1, which routers do not forward", **parts)
+    return None
+
+
+def _found(port: RdmaPort, summary: Text, settings: Settings, severity: Severity) -> Answer:
+    setting = settings.in_force.get("NCCL_IB_GID_INDEX")
+    table = "; ".join(f"{gid.index}: {gid.text} {gid.type}".strip() for gid in port.gids) or "-"
+    source = Source(f"/sys/class/infiniband/{port.device}/ports/{port.port}/gids")
+    return risk(
+        CHECK,
+        "NCCL_IB_GID_INDEX" if setting is not None else port.name,
+        Cause.NETWORK_CONFIG,
+        summary,
+        severity=severity,
+        evidence=(*((quote(setting),) if setting is not None else ()), Evidence(source, table)),
+        remedies=(
+            Remedy(
+                say("Let NCCL choose the entry")
+                if setting is not None
+                else say("Give the port an IPv4 address, or name the right entry"),
+                RemedyKind.ENVIRONMENT,
+                say("NCCL 2.21 and newer find it; for older ones the index show_gids lists as v2 with an IPv4 address"),
+                say("none"),
+                say("ib_write_bw -x INDEX between two nodes; or unhang check --only probe"),
+                unset=("NCCL_IB_GID_INDEX",) if setting is not None else (),
+            ),
+        ),
+    )
