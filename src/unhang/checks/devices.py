@@ -26,7 +26,7 @@ from unhang.findings import Text, say
 
 NAME = "devices"
 LIMIT_S = 30.0
-NEEDS = ("configuration",)
+NEEDS = ("configuration", "versions")
 BUS = "/sys/bus/pci/devices"
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel", "0x1da3": "habana"}
 _DISPLAY, _ACCELERATOR = "0x03", "0x12"  # PCI classes: display controller, processing accelerator

@@ -76,8 +76,9 @@ def _nccls(machine: Machine) -> Iterator[NcclLibrary]:
         if _FILE.fullmatch(PurePosixPath(path).name):
             yield _library(machine, path, "LD_PRELOAD")
     for folder in _folders(machine):
-        if any(_FILE.fullmatch(name) for name in machine.entries(folder).found or ()):
-            yield _library(machine, f"{folder}/libnccl.so.2", "LD_LIBRARY_PATH")
+        name = next((name for name in machine.entries(folder).found or () if _FILE.fullmatch(name)), None)
+        if name is not None:
+            yield _library(machine, f"{folder}/{name}", "LD_LIBRARY_PATH")
     cache = machine.command(("ldconfig", "-p"))
     listed = _CACHE.findall(cache.found.text) if cache.found is not None else []
     for path in dict.fromkeys(listed[:4]):

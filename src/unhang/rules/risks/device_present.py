@@ -17,11 +17,24 @@ Possible when: a card stands on the bus and no tool tells of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from unhang.facts.preflight.devices import Cards, DriverTrouble, OtherAccelerators, PciCards
+from unhang.facts.preflight.devices import Cards, DriverTrouble, OtherAccelerators, PciCard, PciCards
 from unhang.facts.preflight.situation import Situation
-from unhang.findings import Cause, Certainty, Checked, Evidence, NotChecked, Remedy, RemedyKind, Source, Text, say
+from unhang.facts.preflight.versions import Versions
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Checked,
+    Evidence,
+    NotChecked,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Source,
+    Text,
+    say,
+)
 from unhang.rules.risks.risk import Answer, could_not, risk
 
 CHECK = "devices"
@@ -43,7 +56,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     elif told is None and look.because is None and not on_bus and not _named(here):
         yield Checked(CHECK, say("no GPU here: collectives run over Gloo"))
     elif told is None and look.because is None and on_bus:
-        yield _unseen(len(on_bus))
+        yield _unseen(here, on_bus)
 
 
 def _named(here: Situation) -> tuple[str, ...]:
@@ -77,12 +90,17 @@ def _trouble(trouble: DriverTrouble, *, on_bus: bool) -> Answer | None:
     return None
 
 
-def _unseen(count: int) -> Answer:
+def _unseen(here: Situation, on_bus: Sequence[PciCard]) -> Answer:
+    """A card that is there for a monitor, or a torch without CUDA: nobody means to compute on it."""
+    versions = here.found(Versions)
+    torch = "" if versions is None else versions.of.get("torch", "")
+    meant = any(card.compute for card in on_bus) and not torch.endswith("+cpu")
     return risk(
         CHECK,
         "driver",
         Cause.DEVICE_MAPPING,
-        say("{count} NVIDIA cards stand on the bus, and none can be used here", count=count),
+        say("{count} NVIDIA cards stand on the bus, and none can be used here", count=len(on_bus)),
+        severity=Severity.STOPS if meant else Severity.NOTE,
         certainty=Certainty.POSSIBLE,
         remedies=(
             Remedy(
