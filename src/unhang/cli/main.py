@@ -18,6 +18,7 @@ import typer
 
 from unhang import __version__
 from unhang.cli.attach import attach
+from unhang.cli.bisect import bisect
 from unhang.cli.check import check
 from unhang.cli.diagnose import diagnose
 from unhang.cli.explain import explain
@@ -67,6 +68,7 @@ if find_spec("unhang.cli.demo") is not None:
     from unhang.cli.demo import demo
 
     app.command(name="demo")(demo)
+app.command(name="bisect", rich_help_panel=MORE)(bisect)
 if find_spec("unhang.cli.lab") is not None:
     from unhang.cli.lab import app as lab_app
 

@@ -101,3 +101,10 @@ def pairs_alone(world: int, pairs: Sequence[tuple[int, int]], sizes: Sequence[in
 def small_steps(islands: Groups, sizes: Sequence[int]) -> tuple[Step, ...]:
     """Whether these islands work at all, and how fast."""
     return (connect(islands), *(Step("all-reduce", "world", islands, size) for size in sizes))
+
+
+def quick_steps(world: int, sizes: Sequence[int]) -> tuple[Step, ...]:
+    """All-reduce in every size, the other collectives in one, and one round of pairs."""
+    everyone: Groups = (tuple(range(world)),)
+    others = [Step(name, "world", everyone, sizes[1]) for name in COLLECTIVES if name != "all-reduce"]
+    return (*small_steps(everyone, sizes), *others, *pair_steps(world, sizes[:2])[:2])

@@ -14,6 +14,7 @@ from unhang.experiments.jobs import (
     Job,
     connect,
     pairs_alone,
+    quick_steps,
     small_steps,
     world_steps,
 )
@@ -54,13 +55,13 @@ class Probe:
         return replace(self._confirmed(probed), took_s=time.monotonic() - started)
 
     def quick(self, changes: Mapping[str, str]) -> Probed:
-        """Whether all ranks connect and reduce under ``changes`` of the environment, and how fast."""
+        """Whether all ranks work together under ``changes`` of the environment, and how fast."""
         started = time.monotonic()
         nodes = node_names(list(self.company.places))
         if self.company.missing:
             return self._probed(nodes, (), started)
         islands: Groups = (tuple(range(len(nodes))),)
-        outcome = self._run(islands, small_steps(islands, self._sizes), changes)
+        outcome = self._run(islands, quick_steps(len(nodes), self._sizes), changes)
         return self._probed(nodes, outcome.steps, started, outcome)
 
     @property

@@ -21,7 +21,8 @@ from unhang.experiments.operations import Operation, prepared
 from unhang.facts.preflight.probe import Step
 
 MOST_CALLS = 20
-FIRST_CALLS = 5
+FIRST_CALLS = 3
+TELLING = 64 << 10
 BUDGET_S = 0.25
 """Timed calls of one step take about this long together."""
 _NO_SUCH = ("not support", "unsupported", "not implemented", "not been implemented", "no backend type")
@@ -65,11 +66,12 @@ class Rank:
         if step.operation == "connect":
             return self._connect(number, step)
         key = (step.operation, step.scope)
-        size, pace = self._pace.get(key, (0, None))
-        if size and pace is None:
+        size, pace = self._pace.get(key) or self._pace.get(("all-reduce", step.scope), (0, None))
+        if key in self._pace and pace is None:
             return Line(self.rank, number, left_out=True)
-        expected = pace * step.size / size if pace is not None and step.size > size else 0.0
-        if expected * 2 > self.job.limit_s:
+        # What small messages take says nothing about large ones.
+        expected = pace * max(1.0, step.size / size) if pace is not None and size >= TELLING else 0.0
+        if expected * 3 > self.job.limit_s:
             return Line(self.rank, number, left_out=True)
         group, places = self._group(step, members)
         try:
