@@ -41,7 +41,7 @@ def bisect(
 
     Exit code: 0 everything works without a setting, 1 something stops or crawls, 2 it could not be tried.
     """
-    from unhang.cli.check import _give as give
+    from unhang.cli.check import give
     from unhang.cli.verdict_output import exit_code
     from unhang.experiments.bisect_verdict import verdict_of
 
