@@ -14,7 +14,14 @@ from unhang.errors import UsageError
 
 if TYPE_CHECKING:
     from unhang.checks.all_checks import Check
+    from unhang.checks.plan import Plan
+    from unhang.experiments.gathering import Task
+    from unhang.facts.preflight.situation import Situation
     from unhang.findings import Verdict
+
+SAMENESS = "sameness"
+OF_EACH_RANK = (SAMENESS, "probe")
+"""Questions that every rank answers; the others are asked by the first rank of a node."""
 
 
 class Format(str, enum.Enum):
@@ -37,7 +44,7 @@ class Block(str, enum.Enum):
 def check(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- CMD…]", help="The command you plan to run; it is read, not run."),
+        typer.Argument(metavar="[-- CMD…]", help="The command you plan to run; read, not run, but for --dry-run."),
     ] = None,
     only: Annotated[str, typer.Option(metavar="A,B", help="Ask only these questions.")] = "",
     form: Annotated[Format, typer.Option("--format", help="How to write the answers.")] = Format.TEXT,
@@ -51,6 +58,19 @@ def check(
     block: Annotated[
         Block | None, typer.Option(help="Form of the suggested settings; default: what fits the command.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run the command up to its first optimizer step and compare the ranks.")
+    ] = False,
+    dry_run_limit: Annotated[
+        float, typer.Option(min=1.0, metavar="S", help="End the dry run after S seconds.")
+    ] = 300.0,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Shared folder in which the tasks of a launcher meet."),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0.1, metavar="S", help="Under a launcher: how long to wait for the other tasks.")
+    ] = 60.0,
     machine: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Look at a stored machine instead of this one.")
     ] = None,
@@ -64,6 +84,7 @@ def check(
 ) -> None:
     """Say before a run whether it will stall and what would prevent it.
 
+    Started on every node or rank (srun, mpirun, torchrun --no-python), the first one compares them all and answers.
     Exit code: 0 nothing wrong (notes are nothing wrong), 1 something would stop or slow the job, 2 bad usage.
     """
     from unhang.checks.all_checks import look_around
@@ -72,16 +93,51 @@ def check(
     from unhang.cli.verdict_output import exit_code
     from unhang.diagnosis.preflight import judge
 
-    checks = _chosen(only)
+    task = _task() if machine is None else None
+    checks = _chosen(only, dry_run=dry_run)
+    if task is not None and task.local_rank > 0:
+        checks = [check for check in checks if check.name in OF_EACH_RANK]
     plan = Plan(tuple(command or ()), _assumed(assume or []), tuple(path or ()))
     place = Machine() if machine is None else StoredMachine(machine)
     situation, gaps = look_around(place, plan, checks)
-    verdict = judge([situation], [check.name for check in checks], gaps, form=block.value if block else "")
-    _give(verdict, form, lang, redact=redact)
+    situations: Sequence[Situation] = [_after_dry_run(situation, plan, dry_run_limit) if dry_run else situation]
+    if task is not None:
+        from unhang.experiments.check_together import all_situations
+
+        together = all_situations(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
+        if together is None:
+            raise typer.Exit(0)
+        situations, gaps = together[0], (*gaps, *together[1])
+    verdict = judge(situations, [check.name for check in checks], gaps, form=block.value if block else "")
+    give(verdict, form, lang, redact=redact)
     raise typer.Exit(exit_code(verdict))
 
 
-def _chosen(only: str) -> Sequence[Check]:
+def _task() -> Task | None:
+    import os
+
+    from unhang.experiments.gathering import task_of
+
+    return task_of(os.environ)
+
+
+def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
+    from dataclasses import replace
+
+    from unhang.experiments.dry_run import dry_run
+    from unhang.facts.preflight.sameness import DryRun
+    from unhang.facts.preflight.situation import Look
+
+    if not plan.command:
+        raise UsageError(
+            "--dry-run wants the command to run", next_step="unhang check --dry-run -- torchrun … train.py"
+        )
+    if sys.stderr.isatty():
+        print(f"running the command up to its first step (at most {limit_s:.0f} s) …", file=sys.stderr)
+    return replace(here, looks={**here.looks, DryRun: Look(dry_run(plan.command, limit_s))})
+
+
+def _chosen(only: str, *, dry_run: bool) -> Sequence[Check]:
     from unhang.checks.all_checks import ALL_CHECKS
 
     names = [name.strip() for name in only.split(",") if name.strip()]
@@ -89,6 +145,8 @@ def _chosen(only: str) -> Sequence[Check]:
     strangers = [name for name in names if name not in known]
     if strangers:
         raise UsageError(f"there is no check {strangers[0]}", next_step=f"choose from {', '.join(known)}")
+    if names and dry_run:
+        names = list(dict.fromkeys((*names, SAMENESS)))
     return [known[name] for name in names] if names else [check for check in ALL_CHECKS if check.default]
 
 
@@ -102,7 +160,8 @@ def _assumed(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _give(verdict: Verdict, form: Format, lang: str | None, *, redact: bool) -> None:
+def give(verdict: Verdict, form: Format, lang: str | None, *, redact: bool) -> None:
+    """Print ``verdict`` as the user wants it."""
     from unhang.report.language import resolve_language
     from unhang.report.redact import Redactor
 

@@ -15,6 +15,8 @@ _begun_by: int | None = None
 def begin(entered_by: str) -> None:
     """Begin in this process, once; does nothing unless ``UNHANG_RUN`` names a records folder. Never raises."""
     global _begun_by  # noqa: PLW0603
+    if "UNHANG_DRY_RUN" in os.environ:
+        _begin_dry_run()
     if not os.environ.get("UNHANG_RUN") or _begun_by is not None:
         return
     _begun_by = os.getpid()
@@ -33,6 +35,17 @@ def begin(entered_by: str) -> None:
         from unhang.inprocess.trouble import tell
 
         tell("could not begin", error)
+
+
+def _begin_dry_run() -> None:
+    try:
+        from unhang.inprocess import dry_run
+
+        dry_run.begin()
+    except Exception as error:  # noqa: BLE001  the edge to the user's program
+        from unhang.inprocess.trouble import tell
+
+        tell("no dry run", error)
 
 
 def _end() -> None:

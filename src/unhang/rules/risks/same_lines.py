@@ -1,0 +1,38 @@
+"""What the risks about sameness share: how a difference between nodes is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.preflight.sameness import Difference
+from unhang.findings import Evidence, Source, Text, say
+
+CHECK = "sameness"
+PLACES_TOLD = 4
+_GENERATORS = {"random": "python", "np": "numpy", "numpy": "numpy", "torch": "torch"}
+
+
+def told(difference: Difference) -> Iterator[Text]:
+    """One line for each value, that of the fewest places first."""
+    for value, places in sorted(difference.places.items(), key=lambda item: len(item[1])):
+        yield say("{value} on {places}", value=value or say("nothing"), places=few(places))
+
+
+def few(places: tuple[str, ...]) -> str:
+    """Names of places, the first four and how many more."""
+    more = len(places) - PLACES_TOLD
+    return ", ".join(places[:PLACES_TOLD]) + (f" (+{more})" if more > 0 else "")
+
+
+def evidence(difference: Difference) -> tuple[Evidence, ...]:
+    """The values as they were seen, one place each."""
+    return tuple(
+        Evidence(Source(places[0]), f"{difference.name}: {value}") for value, places in difference.places.items()
+    )
+
+
+def drawn_from(call: str) -> str:
+    """The generator a call without a seed draws from; empty where its name does not tell."""
+    if call in ("random_split", "randperm"):
+        return "torch"
+    return _GENERATORS.get(call.split(".", maxsplit=1)[0], "") if "." in call else ""
