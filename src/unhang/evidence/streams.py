@@ -99,7 +99,7 @@ class Tolerant(io.RawIOBase):
             chunk = self._next(size)
             if self._seen is not None and chunk:
                 self._seen(len(chunk))
-            if not (self.skips_holes and len(chunk) >= _HOLE_BYTES and chunk.count(0) == len(chunk)):
+            if not (self.skips_holes and len(chunk) >= _HOLE_BYTES and _is_hole(chunk)):
                 return chunk
 
     def readinto(self, buffer: object) -> int:
@@ -122,6 +122,10 @@ class Tolerant(io.RawIOBase):
         except BROKEN as error:
             self.trouble = f"is cut short or damaged ({error or type(error).__name__})"
         return b""
+
+
+def _is_hole(chunk: bytes) -> bool:
+    return chunk[0] == 0 and chunk.count(0) == len(chunk)
 
 
 def read_head(stream: BinaryIO, size: int) -> tuple[bytes, str]:
