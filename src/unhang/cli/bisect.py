@@ -76,9 +76,7 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
             return None
         return Bisect(
             session.ask,
-            lambda before: list(
-                to_try(before.backend, several_nodes=before.several_nodes, interfaces=list(interfaces()))
-            ),
+            lambda before: list(to_try(before.backend, several_nodes=before.several_nodes, interfaces=interfaces())),
             total,
             _tell,
         ).search()

@@ -92,7 +92,7 @@ class Bisect:
         if time.monotonic() > self._deadline:
             self._out_of_time = True
             return False
-        changes = {name: value for setting in settings for name, value in setting.set.items()}
+        changes = {name: value for setting in settings for name, value in setting.sent.items()}
         trial = judged(settings, self.ask(changes), self._before)
         self._trials.append(trial)
         self.tell(trial)

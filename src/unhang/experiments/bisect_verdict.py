@@ -105,10 +105,12 @@ def _workaround(answer: Trial, search: Search) -> Remedy:
         )
     else:
         cost = say("switched off: {off}; {bus:.1f} MB/s is what is left", off=off, bus=answer.bus / MB)
+    network = next((setting.network for setting in answer.settings if setting.network), "")
+    change = say("on every node its own interface in {network}; here:", network=network) if network else Text("")
     return Remedy(
         say("Until it is repaired, set this and nothing else"),
         RemedyKind.ENVIRONMENT,
-        Text(""),
+        change,
         cost,
         say("unhang check --only probe, with it set"),
         set=answer.set,

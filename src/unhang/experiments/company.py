@@ -11,10 +11,11 @@ import msgspec
 
 from unhang.experiments.forked import GRACE_S, run_ranks
 from unhang.experiments.jobs import Job, Line
-from unhang.experiments.links import Here, here
+from unhang.experiments.links import Here, here, interfaces
 from unhang.experiments.meeting import Meeting, island_store, own_store
 from unhang.experiments.outcome import Outcome
 from unhang.experiments.rank import Rank
+from unhang.knowledge.workarounds import NETWORK
 
 MEETING_S = 30.0
 WHOLE_S = 60.0
@@ -134,8 +135,12 @@ def _forked(job: Job, ranks: Sequence[int], address: str, port: int, local_rank:
 
 
 def _change(job: Job) -> None:
+    own = interfaces() if any(NETWORK in value for value in job.set.values()) else {}
     for name, value in job.set.items():
-        if value:
+        before, sign, network = value.partition(NETWORK)
+        if sign:
+            os.environ[name] = before + own.get(network, "no-interface-in-this-network")
+        elif value:
             os.environ[name] = value
         else:
             os.environ.pop(name, None)

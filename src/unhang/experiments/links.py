@@ -7,11 +7,11 @@ import os
 import platform
 import socket
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 
-_SIOCGIFADDR = 0x8915
+_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 NET = Path("/sys/class/net")
 MEGABIT = 1e6 / 8
 
@@ -41,10 +41,15 @@ def nominal(interface: str, *, net: Path = NET) -> float | None:
     return speed * MEGABIT if interface and speed > 0 else None
 
 
-def interfaces() -> Iterator[str]:
-    """Interfaces of this machine that are up and have an IPv4 address, those that lead to others first."""
-    named = [name for _, name in socket.if_nameindex() if _address_of(name)]
-    return iter(sorted(named, key=lambda name: (name == "lo", name.startswith(("docker", "br-", "virbr", "cni")))))
+def interfaces() -> dict[str, str]:
+    """Interface by network (``10.1.0.0/16``), of those that are up, have an IPv4 address and lead to other machines."""
+    named = [name for _, name in socket.if_nameindex() if name != "lo" and _address_of(name)]
+    named.sort(key=lambda name: name.startswith(("docker", "br-", "virbr", "cni")))
+    found: dict[str, str] = {}
+    for name in named:
+        mask = _asked(name, _SIOCGIFNETMASK) or "255.255.255.255"
+        found.setdefault(str(ip_network(f"{_address_of(name)}/{mask}", strict=False)), name)
+    return found
 
 
 def node_names(places: list[Here]) -> tuple[str, ...]:
@@ -69,9 +74,13 @@ def _towards(address: str) -> str:
 
 
 def _address_of(interface: str) -> str:
+    return _asked(interface, _SIOCGIFADDR)
+
+
+def _asked(interface: str, question: int) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            packed = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
+            packed = fcntl.ioctl(probe.fileno(), question, struct.pack("256s", interface.encode()[:15]))
         except OSError:
             return ""
     return socket.inet_ntoa(packed[20:24])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from unhang.knowledge.tables import rows_of
 
+NETWORK = "@"
 _FIELDS = ("id", "backend", "where", "set", "switches_off", "reason", "repair", "cause", "source", "checked")
 
 
@@ -22,6 +23,16 @@ class Workaround:
     reason: str
     repair: str
     cause: str
+    network: str = ""
+    """Where the setting names an interface: the one in this network, however a node calls it."""
+
+    @property
+    def sent(self) -> dict[str, str]:
+        """``set`` for nodes that may name their interfaces otherwise: ``@10.1.0.0/16`` stands for the name."""
+        if not self.network:
+            return dict(self.set)
+        row = next(row for row in workarounds() if row.id == self.id)
+        return {name: value.format(interface=NETWORK + self.network) for name, value in row.set.items()}
 
     def __hash__(self) -> int:  # ``set`` is a dict; one id with one value is one setting
         return hash((self.id, *self.set.values()))
@@ -35,8 +46,8 @@ def workarounds() -> tuple[Workaround, ...]:
     )
 
 
-def to_try(backend: str, *, several_nodes: bool, interfaces: Sequence[str]) -> Iterator[Workaround]:
-    """Those that can matter here, one for each interface where a row has a place for it."""
+def to_try(backend: str, *, several_nodes: bool, interfaces: Mapping[str, str]) -> Iterator[Workaround]:
+    """Those that can matter here; ``interfaces`` (name by network) in turn where a row has a place for one."""
     wheres = {"any", "network"} if several_nodes else {"any", "node"}
     if several_nodes and backend == "nccl":
         wheres.add("node")  # nodes of a job have several cards each, most of the time
@@ -44,7 +55,8 @@ def to_try(backend: str, *, several_nodes: bool, interfaces: Sequence[str]) -> I
         if row.backend != backend or row.where not in wheres:
             continue
         if any("{interface}" in value for value in row.set.values()):
-            for name in interfaces:
-                yield replace(row, set={key: value.format(interface=name) for key, value in row.set.items()})
+            for network, name in interfaces.items():
+                own = {key: value.format(interface=name) for key, value in row.set.items()}
+                yield replace(row, set=own, network=network)
         else:
             yield row
