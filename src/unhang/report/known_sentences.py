@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from unhang.findings import Cause
 from unhang.knowledge.costly import costly_rows
 from unhang.knowledge.environment import variables
+from unhang.knowledge.file_systems import file_systems
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.standing import nccl2_effects
 from unhang.knowledge.terms import advices, terms
@@ -35,3 +36,4 @@ def known_sentences() -> Iterator[str]:
     for row in costly_rows():
         yield from (row.effect, row.unless)
     yield from nccl2_effects()
+    yield from (row.effect for row in file_systems())

@@ -25,6 +25,7 @@ from unhang.rules.risks.risk import Answer, risk
 CHECK = "storage"
 NOTHING = 64 << 20
 LITTLE = 2 << 30
+_FOR = {"current": "files", "named": "files"}
 CHECKPOINT = 98_000_000_000
 """14 bytes for each of 7 billion parameters: weights, their copy in 32 bits, two moments."""
 
@@ -48,7 +49,12 @@ def _judged(place: Place) -> Answer:
         summary = say("{path} is full: {free} MB and {files} files are free", path=place.path, **left)
         severity = Severity.STOPS
     elif place.free < LITTLE and place.use != "dumps":
-        summary = say("Only {free} GB are free for {use} in {path}", free=free, use=place.use, path=place.path)
+        summary = say(
+            "Only {free} GB are free for {use} in {path}",
+            free=free,
+            use=_FOR.get(place.use, place.use),
+            path=place.path,
+        )
         severity = Severity.SLOWS if place.use == "checkpoints" else Severity.NOTE
     elif place.use == "checkpoints" and place.free < CHECKPOINT:
         summary = say(

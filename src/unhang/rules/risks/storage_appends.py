@@ -86,7 +86,7 @@ def _remedies(storage: Storage) -> Iterator[Remedy]:
     yield Remedy(
         say("Write less often, or from a thread"),
         RemedyKind.CODE,
-        say("logging_steps=50; SummaryWriter(flush_secs=120); or unhang.guards for logging off the training thread"),
+        say("logging_steps=50; SummaryWriter(flush_secs=120); or a thread that writes what the loop hands it"),
         say("a crash loses the last lines"),
         say("unhang run shows what the rank does between steps"),
     )
