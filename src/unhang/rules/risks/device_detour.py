@@ -21,8 +21,9 @@ from collections.abc import Iterator
 
 from unhang.facts.preflight.chosen_cards import chosen_cards
 from unhang.facts.preflight.limits import RdmaDevices
+from unhang.facts.preflight.peer_ways import without_p2p
 from unhang.facts.preflight.situation import Situation
-from unhang.facts.preflight.topology import AccessControl, Iommu, PeerAccess, VirtualMachine, Ways
+from unhang.facts.preflight.topology import AccessControl, Iommu, VirtualMachine, Ways
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
 from unhang.rules.risks.risk import Answer, could_not, risk
 
@@ -32,7 +33,7 @@ CHECK = "topology"
 def ask(here: Situation) -> Iterator[Answer]:
     """Judge ACS, then the IOMMU, where cards talk over PCIe."""
     chosen, ways = chosen_cards(here), here.found(Ways)
-    if chosen is None or len(chosen.cards) < 2 or ways is None or _without_peers(here):
+    if chosen is None or len(chosen.cards) < 2 or ways is None or without_p2p(here):
         return
     linked = ways.linked(chosen.indices)
     rdma = here.found(RdmaDevices)
@@ -43,12 +44,6 @@ def ask(here: Situation) -> Iterator[Answer]:
     yield from answers
     if maker and not answers and not linked:
         yield _virtual(maker)
-
-
-def _without_peers(here: Situation) -> bool:
-    """Nothing goes from card to card where no card may read another's memory."""
-    peers = here.found(PeerAccess)
-    return peers is not None and bool(peers.states) and all(state not in ("OK", "X") for state in peers.states.values())
 
 
 def _access_control(here: Situation, maker: str) -> Iterator[Answer]:

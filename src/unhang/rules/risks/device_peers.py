@@ -18,20 +18,17 @@ Possible when: the driver is one of those.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 
-from unhang.facts.preflight.chosen_cards import Chosen, chosen_cards
+from unhang.facts.preflight.chosen_cards import chosen_cards
 from unhang.facts.preflight.devices import Cards
+from unhang.facts.preflight.peer_ways import barred_pairs, offered_wrongly
 from unhang.facts.preflight.settings import Settings
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import PeerAccess
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
-from unhang.knowledge.versions import version_numbers
 from unhang.rules.risks.risk import Answer, could_not, risk
 
 CHECK = "topology"
-GOOD_DRIVER = (550, 40, 7)
-"""What accelerate asks for before it leaves P2P on (``check_cuda_p2p_ib_support``)."""
 
 
 def ask(here: Situation) -> Iterator[Answer]:
@@ -41,7 +38,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         return
     settings = here.found(Settings)
     off = settings is not None and settings.value("NCCL_P2P_DISABLE") == "1"
-    if _wrong_answer(cards, chosen) and not off:
+    if offered_wrongly(cards, chosen) and not off:
         yield _hangs(cards)
         return
     gap = could_not(CHECK, say("Whether the cards may read each other's memory"), look)
@@ -49,20 +46,11 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield gap
     if look.found is None:
         return
-    barred = [
-        (one, other, state)
-        for one, other in combinations(chosen.indices, 2)
-        if (state := look.found.states.get((one, other), "OK")) not in ("OK", "X")
-    ]
+    barred = barred_pairs(look.found, chosen)
     if barred:
         yield _through_memory(barred)
     else:
         yield Checked(CHECK, say("every card may read the others' memory"))
-
-
-def _wrong_answer(cards: Cards, chosen: Chosen) -> bool:
-    numbers = version_numbers(cards.driver)
-    return numbers is not None and numbers < GOOD_DRIVER and any("RTX 40" in card.name for card in chosen.cards)
 
 
 def _hangs(cards: Cards) -> Answer:

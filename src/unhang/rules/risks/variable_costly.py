@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.preflight.peer_ways import without_p2p
 from unhang.facts.preflight.situation import Situation
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, Text, say
 from unhang.knowledge.costly import costly
 from unhang.knowledge.standing import Standing
 from unhang.rules.risks.risk import Answer, risk
@@ -33,6 +34,9 @@ def ask(here: Situation) -> Iterator[Answer]:
     for one in judged(here):
         row = costly(one.setting.name, one.parsed.value) if one.standing in _READ else None
         if row is None:
+            continue
+        if one.setting.name == "NCCL_P2P_DISABLE" and without_p2p(here):
+            yield Checked(CHECK, say("these cards have no P2P that {name} could take away", name=one.setting.name))
             continue
         yield risk(
             CHECK,
