@@ -11,7 +11,8 @@ Fix: the release that mends it, or the workaround of the row.
 
 Certain when: never; a defect needs circumstances that are not known before the job runs.
 
-Possible when: exactly this release is affected. Defects of a whole range of releases are one note for each package.
+Possible when: exactly this release is affected. Defects of a whole range that a newer release mends are one note for
+each package.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     for package, version in sorted(look.found.of.items()) if look.found is not None else ():
         rows = known_of(package, version, kinds=("bad", "unverified"))
         exact = [row for row in rows if _exact(row)]
-        ranges = [row for row in rows if row not in exact and row.affects]
+        ranges = [row for row in rows if row not in exact and row.affects and _release(row.fixed_in)]
         for row in exact:
             yield _finding(package, version, row)
         if ranges:
