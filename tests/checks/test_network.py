@@ -32,6 +32,7 @@ from unhang.facts.preflight.network import (
     Interface,
     Interfaces,
     MeetingPoint,
+    PlannedNodes,
     RdmaPort,
     RdmaPorts,
     planned_nodes,
@@ -63,7 +64,7 @@ ETH = interface(3, "eth0", "10.0.0.1")
 IB = interface(4, "ib0", "10.1.0.1", kind="infiniband")
 COMPOSE = interface(5, "br-3f2a", "172.18.0.1", kind="bridge")
 LIBVIRT = interface(2, "virbr0", "192.168.122.1", kind="bridge")
-TWO_NODES_FACTS = {Launch: Look(Launch("torchrun", nodes=2))}
+TWO_NODES_FACTS = {PlannedNodes: Look(PlannedNodes(2))}
 
 
 def findings(looks: Mapping[type, Any], *more: Mapping[type, Any], values: Settings | None = None) -> list[Any]:
@@ -156,7 +157,7 @@ def test_how_many_nodes_a_job_has(launch: Launch, environment: dict[str, str], n
 
 
 def test_a_variable_that_names_nothing_stops_the_job_on_one_node_too() -> None:
-    one_node = {Launch: Look(Launch("torchrun", nodes=1)), Interfaces: Look(Interfaces((LO, ETH)))}
+    one_node = {PlannedNodes: Look(PlannedNodes(1)), Interfaces: Look(Interfaces((LO, ETH)))}
 
     found = findings(one_node, values=settings(NCCL_SOCKET_IFNAME="ens5"))
 
@@ -166,8 +167,8 @@ def test_a_variable_that_names_nothing_stops_the_job_on_one_node_too() -> None:
 
 def test_loopback_is_wrong_between_nodes_only() -> None:
     looks = {Interfaces: Look(Interfaces((LO, ETH))), HostName: Look(HostName("gpu-1", ("127.0.1.1",)))}
-    one_node = {**looks, Launch: Look(Launch("torchrun", nodes=1))}
-    unknown = {**looks, Launch: Look(Launch())}
+    one_node = {**looks, PlannedNodes: Look(PlannedNodes(1))}
+    unknown = {**looks, PlannedNodes: Look(PlannedNodes(None))}
 
     assert [(f.subject, f.severity) for f in findings(looks)] == [("gpu-1", Severity.STOPS)]
     assert [(f.subject, f.severity) for f in findings(unknown)] == [("gpu-1", Severity.NOTE)]
@@ -322,6 +323,27 @@ def point(command: tuple[str, ...], **environment: str) -> MeetingPoint:
     found = looks[MeetingPoint].found
     assert isinstance(found, MeetingPoint)
     return found
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "where"),
+    [
+        ("", {}, ("127.0.0.1", 29500)),
+        ("", {"MASTER_ADDR": "10.0.0.1"}, ("127.0.0.1", 29500)),
+        ("", {"PET_MASTER_ADDR": "127.0.0.2", "PET_MASTER_PORT": "29501"}, ("127.0.0.2", 29501)),
+        ("--rdzv-backend c10d --rdzv-endpoint 127.0.0.3", {}, ("127.0.0.3", 29400)),
+        ("--rdzv-endpoint [::1]:29401", {}, ("::1", 29401)),
+        ("--rdzv-backend c10d --rdzv-endpoint localhost:0", {}, None),
+        ("--standalone", {}, None),
+    ],
+)
+def test_where_torchrun_lets_the_ranks_meet(
+    options: str, environment: dict[str, str], where: tuple[str, int] | None
+) -> None:
+    machine = Machine(environment={"PATH": os.environ["PATH"], **environment})
+    meeting = dict(look(machine, Plan(("torchrun", *options.split(), "train.py"))))[MeetingPoint].found
+
+    assert (None if meeting is None else (meeting.address, meeting.port)) == where
 
 
 def test_a_name_nobody_knows_stops_the_job() -> None:

@@ -17,7 +17,8 @@ from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.network import Interfaces, MeetingPoint, is_loopback
 from unhang.findings import Evidence, Source
 
-DEFAULT_PORT = 29500
+DEFAULT_PORT, DEFAULT_ENDPOINT_PORT = 29500, 29400
+"""Of ``--master_port``; of a dynamic rendezvous (torch 2.13.0 elastic/rendezvous/c10d_rendezvous_backend.py)."""
 REACH_S = 2.5
 _WITH_DEFAULT = ("torchrun", "accelerate", "deepspeed")
 _OPTIONS = (("master_addr", "master_port"), ("main_process_ip", "main_process_port"))
@@ -39,9 +40,11 @@ def meeting_point(
     addresses = resolved(machine, address)
     here = any(is_loopback(one) or (seen is not None and seen.with_address(one) is not None) for one in addresses)
     answer = ""
-    if port and here and "RANK" not in environment:
+    if "RANK" in environment:  # started by the launcher: the ranks have met already
+        pass
+    elif here:
         answer = "taken" if _listens(machine, port) else "free"
-    elif port and addresses and not here:
+    elif addresses:
         answer = _reached(machine, addresses[0], port)
     return MeetingPoint(address, port, evidence, addresses, here, answer)
 
@@ -59,17 +62,16 @@ def resolved(machine: Machine, name: str) -> tuple[str, ...]:
 def _named(
     launch: Launch, configuration: Configuration, environment: Mapping[str, str]
 ) -> tuple[str, int, Evidence] | None:
-    if "standalone" in launch.options:
+    options = _options(launch, environment)
+    if "standalone" in options:
         return None
-    endpoint = launch.options.get("rdzv_endpoint", "")
-    if endpoint:
-        host, _, port = endpoint.rpartition(":") if endpoint.rpartition(":")[2].isdecimal() else (endpoint, "", "")
-        number = int(port) if port else DEFAULT_PORT
-        return host.strip("[]") or "localhost", number, Evidence(Source("command"), f"--rdzv_endpoint {endpoint}")
+    endpoint = options.get("rdzv_endpoint", "")
+    if endpoint or options.get("rdzv_backend", "static") != "static":
+        return _of_endpoint(endpoint)
     for address, port in _OPTIONS:
-        host = launch.options.get(address, "")
+        host = options.get(address, "")
         if host:
-            number = _number(launch.options.get(port)) or DEFAULT_PORT
+            number = _number(options.get(port)) or DEFAULT_PORT
             return host, number, Evidence(Source("command"), f"--{address} {host}")
     for file in configuration.of("accelerate"):
         host = file.get("main_process_ip")
@@ -77,7 +79,7 @@ def _named(
             number = _number(str(file.get("main_process_port", ""))) or DEFAULT_PORT
             return str(host), number, Evidence(Source(file.path), f"main_process_ip: {host}")
     host = environment.get("MASTER_ADDR", "")
-    option = launch.options.get("master_port") or launch.options.get("main_process_port")
+    option = options.get("master_port") or options.get("main_process_port")
     chosen = _number(option)
     if host and launch.launcher not in ("torchrun", "accelerate"):  # both overwrite what the shell exports
         number = chosen or _number(environment.get("MASTER_PORT")) or DEFAULT_PORT
@@ -86,6 +88,22 @@ def _named(
         text = f"--master_port {chosen}" if chosen else f"{launch.launcher}: default port"
         return "127.0.0.1", chosen or DEFAULT_PORT, Evidence(Source("command"), text)
     return None
+
+
+def _of_endpoint(endpoint: str) -> tuple[str, int, Evidence] | None:
+    """``HOST[:PORT]``; port 0 is any free one."""
+    evidence = Evidence(Source("command"), f"--rdzv_endpoint {endpoint}".rstrip())
+    host, _, port = endpoint.rpartition(":")
+    if not port.isdecimal() or endpoint.endswith("]"):
+        host, port = endpoint, str(DEFAULT_ENDPOINT_PORT)
+    return None if port == "0" else (host.strip("[]") or "localhost", int(port), evidence)
+
+
+def _options(launch: Launch, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Of the launcher; torchrun reads every option from ``PET_<NAME>`` as well."""
+    names = ("rdzv_endpoint", "rdzv_backend", "master_addr", "master_port", "standalone")
+    pet = {name: environment.get(f"PET_{name.upper()}", "") for name in names} if launch.launcher == "torchrun" else {}
+    return {**{name: value for name, value in pet.items() if value}, **launch.options}
 
 
 def _number(text: str | None) -> int | None:

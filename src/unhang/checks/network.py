@@ -19,6 +19,7 @@ from unhang.facts.preflight.network import (
     HostName,
     Interfaces,
     MeetingPoint,
+    PlannedNodes,
     Plugins,
     RdmaPorts,
     planned_nodes,
@@ -51,7 +52,9 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     yield HostName, Look(HostName(machine.node, resolved(machine, machine.node)))
     yield RdmaPorts, rdma_ports(machine)
     yield Plugins, Look(_plugins(machine, environment.get("LD_LIBRARY_PATH", "")))
-    if (planned_nodes(launch, environment) or 1) > 1:
+    nodes = planned_nodes(launch, environment)
+    yield PlannedNodes, Look(PlannedNodes(nodes))
+    if nodes is not None and nodes > 1:
         yield Firewall, _firewall(machine)
     yield MeetingPoint, Look(meeting_point(machine, launch, configuration, environment, interfaces.found))
 

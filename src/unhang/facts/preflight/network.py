@@ -68,6 +68,13 @@ class Interfaces:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedNodes:
+    """On how many nodes the job would run; None when nothing says."""
+
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class HostName:
     """The name of this node, and what it resolves to in the order of the resolver; nothing when it does not."""
 
@@ -159,7 +166,7 @@ def is_loopback(text: str) -> bool:
 
 
 def planned_nodes(launch: Launch, environment: Mapping[str, str]) -> int | None:
-    """How many nodes the job would run on; None when nothing says."""
+    """How many nodes the command, else the environment, asks for; None when neither says."""
     if launch.nodes:
         return launch.nodes
     range_ = launch.options.get("nnodes", "").rpartition(":")[2]

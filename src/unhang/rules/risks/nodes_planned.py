@@ -1,19 +1,16 @@
-"""On how many nodes the job would run, and how much a fault of the network between nodes weighs there."""
+"""How much a fault of the network between nodes weighs in the planned job."""
 
 from __future__ import annotations
 
-from unhang.facts.preflight.launch import Launch
-from unhang.facts.preflight.network import planned_nodes
-from unhang.facts.preflight.settings import Settings
+from unhang.facts.preflight.network import PlannedNodes
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Severity
 
 
 def nodes_of(here: Situation) -> int | None:
-    """As far as the command and the environment say; None when they do not."""
-    settings = here.found(Settings)
-    values = {name: one.value for name, one in settings.in_force.items()} if settings is not None else {}
-    return planned_nodes(here.found(Launch) or Launch(), values)
+    """On how many nodes the job would run; None when nothing says."""
+    planned = here.found(PlannedNodes)
+    return None if planned is None else planned.count
 
 
 def weight_between_nodes(here: Situation, severity: Severity = Severity.STOPS) -> Severity | None:
