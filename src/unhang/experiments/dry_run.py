@@ -51,13 +51,14 @@ def dry_run(command: Sequence[str], limit_s: float = LIMIT_S, environment: Mappi
         UsageError: the command cannot be started.
     """
     folder = Path(tempfile.mkdtemp(prefix="unhang-dry-run-"))
-    with _no_orphans(folder), (folder / "output").open("wb") as output:
+    with no_orphans(folder), (folder / "output").open("wb") as output:
         job = start(command, output, environment_of(command, dict(environment or os.environ), folder))
         because = _wait(job, folder, limit_s)
         with suppress(subprocess.TimeoutExpired):
             job.wait(END_S if because is None else 0)
-        ranks = read_starts(folder)
-        return DryRun(ranks, _ended(ranks, because), job.poll(), because, last_words(folder / "output"))
+        ranks, code = read_starts(folder), job.poll()
+        end(job, folder)
+        return DryRun(ranks, _ended(ranks, because), code, because, last_words(folder / "output"))
 
 
 def environment_of(command: Sequence[str], base: dict[str, str], folder: Path, steps: int = 0) -> dict[str, str]:
@@ -144,8 +145,15 @@ def last_words(path: Path) -> tuple[str, ...]:
     return ()
 
 
+def end(job: subprocess.Popen[bytes], folder: Path) -> None:
+    """End every process of ``job``, and reap it."""
+    processes.end_all(f"{FOLDER}={folder}", frozenset())
+    with suppress(subprocess.TimeoutExpired):
+        job.wait(END_S)
+
+
 @contextmanager
-def _no_orphans(folder: Path) -> Iterator[None]:
+def no_orphans(folder: Path) -> Iterator[None]:
     """Whatever happens inside, no process of the job and no file of ours is left."""
     with ended_by_signals(), processes.adopting_orphans():
         try:

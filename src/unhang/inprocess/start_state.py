@@ -226,7 +226,8 @@ def _values(tensor: Any) -> str:
 def _users_line(frame: FrameType | None) -> tuple[str, int]:
     while frame is not None:
         if phases.of_file(frame.f_code.co_filename)[0]:
-            return os.path.relpath(frame.f_code.co_filename), frame.f_lineno or 0
+            here = f"{os.getcwd()}/"  # noqa: PTH109  as short as the user would name it
+            return frame.f_code.co_filename.removeprefix(here), frame.f_lineno or 0
         frame = frame.f_back
     return "", 0
 
