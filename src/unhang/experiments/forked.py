@@ -35,6 +35,8 @@ class _Child:
     step: int = -1
     rest: bytes = b""
     code: int | None = None
+    closed: bool = False
+    """It ended, or closed its pipe, before we ended it."""
     lines: list[Line] = field(default_factory=list)
 
 
@@ -71,7 +73,7 @@ def _start(rank: int, work: Callable[[int, Callable[[Line], None]], None], befor
             work(rank, lambda line: _write(theirs, line))
         except BaseException as error:  # noqa: BLE001 - the process edge
             with contextlib.suppress(OSError):
-                _write(theirs, Line(rank, -1, error=f"{type(error).__name__}: {error}"[:300]))
+                _write(theirs, Line(rank, 0, error=f"{type(error).__name__}: {error}"[:300]))
         finally:
             os._exit(0)
     os.close(theirs)
@@ -130,6 +132,7 @@ def _read(child: _Child) -> bool:
             line = msgspec.json.decode(text, type=Line)
             child.lines.append(line)
             child.since, child.step = time.monotonic(), line.step if line.begun else -1
+    child.closed = not data
     return bool(data)
 
 
@@ -157,7 +160,7 @@ def _ended(child: _Child) -> bool:
 
 def _said(child: _Child, outlived: bool) -> Iterator[Line]:
     """Its lines. One whose process ended by itself in a step says so; a step that was only cut off is left out."""
-    died = child.code is not None and child.code < 0 and child.code != -signal.SIGKILL
+    died = child.closed and child.code is not None and child.code < 0
     cut = child.step >= 0 and not outlived and not died and not any(line.error for line in child.lines)
     yield from (line for line in child.lines if not (cut and line.begun and line.step == child.step))
     if child.step >= 0 and died:

@@ -31,6 +31,11 @@ class Outcome:
         )
 
     @property
+    def left(self) -> int:
+        """Steps that nobody began."""
+        return len(self.job.steps) - len({line.step for line in self.lines})
+
+    @property
     def failed_islands(self) -> Groups:
         """Islands in which a rank did not come to the end."""
         done = {line.rank for line in self.lines if line.step == len(self.job.steps) - 1 and _is_end(line)}

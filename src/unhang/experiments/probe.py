@@ -88,6 +88,7 @@ class Probe:
             place=self.address,
             link=min(links) if between and len(links) == len(nodes) else None,
             interface=self.company.places[0].interface if between else "",
+            left=outcome.left if outcome else 0,
             planned=self.planned,
             devices=tuple(devices.get(rank, "") for rank in range(len(nodes))) if devices else (),
             took_s=time.monotonic() - started,

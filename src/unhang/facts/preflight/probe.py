@@ -95,6 +95,8 @@ class Probed:
     link: float | None = None
     """What the slowest network link between the nodes should carry, bytes a second; None when not known."""
     interface: str = ""
+    left: int = 0
+    """Steps that were not reached: after a failure, or because the whole took too long."""
     planned: int | None = None
     devices: tuple[str, ...] = ()
     """Names of the cards by rank; empty on CPU."""
@@ -117,7 +119,7 @@ class Probed:
 
     @property
     def guilty(self) -> tuple[int, ...]:
-        """The ranks that never passed and failed with one that did; empty when the rounds do not settle it."""
+        """Ranks that never passed and failed beside others that did; empty when the rounds do not settle it."""
         passed = {
             rank for round_ in self.rounds for group in round_.groups if group not in round_.failed for rank in group
         }
@@ -126,9 +128,15 @@ class Probed:
             for round_ in self.rounds
             for group in round_.failed
             for rank in group
-            if rank not in passed and set(group) - {rank} <= passed
+            if rank not in passed and set(group) - self._mates(rank) <= passed
         }
         return tuple(sorted(bad))
+
+    def _mates(self, rank: int) -> set[int]:
+        """Who is tried together with ``rank`` in every round: all of its node, or nobody where there is one node."""
+        if not self.several_nodes:
+            return {rank}
+        return {other for other, node in enumerate(self.nodes) if node == self.nodes[rank]}
 
     def measured(self, operation: str, scope: str = "world") -> Iterator[Step]:
         """Finished steps of ``operation``, by size."""

@@ -42,10 +42,15 @@ def ask(here: Situation) -> Iterator[Answer]:
     if failure is not None:
         yield _stuck(probed, failure)
         return
+    if probed.left:
+        what = say("{count} steps of the probe", count=probed.left)
+        yield NotChecked(what, say("the time was up before them"), "unhang check --only probe", check=CHECK)
+    if not probed.steps:
+        return
     yield Checked(
         CHECK,
         say(
-            "{ranks} ranks over {backend}: every collective finished, in {seconds:.1f} s",
+            "{ranks} ranks over {backend}: every step finished, in {seconds:.1f} s",
             ranks=probed.ranks,
             backend=probed.backend,
             seconds=probed.took_s,

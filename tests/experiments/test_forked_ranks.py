@@ -1,0 +1,134 @@
+"""Whatever a rank does, the watch over it ends, and no process is left."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unhang.experiments import forked
+from unhang.experiments.forked import run_ranks
+from unhang.experiments.jobs import Job, Line, connect
+from unhang.experiments.outcome import Outcome
+from unhang.facts.preflight.probe import Step
+
+Report = Callable[[Line], None]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "GRACE_S", 0.2)
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+def run(work: Callable[[int, Report], None], ranks: int = 2, **limits: float) -> tuple[Outcome, float]:
+    started = time.monotonic()
+    before = children()
+    lines = run_ranks(range(ranks), work, limit_s=limits.get("limit_s", 0.5), whole_s=limits.get("whole_s", 20.0))
+    assert children() <= before
+    everyone = (tuple(range(ranks)),)
+    steps = (connect(everyone), Step("all-reduce", "world", everyone, 4096))
+    return Outcome(Job(1, "gloo", everyone, steps, 0.5), lines), time.monotonic() - started
+
+
+def test_all_ranks_that_finish_leave_nothing_to_blame() -> None:
+    def work(rank: int, report: Report) -> None:
+        for step in (0, 1):
+            report(Line(rank, step, begun=True))
+            report(Line(rank, step, call_s=0.1 * (rank + 1)))
+
+    outcome, took_s = run(work)
+
+    assert [step.failed for step in outcome.steps] == [False, False]
+    assert outcome.steps[1].call_s == pytest.approx(0.2)
+    assert outcome.failed_islands == ()
+    assert took_s < 3
+
+
+def test_a_rank_that_never_comes_back_is_ended_and_named() -> None:
+    def work(rank: int, report: Report) -> None:
+        report(Line(rank, 0, begun=True))
+        if rank == 1:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            time.sleep(60)
+        report(Line(rank, 0))
+
+    outcome, took_s = run(work)
+
+    assert outcome.steps[0].stuck == (1,)
+    assert outcome.steps[0].finished == (0,)
+    assert outcome.failed_islands == ((0, 1),)
+    assert took_s < 6
+
+
+def test_a_stopped_rank_is_ended_too() -> None:
+    def work(rank: int, report: Report) -> None:
+        report(Line(rank, 0, begun=True))
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    outcome, took_s = run(work)
+
+    assert outcome.steps[0].stuck == (0, 1)
+    assert took_s < 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGBUS, signal.SIGKILL])
+def test_a_rank_that_dies_in_a_step_says_by_which_signal(number: signal.Signals) -> None:
+    def work(rank: int, report: Report) -> None:
+        report(Line(rank, 0, begun=True))
+        if rank == 0:
+            faulthandler.disable()
+            os.kill(os.getpid(), number)
+        report(Line(rank, 0))
+
+    outcome, _ = run(work)
+
+    assert outcome.steps[0].stuck == (0,)
+    assert number.name in outcome.steps[0].error
+
+
+def test_who_waits_and_who_never_came_are_told_apart() -> None:
+    def work(rank: int, report: Report) -> None:
+        report(Line(rank, 0, begun=True))
+        report(Line(rank, 0))
+        if rank:
+            report(Line(rank, 1, begun=True))
+            report(Line(rank, 1, error="timed out"))
+
+    outcome, _ = run(work, ranks=3)
+
+    assert outcome.steps[1].stuck == (1, 2)
+    assert outcome.steps[1].absent == (0,)
+
+
+def test_a_step_cut_off_by_the_whole_is_nobodys_fault() -> None:
+    def work(rank: int, report: Report) -> None:
+        report(Line(rank, 0, begun=True))
+        report(Line(rank, 0))
+        report(Line(rank, 1, begun=True))
+        time.sleep(60)
+
+    outcome, took_s = run(work, limit_s=30.0, whole_s=0.5)
+
+    assert [step.operation for step in outcome.steps] == ["connect"]
+    assert not outcome.steps[0].failed
+    assert took_s < 6
+
+
+def test_a_rank_that_breaks_before_its_first_step_is_no_mystery() -> None:
+    def work(rank: int, report: Report) -> None:
+        raise ValueError("boom")
+
+    outcome, _ = run(work)
+
+    assert outcome.steps[0].stuck == (0, 1)
+    assert "boom" in outcome.steps[0].error
+    assert outcome.failed_islands == ((0, 1),)

@@ -1,0 +1,167 @@
+"""Whatever the settings do to each other: what comes back works, and nothing in it is superfluous."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unhang.experiments.bisect import Bisect, Trial, best, judged
+from unhang.experiments.smallest import combinations, cut_down, smallest_together, working_singles
+from unhang.facts.preflight.probe import Probed, Step
+from unhang.facts.preflight.probe_answer import ProbeAnswer
+from unhang.knowledge.workarounds import Workaround, to_try, workarounds
+
+
+@dataclass(frozen=True)
+class Switch:
+    name: str
+    value: str = "1"
+    set: Mapping[str, str] = field(init=False, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "set", {self.name: self.value})
+
+
+SWITCHES = tuple(Switch(f"V{number}") for number in range(8))
+
+
+@given(st.sets(st.integers(0, 7), min_size=1))
+def test_exactly_what_is_needed_is_found(needed: set[int]) -> None:
+    want = {SWITCHES[number] for number in needed}
+
+    found = cut_down(SWITCHES, lambda some: want <= set(some))
+
+    assert set(found) == want
+
+
+@given(st.sets(st.frozensets(st.integers(0, 5)), max_size=30))
+def test_what_comes_back_works_and_nothing_can_be_left_out(enough: set[frozenset[int]]) -> None:
+    switches = SWITCHES[:6]
+    sets = {frozenset(switches[number] for number in some) for some in enough} | {frozenset(switches)}
+
+    found = cut_down(switches, lambda some: frozenset(some) in sets)
+
+    assert frozenset(found) in sets
+    for one in found:
+        rest = frozenset(found) - {one}
+        assert not rest or rest not in sets
+
+
+def test_settings_of_one_variable_are_never_set_together() -> None:
+    options = (Switch("IF", "a"), Switch("IF", "b"), Switch("P2P"))
+
+    assert combinations(options) == ((options[0], options[2]), (options[1], options[2]))
+    assert smallest_together(options, lambda some: Switch("IF", "b") in some and Switch("P2P") in some) == (
+        options[1],
+        options[2],
+    )
+
+
+def test_nothing_that_helps_is_none() -> None:
+    assert working_singles(SWITCHES, lambda _: False) == ()
+    assert smallest_together(SWITCHES, lambda _: False) is None
+
+
+def probed(*, bus: float | None, failed: bool = False, wrong: tuple[int, ...] = ()) -> ProbeAnswer:
+    size = 4 << 20
+    step = Step("all-reduce", "world", ((0, 1),), size, finished=(0, 1), wrong=wrong)
+    if failed:
+        step = Step("connect", "world", ((0, 1),), stuck=(0, 1))
+    elif bus is not None:
+        step = Step("all-reduce", "world", ((0, 1),), size, size / bus, (0, 1), wrong=wrong)
+    return ProbeAnswer(Probed("nccl", ("h1", "h1"), (step,), 5.0))
+
+
+OPTIONS = {setting.id: setting for setting in to_try("nccl", several_nodes=False, interfaces={})}
+
+
+def search(answers: Mapping[frozenset[str], ProbeAnswer], usual: ProbeAnswer) -> tuple[Bisect, list[dict[str, str]]]:
+    asked: list[dict[str, str]] = []
+
+    def ask(changes: Mapping[str, str]) -> ProbeAnswer:
+        asked.append(dict(changes))
+        return answers.get(frozenset(changes), usual)
+
+    return Bisect(ask, lambda _: list(OPTIONS.values()), 60.0), asked
+
+
+def test_where_everything_works_nothing_is_tried() -> None:
+    bisect, asked = search({}, probed(bus=40e9))
+
+    result = bisect.search()
+
+    assert (result.needed, result.answer, asked) == (False, None, [{}])
+
+
+def test_the_fastest_single_setting_is_chosen_and_the_fault_looked_at_again() -> None:
+    answers = {
+        frozenset({"NCCL_P2P_LEVEL"}): probed(bus=30e9),
+        frozenset({"NCCL_P2P_DISABLE"}): probed(bus=8e9),
+    }
+    bisect, asked = search(answers, probed(bus=None, failed=True))
+
+    result = bisect.search()
+
+    assert result.answer is not None
+    assert result.answer.set == {"NCCL_P2P_LEVEL": "PIX"}
+    assert asked[-1] == {}
+    assert result.again
+
+
+def test_two_settings_that_help_only_together() -> None:
+    def ask(changes: Mapping[str, str]) -> ProbeAnswer:
+        return (
+            probed(bus=2e9)
+            if {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"} <= set(changes)
+            else probed(bus=None, failed=True)
+        )
+
+    result = Bisect(ask, lambda _: list(OPTIONS.values()), 60.0).search()
+
+    assert result.answer is not None
+    assert set(result.answer.set) == {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}
+
+
+def test_a_setting_that_goes_on_crawling_does_not_count() -> None:
+    before = probed(bus=1e6).probed
+
+    assert not judged((), probed(bus=2e6), before).works
+    assert judged((), probed(bus=5e6), before).works
+    assert not judged((), probed(bus=5e9, wrong=(1,)), before).works
+
+
+def test_when_the_time_is_up_it_says_so() -> None:
+    bisect, asked = search({}, probed(bus=None, failed=True))
+    bisect.total_s = -1.0
+
+    result = bisect.search()
+
+    assert (result.out_of_time, result.answer, asked) == (True, None, [{}])
+
+
+def test_of_two_about_as_fast_the_one_that_switches_less_off() -> None:
+    first, second, third = Trial((), True, 9.5), Trial((), True, 10.0), Trial((), True, 2.0)
+
+    assert best([third, first, second]) is first
+
+
+def test_an_interface_is_sent_by_its_network() -> None:
+    options = list(to_try("gloo", several_nodes=True, interfaces={"10.1.0.0/16": "eth7"}))
+
+    assert options[0].set == {"GLOO_SOCKET_IFNAME": "eth7"}
+    assert options[0].sent == {"GLOO_SOCKET_IFNAME": "@10.1.0.0/16"}
+    assert "gloo-loopback" not in {option.id for option in options}
+
+
+def test_every_row_can_be_tried_and_names_a_cause() -> None:
+    from unhang.findings import Cause
+    from unhang.knowledge.environment import variables
+
+    known = {variable.name for variable in variables()}
+    for row in workarounds():
+        assert isinstance(row, Workaround)
+        assert Cause(row.cause)
+        assert set(row.set) <= known
