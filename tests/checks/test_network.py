@@ -481,6 +481,7 @@ def test_a_port_closed_by_iptables_is_seen_from_both_sides(tmp_path: Path) -> No
 
 
 @namespaces
+@pytest.mark.live
 def test_a_silent_node_is_seen_without_a_firewall_too(tmp_path: Path) -> None:
     command = (*TWO_NODES, "--master-addr", "10.78.0.2", "train.py")
     with two_nodes() as (first, second):

@@ -25,7 +25,7 @@ NAME = "storage"
 LIMIT_S = 30.0
 NEEDS = ("environment", "versions", "configuration", "timers")
 ALL_STEPS_S = 10.0
-LOOK_S, STEP_S = 2.0, 4.0
+LOOK_S, STEP_S = 4.0, 5.0
 MOST_BYTES, MOST_BYTES_ONCE, MOST_SHARE = 256 << 20, 64 << 20, 0.05
 _TRIAL = Path(storage_trial.__file__)
 
@@ -38,7 +38,10 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     memory = machine.space("/dev/shm").found
     storage = Storage(memory_free=memory.free if memory is not None else 0)
     for place in places_of(machine, plan):
-        seen = _looked_at(machine, place, mounts, [one.mount for one in places if one.hung], ends)
+        if time.monotonic() > ends:
+            storage = replace(storage, left=(*storage.left, place.path))
+            continue
+        seen = _looked_at(machine, place, mounts, [one.mount for one in places if one.hung])
         if seen is not None:
             places.append(seen)
             storage = replace(storage, places=tuple(places))
@@ -69,13 +72,13 @@ def _mount_of(path: str, mounts: dict[str, str]) -> str:
     return max((m for m in mounts if path == m or path.startswith(m.rstrip("/") + "/")), key=len, default="")
 
 
-def _looked_at(machine: Machine, place: Place, mounts: dict[str, str], dead: list[str], ends: float) -> Place | None:
+def _looked_at(machine: Machine, place: Place, mounts: dict[str, str], dead: list[str]) -> Place | None:
     """``place`` with what it lies on; None where nothing is stored of it."""
     mount = _mount_of(place.path, mounts)
     guessed = replace(place, mount=mount, type=mounts.get(mount, ""), folder=place.path)
     if mount and mount in dead:
         return replace(guessed, hung=True)
-    answer, because, hung = _tried(machine, "look", place.path, limit_s=LOOK_S if time.monotonic() < ends else 0.3)
+    answer, because, hung = _tried(machine, "look", place.path, limit_s=LOOK_S)
     if hung or because is not None or "trouble" in answer:
         return replace(guessed, hung=hung, trouble=str(because or answer.get("trouble", "")))
     if not answer:
