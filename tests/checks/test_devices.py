@@ -6,6 +6,7 @@ Whole machines stand in ``tests/machines``; here is what a folder cannot show.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ from unhang.facts.preflight.devices import (
     Driver,
     NcclLibraries,
     NcclLibrary,
+    PciCard,
+    PciCards,
 )
 from unhang.facts.preflight.launch import Launch
 from unhang.facts.preflight.situation import Look, Situation
 from unhang.facts.preflight.topology import Ways
-from unhang.findings import Finding, Severity, Verdict
+from unhang.findings import Finding, Severity, Verdict, say
 
 MACHINES = Path(__file__).parents[1] / "machines"
 ASKED = ("driver", "devices", "topology")
@@ -170,6 +173,21 @@ def test_where_all_ways_are_alike_nothing_is_better() -> None:
     assert chosen is not None
 
     assert better_choice(Cards(tuple(cards)), ways, chosen) is None
+
+
+def test_where_nvidia_smi_tells_no_ways_the_bus_tells_the_processors() -> None:
+    cards = [card(i) for i in range(4)]
+    bus = PciCards(tuple(PciCard(one.bus, "nvidia", True, one.index // 2) for one in cards))
+    blind = {Ways: Look(because=say("nvidia-smi does not tell"), how="nvidia-smi topo -m")}
+    here = situation(cards, ("1", "2"), facts=(bus,))
+
+    verdict = judge([replace(here, looks={**here.looks, **blind})], ["topology"])
+
+    (found,) = verdict.findings
+    assert found.remedies[0].set == {"CUDA_VISIBLE_DEVICES": "0,1"}
+    assert "How the cards reach each other" in {str(gap.what) for gap in verdict.not_checked}
+    unknown = PciCards((PciCard(cards[0].bus, "nvidia", True, 0),))
+    assert findings(situation(cards, ("1", "2"), facts=(unknown,))) == ()
 
 
 def test_two_ranks_that_see_the_same_single_card() -> None:

@@ -8,7 +8,8 @@ younger fields are asked for apart. Exit codes and sentences: nvidia-smi(1).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from unhang.checks.machine import Machine, Output
@@ -61,18 +62,14 @@ def cards_of(machine: Machine) -> tuple[Look[Cards], DriverTrouble | None]:
 
 def health_of(machine: Machine) -> Look[CardHealth]:
     """Why clocks are held down, and memory that waits for a repair. Cards without such memory tell nothing of it."""
-    slowed: Mapping[str, tuple[str, ...]] = {}
-    told = False
-    for family in ("clocks_event_reasons", "clocks_throttle_reasons"):  # the second until driver 535
-        names = ",".join(f"{family}.{name}" for name in SLOWDOWNS)
-        output = machine.command(smi(f"--query-gpu=uuid,{names}", CSV)).found
-        if output is not None and output.code == 0:
-            slowed = {row[0]: _active(row[1:]) for row in _rows(output.text, 1 + len(SLOWDOWNS))}
-            told = True
-            break
+    families = ("clocks_event_reasons", "clocks_throttle_reasons")  # the second until driver 535
+    queries = [f"--query-gpu=uuid,{','.join(f'{family}.{name}' for name in SLOWDOWNS)}" for family in families]
     fields = "gpu_uuid,remapped_rows.pending,remapped_rows.failure"
-    rows = machine.command(smi(f"--query-remapped-rows={fields}", CSV)).found
-    remapping = {row[0]: _remapping(row[1], row[2]) for row in _rows(rows.text, 3)} if rows and rows.code == 0 else {}
+    lines = [smi(query, CSV) for query in (*queries, f"--query-remapped-rows={fields}")]
+    *reasons, rows = (text_of(look) for look in together(machine, *lines))
+    told = next((text for text in reasons if text), "")
+    slowed: Mapping[str, tuple[str, ...]] = {row[0]: _active(row[1:]) for row in _rows(told, 1 + len(SLOWDOWNS))}
+    remapping = {row[0]: _remapping(row[1], row[2]) for row in _rows(rows, 3)}
     if not told and not remapping:
         return Look(
             because=say("nvidia-smi answers no such query here"), how="nvidia-smi -q -d PERFORMANCE,ROW_REMAPPER"
@@ -80,9 +77,19 @@ def health_of(machine: Machine) -> Look[CardHealth]:
     return Look(CardHealth(slowed, {uuid: state for uuid, state in remapping.items() if state}))
 
 
+def together(machine: Machine, *lines: Sequence[str]) -> tuple[Look[Output], ...]:
+    """Answers to several commands at once: nvidia-smi takes seconds where nothing keeps the driver awake."""
+    with ThreadPoolExecutor(len(lines)) as pool:
+        return tuple(pool.map(machine.command, lines))
+
+
+def text_of(look: Look[Output]) -> str:
+    """What a command that succeeded printed; else empty."""
+    return look.found.text if look.found is not None and look.found.code == 0 else ""
+
+
 def _text(machine: Machine, *words: str) -> str:
-    output = machine.command(smi(*words)).found
-    return output.text if output is not None and output.code == 0 else ""
+    return text_of(machine.command(smi(*words)))
 
 
 def _trouble(output: Output) -> DriverTrouble | None:

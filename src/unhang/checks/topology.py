@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from unhang.checks.devices import BUS, pci_cards
-from unhang.checks.machine import Machine
-from unhang.checks.nvidia_smi import smi
+from unhang.checks.machine import Machine, Output
+from unhang.checks.nvidia_smi import smi, text_of, together
 from unhang.checks.nvidia_smi_text import fabric_states
 from unhang.checks.plan import Plan
 from unhang.checks.topology_text import nvlinks_of, peers_of, redirecting_bridges, ways_of
@@ -32,6 +32,8 @@ NAME = "topology"
 LIMIT_S = 30.0
 NEEDS = ("environment", "devices", "configuration", "limits")
 _BRIDGE_CLASS = "0x0680"  # "other bridge": an NVSwitch
+_LSPCI = ("lspci", "-D", "-vvv")
+_NVLINK = (smi("nvlink", "-s"), smi("-q"), ("systemctl", "is-active", "nvidia-fabricmanager"))
 _MANAGER_LOG = "/var/log/fabricmanager.log"
 _MAKERS = ("QEMU", "KVM", "VMware", "Xen", "Amazon EC2", "Google", "Microsoft", "OpenStack", "Bochs", "Alibaba Cloud")
 
@@ -46,19 +48,19 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # n
         return
     yield VirtualMachine, Look(VirtualMachine(_maker(machine)))
     yield Iommu, _iommu(machine, pci)
-    yield AccessControl, _access_control(machine, pci)
     if matrix.found is None:
         yield Ways, Look(because=matrix.because, how=matrix.how)
         return
     ways = ways_of(matrix.found.text) if matrix.found.code == 0 else None
     yield Ways, Look(ways, None if ways else _said(matrix.found.text), "" if ways else "nvidia-smi topo -m")
-    if ways is None or len({card for pair in ways.ways for card in pair}) < 2:
+    if ways is None or not ways.ways:
         return
-    peers = machine.command(smi("topo", "-p2p", "r"))
-    states = peers_of(peers.found.text) if peers.found is not None and peers.found.code == 0 else None
+    peers, bridges, *rest = together(machine, smi("topo", "-p2p", "r"), _LSPCI, *_NVLINK)
+    states = peers_of(text_of(peers))
     yield PeerAccess, Look(states, None if states else _said(""), "" if states else "nvidia-smi topo -p2p r")
+    yield AccessControl, _access_control(bridges, pci)
     if any(way.startswith("NV") for way in ways.ways.values()) or _switches(machine):
-        yield from _nvlink(machine)
+        yield from _nvlink(machine, *rest)
 
 
 def _said(text: str) -> Text:
@@ -66,22 +68,27 @@ def _said(text: str) -> Text:
     return say("nvidia-smi says: {said}", said=first) if first else say("nvidia-smi does not tell")
 
 
-def _nvlink(machine: Machine) -> Iterator[tuple[type, Look[Any]]]:
-    links = machine.command(smi("nvlink", "-s"))
-    found = nvlinks_of(links.found.text) if links.found is not None and links.found.code == 0 else None
+def _nvlink(
+    machine: Machine, links: Look[Output], report: Look[Output], service: Look[Output]
+) -> Iterator[tuple[type, Look[Any]]]:
+    found = nvlinks_of(text_of(links))
     yield NvLinks, Look(found, None if found else _said(""), "" if found else "nvidia-smi nvlink -s")
     switches = _switches(machine)
     if not switches:
         return
-    report = machine.command(smi("-q"))
-    states = fabric_states(report.found.text) if report.found is not None and report.found.code == 0 else {}
-    manager = machine.command(("systemctl", "is-active", "nvidia-fabricmanager"))
-    word = manager.found.text.strip().split("\n")[0] if manager.found is not None else ""
-    known = word if word in ("active", "inactive", "failed", "activating", "deactivating") else ""
-    fabric = Fabric(switches, known, states, _last_error(machine))
-    blind = not known and not states
+    states, manager = fabric_states(text_of(report)), _service(service)
+    blind = not manager and not states
     because = say("neither systemd nor the cards tell whether it runs") if blind else None
+    fabric = Fabric(switches, manager, states, _last_error(machine))
     yield Fabric, Look(fabric, because, "systemctl status nvidia-fabricmanager" if blind else "")
+
+
+def _service(answer: Look[Output]) -> str:
+    """The service's state; empty where systemd does not run or knows no such service (exit code 4)."""
+    if answer.found is None or answer.found.code not in (0, 3):
+        return ""
+    word = answer.found.text.strip().split("\n")[0]
+    return word if word in ("active", "inactive", "failed", "activating", "deactivating") else ""
 
 
 def _switches(machine: Machine) -> int:
@@ -101,8 +108,7 @@ def _last_error(machine: Machine) -> str:
     return next((line.strip()[:300] for line in reversed(lines) if "[ERROR]" in line or "fatal error" in line), "")
 
 
-def _access_control(machine: Machine, pci: PciCards) -> Look[AccessControl]:
-    output = machine.command(("lspci", "-D", "-vvv"))
+def _access_control(output: Look[Output], pci: PciCards) -> Look[AccessControl]:
     how = "sudo lspci -D -vvv | grep -e '^[0-9a-f]' -e ACSCtl"
     if output.found is None:
         return Look(because=output.because or say("there is no lspci"), how=how)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
-from unhang.facts.preflight.devices import Card, Cards, Choice
+from unhang.facts.preflight.devices import Card, Cards, Choice, PciCards
 from unhang.facts.preflight.launch import Launch
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import Ways
@@ -101,6 +101,16 @@ def better_choice(cards: Cards, ways: Ways, chosen: Chosen) -> tuple[Card, ...] 
     crowded = any(is_crowded(cards, card) for card in chosen.cards) or len(set(kinds)) > 1
     nearer = _worst(ways, best) < _worst(ways, chosen.cards)
     return best if nearer or crowded else None
+
+
+def ways_of_bus(cards: Cards, bus: PciCards) -> Ways:
+    """What NUMA nodes alone tell: cards of one node, or of two. Nothing where a card's node is not known."""
+    nodes = {card.bus: card.numa for card in bus.cards}
+    numa = {card.index: node for card in cards.cards if (node := nodes.get(card.bus)) is not None}
+    if len(numa) < len(cards.cards):
+        return Ways(told=False)
+    ways = {(a, b): "NODE" if numa[a] == numa[b] else "SYS" for a in numa for b in numa if a != b}
+    return Ways(ways, numa, told=False)
 
 
 def farthest(ways: Ways, cards: Sequence[Card]) -> int | None:

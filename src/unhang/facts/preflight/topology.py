@@ -16,6 +16,8 @@ class Ways:
 
     ways: Mapping[Pair, str] = field(default_factory=dict)
     numa: Mapping[int, int] = field(default_factory=dict)
+    told: bool = True
+    """By nvidia-smi; else only the NUMA nodes are known, from the bus."""
 
     def distance(self, one: int, other: int) -> int | None:
         """0 for NVLink, 5 for a way between processors; None when it is not told."""

@@ -77,6 +77,7 @@ def _not_joined(here: Situation, fabric: Fabric, stuck: dict[str, str]) -> Answe
         )
         if indices
         else say("the fabric manager does not run: CUDA does not start (error 802)"),
+        certainty=Certainty.LIKELY if stuck else Certainty.POSSIBLE,
         evidence=tuple(evidence),
         remedies=(
             Remedy(

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.preflight.chosen_cards import Chosen, better_choice, chosen_cards, farthest
-from unhang.facts.preflight.devices import Card, Cards
+from unhang.facts.preflight.chosen_cards import Chosen, better_choice, chosen_cards, farthest, ways_of_bus
+from unhang.facts.preflight.devices import Card, Cards, PciCards
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import DISTANCES, Ways
 from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
@@ -44,18 +44,19 @@ def ask(here: Situation) -> Iterator[Answer]:
     gap = could_not(CHECK, say("How the cards reach each other"), look)
     if gap is not None:
         yield gap
-    if look.found is None or cards is None or chosen is None or len(chosen.cards) < 2:
+    if cards is None or chosen is None or len(chosen.cards) < 2:
         return
-    worst = farthest(look.found, chosen.cards)
+    ways = look.found or ways_of_bus(cards, here.found(PciCards) or PciCards())
+    worst = farthest(ways, chosen.cards)
     if worst is None:
         return
     way = _MEANING[DISTANCES[worst]]
-    better = better_choice(cards, look.found, chosen)
-    nearer = None if better is None else farthest(look.found, better)
+    better = better_choice(cards, ways, chosen)
+    nearer = None if better is None else farthest(ways, better)
     if better is None or nearer is None or nearer >= worst or (worst < SLOW and nearer > 0):
         yield Checked(CHECK, say("cards {cards} reach each other over {way}", cards=list(chosen.indices), way=way))
         return
-    yield _finding(look.found, chosen, better, worst, nearer)
+    yield _finding(ways, chosen, better, worst, nearer)
 
 
 def _finding(ways: Ways, chosen: Chosen, better: tuple[Card, ...], worst: int, nearer: int) -> Answer:
@@ -73,6 +74,7 @@ def _finding(ways: Ways, chosen: Chosen, better: tuple[Card, ...], worst: int, n
     )
     indices = [card.index for card in better]
     evidence = [f"GPU{index}: NUMA {ways.numa.get(index, '?')}" for index in chosen.indices]
+    source = Source("nvidia-smi topo -m" if ways.told else "/sys/bus/pci/devices")
     return risk(
         CHECK,
         "CUDA_VISIBLE_DEVICES",
@@ -80,7 +82,9 @@ def _finding(ways: Ways, chosen: Chosen, better: tuple[Card, ...], worst: int, n
         summary,
         severity=Severity.SLOWS,
         because=(say("cards {cards} are idle and join over {way}", cards=indices, way=_MEANING[DISTANCES[nearer]]),),
-        evidence=(Evidence(Source("nvidia-smi topo -m"), "; ".join(evidence)),),
+        evidence=(
+            Evidence(Source("nvidia-smi topo -m" if ways.told else "/sys/bus/pci/devices"), "; ".join(evidence)),
+        ),
         remedies=(
             Remedy(
                 say("Use cards {cards}", cards=indices),
