@@ -225,7 +225,7 @@ def test_the_roce_entry_nccl_would_use(gids: tuple[Gid, ...], values: dict[str, 
         (GIDS, {"NCCL_IB_GID_INDEX": "1"}, "own link"),
         (GIDS, {"NCCL_IB_GID_INDEX": "2"}, "RoCE v1"),
         (GIDS[:2], {}, "own link"),
-        ((), {}, "no RoCE address"),
+        ((), {}, "No RoCE address"),
     ],
 )
 def test_a_roce_entry_that_does_not_lead_to_other_nodes(

@@ -93,7 +93,7 @@ def _steps(places: list[Place]) -> Iterator[tuple[str, str, str]]:
     for step, uses in (
         ("appends", ("logs", "dumps", "checkpoints", "named", "current")),
         ("reads", ("data", "named")),
-        ("write", ("checkpoints", "named", "current", "dumps", "logs")),
+        ("write", ("checkpoints", "named", "current")),
         ("files", ("checkpoints", "logs", "named", "current")),
     ):
         tried: set[str] = set()

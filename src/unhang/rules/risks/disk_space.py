@@ -21,6 +21,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Place, Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
 from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
 NOTHING = 64 << 20
@@ -42,7 +43,7 @@ def ask(here: Situation) -> Iterator[Answer]:
 
 
 def _judged(place: Place) -> Answer:
-    free = round(place.free / 1e9, 1)
+    free = rounded(place.free / 1e9)
     evidence = (place.evidence,) if place.evidence is not None else ()
     if place.free < NOTHING or (place.files_free is not None and place.files_free < 10):
         left = {"free": place.free >> 20, "files": "?" if place.files_free is None else place.files_free}

@@ -17,7 +17,8 @@ Possible when: the entry that would be used is empty, link-local, or of RoCE v1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from unhang.facts.preflight.gid_choice import chosen_gid, forced_index, gid_at, is_link_local
 from unhang.facts.preflight.network import Gid, RdmaPort, RdmaPorts
@@ -33,22 +34,32 @@ from unhang.rules.risks.variables import quote
 CHECK = "network"
 
 
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """``kind``: ``empty``, ``link-local`` or ``v1``; ``index`` is None where there is no entry at all."""
+
+    kind: str
+    index: int | None
+
+
 def ask(here: Situation) -> Iterator[Answer]:
     """Judge the entry each RoCE port would be used with."""
     ports, settings = here.found(RdmaPorts), here.found(Settings) or Settings({})
     severity = weight_between_nodes(here)
     if ports is None or severity is None or settings.value("NCCL_IB_DISABLE") == "1":
         return
-    fine = []
+    fine: list[str] = []
+    wrong: dict[Wrong, list[RdmaPort]] = {}
     for port in used_ports(ports.all, settings):
-        if port.layer != "Ethernet" or port.state != "ACTIVE":
-            continue
-        gid = gid_in_force(here, port)
-        wrong = _wrong(port, gid, forced_index(settings))
-        if wrong is None:
-            fine.append(f"{port.name} {gid.index if gid is not None else '?'}")
-            continue
-        yield _found(port, wrong, settings, Severity.NOTE if gid is not None and not is_link_local(gid) else severity)
+        if port.layer == "Ethernet" and port.state == "ACTIVE":
+            gid = gid_in_force(here, port)
+            fault = _fault(gid, forced_index(settings))
+            if fault is None:
+                fine.append(f"{port.name} {gid.index if gid is not None else '?'}")
+            else:
+                wrong.setdefault(fault, []).append(port)
+    for fault, alike in wrong.items():
+        yield _found(fault, alike, settings, Severity.NOTE if fault.kind == "v1" else severity)
     if fine:
         yield Checked(CHECK, say("RoCE entries that would be used: {names}", names=", ".join(fine)))
 
@@ -61,20 +72,27 @@ def gid_in_force(here: Situation, port: RdmaPort) -> Gid | None:
     return chosen_gid(port, settings)
 
 
-def _wrong(port: RdmaPort, gid: Gid | None, forced: int | None) -> Text | None:
-    if gid is None and forced is not None:
-        return say("NCCL_IB_GID_INDEX={index} is an empty entry of {name}", index=forced, name=port.name)
+def _fault(gid: Gid | None, forced: int | None) -> Wrong | None:
     if gid is None:
-        return say("{name} has no RoCE address that could be used", name=port.name)
-    parts = {"name": port.name, "index": gid.index, "gid": gid.text}
+        return Wrong("empty", forced)
     if is_link_local(gid):
-        return say("{name} would use entry {index}, {gid}, which leads nowhere but its own link", **parts)
-    if gid.type and "v2" not in gid.type:
-        return say("{name} would use entry {index}, {gid}, of RoCE v1, which routers do not forward", **parts)
-    return None
+        return Wrong("link-local", gid.index)
+    return Wrong("v1", gid.index) if gid.type and "v2" not in gid.type else None
 
 
-def _found(port: RdmaPort, summary: Text, settings: Settings, severity: Severity) -> Answer:
+def _summary(fault: Wrong, alike: Sequence[RdmaPort]) -> Text:
+    parts = {"index": fault.index, "names": ", ".join(port.name for port in alike)}
+    if fault.index is None:
+        return say("No RoCE address that could be used on {names}", **parts)
+    if fault.kind == "empty":
+        return say("NCCL_IB_GID_INDEX={index} is an empty entry on {names}", **parts)
+    if fault.kind == "link-local":
+        return say("Entry {index} would be used on {names}: an address that leads nowhere but its own link", **parts)
+    return say("Entry {index} would be used on {names}: RoCE v1, which routers do not forward", **parts)
+
+
+def _found(fault: Wrong, alike: Sequence[RdmaPort], settings: Settings, severity: Severity) -> Answer:
+    port = alike[0]
     setting = settings.in_force.get("NCCL_IB_GID_INDEX")
     table = "; ".join(f"{gid.index}: {gid.text} {gid.type}".strip() for gid in port.gids) or "-"
     source = Source(f"/sys/class/infiniband/{port.device}/ports/{port.port}/gids")
@@ -82,7 +100,7 @@ def _found(port: RdmaPort, summary: Text, settings: Settings, severity: Severity
         CHECK,
         "NCCL_IB_GID_INDEX" if setting is not None else port.name,
         Cause.NETWORK_CONFIG,
-        summary,
+        _summary(fault, alike),
         severity=severity,
         evidence=(*((quote(setting),) if setting is not None else ()), Evidence(source, table)),
         remedies=(

@@ -23,6 +23,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Measured, Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
 from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
 STEP_S = 1.0
@@ -37,7 +38,11 @@ def ask(here: Situation) -> Iterator[Answer]:
         if storage is None or measured.typical_s is None:
             continue
         if measured.typical_s <= NOTED_S:
-            said = say("a synced append to {folder} takes {ms} ms", folder=measured.folder, ms=_ms(measured.typical_s))
+            said = say(
+                "a synced append to {folder} takes {ms} ms",
+                folder=measured.folder,
+                ms=rounded(measured.typical_s * 1e3),
+            )
             yield Checked(CHECK, said)
         else:
             yield _slow(measured, measured.typical_s, storage)
@@ -54,8 +59,8 @@ def _slow(measured: Measured, typical_s: float, storage: Storage) -> Answer:
             "a rank that logs every step holds the others up that long",
             folder=measured.folder,
             kind=next((place.type for place in places if place.type), "?"),
-            ms=_ms(typical_s),
-            worst=_ms(max(measured.seconds)),
+            ms=rounded(typical_s * 1e3),
+            worst=rounded(max(measured.seconds) * 1e3),
         ),
         severity=Severity.SLOWS if typical_s > SLOW_S else Severity.NOTE,
         certainty=Certainty.POSSIBLE,
@@ -63,7 +68,7 @@ def _slow(measured: Measured, typical_s: float, storage: Storage) -> Answer:
             say(
                 "assumed: a step of {step:.0f} s, one append a step; a twentieth of it, {need} ms, would be fine",
                 step=STEP_S,
-                need=_ms(NOTED_S),
+                need=rounded(NOTED_S * 1e3),
             ),
         ),
         evidence=tuple(place.evidence for place in places if place.evidence is not None)[:3],
@@ -90,7 +95,3 @@ def _remedies(storage: Storage) -> Iterator[Remedy]:
         say("a crash loses the last lines"),
         say("unhang run shows what the rank does between steps"),
     )
-
-
-def _ms(seconds: float) -> float:
-    return round(seconds * 1e3, 1) if seconds < 0.1 else round(seconds * 1e3)

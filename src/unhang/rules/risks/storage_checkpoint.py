@@ -23,10 +23,12 @@ from unhang.facts.preflight.storage import Measured, Storage
 from unhang.facts.preflight.timers import Timers
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
 from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
 PARAMETERS, BYTES_EACH = 7e9, 2
 DEFAULT_LIMIT_S = 600.0
+_SAVED_TO = ("checkpoints", "named", "current")
 
 
 def ask(here: Situation) -> Iterator[Answer]:
@@ -34,11 +36,11 @@ def ask(here: Situation) -> Iterator[Answer]:
     storage, limit_s = here.found(Storage), _limit_s(here)
     for measured in storage.of("write") if storage is not None else ():
         rate = measured.bytes_per_s
-        if storage is None or rate is None:
+        if storage is None or rate is None or not any(p.use in _SAVED_TO for p in storage.places_on(measured)):
             continue
         takes_s = PARAMETERS * BYTES_EACH / rate
         if takes_s <= limit_s / 2:
-            said = say("{folder} takes {rate} MB/s in large writes", folder=measured.folder, rate=round(rate / 1e6))
+            said = say("{folder} takes {rate} MB/s in large writes", folder=measured.folder, rate=rounded(rate / 1e6))
             yield Checked(CHECK, said)
         else:
             yield _slow(measured, storage, rate, takes_s, limit_s)
@@ -58,7 +60,7 @@ def _slow(measured: Measured, storage: Storage, rate: float, takes_s: float, lim
         say(
             "{folder} takes {rate} MB/s: rank 0 would write for {takes} s, and the others wait for {limit} s at most",
             folder=measured.folder,
-            rate=round(rate / 1e6, 1),
+            rate=rounded(rate / 1e6),
             takes=round(takes_s),
             limit=round(limit_s),
         ),
@@ -82,7 +84,7 @@ def _slow(measured: Measured, storage: Storage, rate: float, takes_s: float, lim
             Remedy(
                 say("Let the others wait longer"),
                 RemedyKind.CODE,
-                say("init_process_group(timeout=timedelta(seconds={seconds}))", seconds=round(takes_s * 2, -2)),
+                say("init_process_group(timeout=timedelta(seconds={seconds}))", seconds=int(round(takes_s * 2, -2))),
                 say("a real hang is noticed that much later"),
                 say("unhang check --only timers"),
             ),

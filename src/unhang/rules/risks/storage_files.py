@@ -22,6 +22,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
 from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
 NOTED_S, SLOW_S = 0.02, 0.2
@@ -35,7 +36,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         typical_s = measured.typical_s
         if storage is None or typical_s is None:
             continue
-        parts = {"folder": measured.folder, "ms": round(typical_s * 1e3, 1)}
+        parts = {"folder": measured.folder, "ms": rounded(typical_s * 1e3)}
         if typical_s <= NOTED_S:
             yield Checked(CHECK, say("a new file in {folder} takes {ms} ms", **parts))
             continue

@@ -22,6 +22,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
 from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
 SAMPLES_PER_S = 16
@@ -36,7 +37,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         if storage is None or typical_s is None:
             continue
         workers = math.ceil(typical_s * SAMPLES_PER_S)
-        parts = {"folder": measured.folder, "ms": round(typical_s * 1e3, 1)}
+        parts = {"folder": measured.folder, "ms": rounded(typical_s * 1e3)}
         if workers <= 1:
             yield Checked(CHECK, say("a random read in {folder} takes {ms} ms", **parts))
             continue

@@ -24,6 +24,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Measured, Place, Storage
 from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, Text, say
 from unhang.rules.risks.risk import Answer, risk
+from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
 
@@ -84,6 +85,6 @@ def _what_was_done(storage: Storage) -> Text:
     folders = ", ".join(dict.fromkeys(one.folder for one in storage.measured if one.bytes and one.step != "reads"))
     return say(
         "{written} MB were written to nameless files in {folders}, and are gone again",
-        written=round(storage.bytes_written / 1e6),
+        written=rounded(storage.bytes_written / 1e6),
         folders=folders,
     )
