@@ -11,6 +11,7 @@ from unhang.knowledge.file_systems import file_systems
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.standing import nccl2_effects
 from unhang.knowledge.terms import advices, terms
+from unhang.knowledge.workarounds import workarounds
 from unhang.knowledge.xid import xid_row
 from unhang.report.explain.cause_pages import cause_parts
 from unhang.report.explain.code_pages import DOCUMENTED_XIDS
@@ -35,5 +36,7 @@ def known_sentences() -> Iterator[str]:
             yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
     for row in costly_rows():
         yield from (row.effect, row.unless)
+    for workaround in workarounds():
+        yield from (workaround.switches_off, workaround.reason, workaround.repair)
     yield from nccl2_effects()
     yield from (row.effect for row in file_systems())
