@@ -5,6 +5,7 @@ Whole machines stand in ``tests/machines``; here is what a folder cannot show.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from unhang.facts.preflight.devices import (
 )
 from unhang.facts.preflight.launch import Launch
 from unhang.facts.preflight.situation import Look, Situation
-from unhang.facts.preflight.topology import Ways
+from unhang.facts.preflight.topology import Fabric, NvLinks, Ways
 from unhang.findings import Finding, Severity, Verdict, say
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -164,6 +165,18 @@ def test_a_better_choice_is_idle_of_one_kind_and_nearer() -> None:
 
     assert better is not None
     assert [one.index for one in better] == [2, 3]
+
+
+def test_choosing_among_many_cards_takes_no_time() -> None:
+    cards = [card(i) for i in range(64)]
+    ways = Ways({(i, j): "SYS" for i in range(64) for j in range(64) if i != j})
+    chosen = chosen_cards(situation(cards, [str(i) for i in range(0, 64, 2)]))
+    assert chosen is not None
+    started = time.process_time()
+
+    better_choice(Cards(tuple(cards)), ways, chosen)
+
+    assert time.process_time() - started < 5
 
 
 def test_where_all_ways_are_alike_nothing_is_better() -> None:
@@ -352,6 +365,35 @@ def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path:
     assert stored.node
     assert verdict.findings == ()
     assert any("fabric is ready" in str(item.what) for item in verdict.checked)
+
+
+@pytest.mark.parametrize(
+    ("links", "switched", "subjects"),
+    [
+        ({0: (4, 0), 1: (4, 0), 2: (0, 4)}, False, []),  # the third has no bridge
+        ({0: (4, 0), 1: (3, 1)}, False, ["card 1"]),
+        ({0: (18, 0), 1: (0, 18)}, True, ["card 1"]),
+        ({0: (0, 4), 1: (0, 4)}, False, []),
+    ],
+)
+def test_which_links_are_missed(links: dict[int, tuple[int, int]], switched: bool, subjects: list[str]) -> None:
+    fabric = Look(Fabric(4, "active") if switched else None)
+    here = Situation("h1", looks={NvLinks: Look(NvLinks(links)), Fabric: fabric})
+
+    assert [found.subject for found in findings(here) if found.check == "topology"] == subjects
+
+
+def test_a_fabric_whose_switches_do_not_stand_on_the_bus() -> None:
+    class Hidden(StoredMachine):
+        def entries(self, path: str) -> Look[tuple[str, ...]]:
+            look = super().entries(path)
+            cards = tuple(name for name in look.found or () if not name.startswith("0000:0"))
+            return Look(cards) if path == "/sys/bus/pci/devices" else look
+
+    healthy, ill = (ask(Hidden(MACHINES / name), only=("topology",)) for name in ("h100_nvswitch", "h100_ill"))
+
+    assert any("fabric is ready" in str(item.what) for item in healthy.checked)
+    assert "fabric manager" in {found.subject for found in ill.findings}
 
 
 PARSERS = (

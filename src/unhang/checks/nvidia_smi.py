@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from unhang.checks.machine import Machine, Output
@@ -19,6 +20,8 @@ from unhang.facts.preflight.situation import Look
 from unhang.findings import say
 
 Found = TypeVar("Found")
+MOST_CARDS = 64
+"""Of one machine; a longer list is no answer of nvidia-smi's."""
 CSV = "--format=csv,noheader,nounits"
 FIELDS = (
     *("index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total", "memory.used", "utilization.gpu"),
@@ -52,12 +55,13 @@ def cards_of(machine: Machine) -> tuple[Look[Cards], DriverTrouble | None]:
     cards = _cards_of_query(query.found.text) if query.found.code == 0 else Cards()
     if not cards.cards:
         cards = cards_of_report(_text(machine, "-q")) or cards_of_table(_text(machine))
+    cards = replace(cards, cards=cards.cards[:MOST_CARDS])
     if not cards.cards:
         said = query.found.text.strip().split("\n")[0][:200]
         because = say("nvidia-smi says: {said}", said=said)
         return (_refused(trouble) if trouble is not None else Look(because=because, how="nvidia-smi -q")), trouble
     processes = _processes(_text(machine, f"--query-compute-apps={','.join(PROCESS_FIELDS)}", CSV))
-    return Look(Cards(cards.cards, processes or cards.processes, cards.driver)), trouble
+    return Look(replace(cards, processes=processes)), trouble
 
 
 def health_of(machine: Machine) -> Look[CardHealth]:

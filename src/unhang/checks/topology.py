@@ -59,8 +59,7 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # n
     states = peers_of(text_of(peers))
     yield PeerAccess, Look(states, None if states else _said(""), "" if states else "nvidia-smi topo -p2p r")
     yield AccessControl, _access_control(bridges, pci)
-    if any(way.startswith("NV") for way in ways.ways.values()) or _switches(machine):
-        yield from _nvlink(machine, *rest)
+    yield from _nvlink(machine, ways, *rest)
 
 
 def _said(text: str) -> Text:
@@ -69,14 +68,17 @@ def _said(text: str) -> Text:
 
 
 def _nvlink(
-    machine: Machine, links: Look[Output], report: Look[Output], service: Look[Output]
+    machine: Machine, ways: Ways, links: Look[Output], report: Look[Output], service: Look[Output]
 ) -> Iterator[tuple[type, Look[Any]]]:
+    """The fabric where there are switches on the bus, or where cards tell of one (those of B200 do not stand there)."""
+    switches, states = _switches(machine), fabric_states(text_of(report))
+    if not switches and not states and not any(way.startswith("NV") for way in ways.ways.values()):
+        return
     found = nvlinks_of(text_of(links))
     yield NvLinks, Look(found, None if found else _said(""), "" if found else "nvidia-smi nvlink -s")
-    switches = _switches(machine)
-    if not switches:
+    if not switches and not states:
         return
-    states, manager = fabric_states(text_of(report)), _service(service)
+    manager = _service(service)
     blind = not manager and not states
     because = say("neither systemd nor the cards tell whether it runs") if blind else None
     fabric = Fabric(switches, manager, states, _last_error(machine))

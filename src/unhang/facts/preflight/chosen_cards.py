@@ -11,7 +11,8 @@ from unhang.facts.preflight.launch import Launch
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import Ways
 
-MOST_SETS = 20_000
+MOST_PAIRS = 400_000
+"""So many ways are compared: every choice of 8 among 16 cards."""
 CROWDED_BYTES = 1 << 30
 CROWDED_SHARE = 0.03
 BUSY_PERCENT = 10
@@ -94,7 +95,8 @@ def better_choice(cards: Cards, ways: Ways, chosen: Chosen) -> tuple[Card, ...] 
     kinds = [card.name for card in chosen.cards]
     kind = max(set(kinds), key=kinds.count, default="")
     free = [card for card in cards.cards if card.name == kind and not is_crowded(cards, card)]
-    sets: Iterator[tuple[Card, ...]] = islice(combinations(free, wanted), MOST_SETS)
+    most = MOST_PAIRS // max(1, wanted * (wanted - 1) // 2)
+    sets: Iterator[tuple[Card, ...]] = islice(combinations(free, wanted), most)
     best = min(sets, key=lambda some: _spread(ways, some), default=None)
     if best is None or wanted < 1:
         return None

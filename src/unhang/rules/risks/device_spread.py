@@ -82,9 +82,7 @@ def _finding(ways: Ways, chosen: Chosen, better: tuple[Card, ...], worst: int, n
         summary,
         severity=Severity.SLOWS,
         because=(say("cards {cards} are idle and join over {way}", cards=indices, way=_MEANING[DISTANCES[nearer]]),),
-        evidence=(
-            Evidence(Source("nvidia-smi topo -m" if ways.told else "/sys/bus/pci/devices"), "; ".join(evidence)),
-        ),
+        evidence=(Evidence(source, "; ".join(evidence)),),
         remedies=(
             Remedy(
                 say("Use cards {cards}", cards=indices),
