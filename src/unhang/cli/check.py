@@ -58,6 +58,7 @@ def check(
     block: Annotated[
         Block | None, typer.Option(help="Form of the suggested settings; default: what fits the command.")
     ] = None,
+    probe: Annotated[bool, typer.Option("--probe", help="Run real collectives as well; it uses the cards.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run the command up to its first optimizer step and compare the ranks.")
     ] = False,
@@ -94,7 +95,7 @@ def check(
     from unhang.diagnosis.preflight import judge
 
     task = _task() if machine is None else None
-    checks = _chosen(only, dry_run=dry_run)
+    checks = _chosen(only, probe=probe, dry_run=dry_run)
     if task is not None and task.local_rank > 0:
         checks = [check for check in checks if check.name in OF_EACH_RANK]
     plan = Plan(tuple(command or ()), _assumed(assume or []), tuple(path or ()))
@@ -137,7 +138,7 @@ def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
     return replace(here, looks={**here.looks, DryRun: Look(dry_run(plan.command, limit_s))})
 
 
-def _chosen(only: str, *, dry_run: bool) -> Sequence[Check]:
+def _chosen(only: str, *, probe: bool, dry_run: bool) -> Sequence[Check]:
     from unhang.checks.all_checks import ALL_CHECKS
 
     names = [name.strip() for name in only.split(",") if name.strip()]
@@ -147,7 +148,8 @@ def _chosen(only: str, *, dry_run: bool) -> Sequence[Check]:
         raise UsageError(f"there is no check {strangers[0]}", next_step=f"choose from {', '.join(known)}")
     if names and dry_run:
         names = list(dict.fromkeys((*names, SAMENESS)))
-    return [known[name] for name in names] if names else [check for check in ALL_CHECKS if check.default]
+    names = names or [check.name for check in ALL_CHECKS if check.default]
+    return [known[name] for name in dict.fromkeys((*names, *(["probe"] if probe else [])))]
 
 
 def _assumed(words: Sequence[str]) -> dict[str, str]:
