@@ -190,5 +190,5 @@ def test_ranks_started_by_a_launcher_around_us_are_compared(tmp_path: Path) -> N
 
     verdict = json.loads(said[0])
     assert said[1] == b""
-    assert [finding["ranks"] for finding in verdict["findings"] if finding["cause"] == "uneven-data"][0] == [0]
+    assert next(found["ranks"] for found in verdict["findings"] if found["cause"] == "uneven-data") == [0]
     assert list((tmp_path / "meet").iterdir()) == []

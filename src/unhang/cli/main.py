@@ -22,6 +22,7 @@ from unhang.cli.bisect import bisect
 from unhang.cli.check import check
 from unhang.cli.diagnose import diagnose
 from unhang.cli.explain import explain
+from unhang.cli.ramp import ramp
 from unhang.cli.run import run
 from unhang.errors import UnhangError
 
@@ -69,6 +70,7 @@ if find_spec("unhang.cli.demo") is not None:
 
     app.command(name="demo")(demo)
 app.command(name="bisect", rich_help_panel=MORE)(bisect)
+app.command(name="ramp", rich_help_panel=MORE, context_settings={"allow_interspersed_args": False})(ramp)
 if find_spec("unhang.cli.lab") is not None:
     from unhang.cli.lab import app as lab_app
 

@@ -1,0 +1,116 @@
+"""A ramp as a table for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.text import Text as Styled
+
+from unhang import __version__
+from unhang.experiments.ramp import Ramp
+from unhang.experiments.ramp_trial import Trial
+from unhang.findings import Text, say
+from unhang.report.language import translate
+from unhang.report.redact import Redactor
+from unhang.report.sheet import Sheet
+from unhang.report.voice import Voice
+
+SCHEMA = "unhang.ramp/1"
+GIGABYTE = 1 << 30
+
+
+def to_document(ramp: Ramp, *, lang: str = "en") -> dict[str, Any]:
+    """The object of ``--format json``; seconds and bytes, null where something is not known."""
+    return {
+        "schema": SCHEMA,
+        "unhang": __version__,
+        "lang": lang,
+        "sizes": [_row(trial) for trial in ramp.trials],
+        "good": _row(ramp.good) if ramp.good is not None else None,
+        "gave_way": None
+        if ramp.gave_way is None
+        else {
+            "values": dict(ramp.trials[-1].values),
+            "kind": ramp.kind,
+            "because": translate(ramp.gave_way, lang),
+            "cause": ramp.trials[-1].cause or None,
+            "last_words": list(ramp.trials[-1].last_words),
+        },
+    }
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    return {
+        "values": dict(trial.values),
+        "outcome": trial.outcome,
+        "ranks": trial.ranks,
+        "step_s": trial.typical_s,
+        "spread": trial.spread,
+        "steps": list(trial.step_s),
+        "collective_share": trial.collective_share,
+        "memory_free": trial.memory_free,
+        "memory_of_rank": trial.memory_of_rank,
+        "card_free": trial.card_free,
+        "exit_code": trial.code,
+        "seconds": trial.seconds,
+    }
+
+
+def sheet_of(ramp: Ramp, width: int, lang: str = "en") -> Sheet:
+    """What gave way, the largest good size with its price, and every size."""
+    sheet, voice = Sheet(width), Voice(lang, Redactor())
+    head = say("It grew to the last size and stayed sound.")
+    if ramp.gave_way is not None:
+        head = say("It gives way at {size}.", size=_size(ramp.trials[-1]))
+    sheet.paragraph(Styled(voice.sentence(head), "bold green" if ramp.gave_way is None else "bold yellow"), indent=0)
+    if ramp.gave_way is not None:
+        sheet.paragraph(voice.sentence(ramp.gave_way), lead="• ")
+    if ramp.good is not None:
+        sheet.paragraph(voice.sentence(_price(ramp.good)), lead="• ")
+    sheet.lines.append(Styled())
+    sheet.code("\n".join(_table(ramp.trials, voice)), indent=2)
+    last = ramp.trials[-1] if ramp.gave_way is not None else None
+    if last is not None and last.last_words:
+        sheet.heading(voice.say(say("The last lines of its output")))
+        sheet.code("\n".join(voice.clean(line) for line in last.last_words[-6:]))
+    return sheet
+
+
+def _size(trial: Trial) -> str:
+    return ", ".join(f"{name}={value}" for name, value in trial.values.items())
+
+
+def _price(trial: Trial) -> Text:
+    return say(
+        "the largest good size is {size}: {step:.3f} s a step, {free} of memory left",
+        size=_size(trial),
+        step=trial.typical_s or 0.0,
+        free=_bytes(trial.card_free if trial.card_free is not None else trial.memory_free),
+    )
+
+
+def _table(trials: Sequence[Trial], voice: Voice) -> list[str]:
+    heads = (say("size"), say("step"), say("longest"), say("in collectives"), say("memory left"), say("outcome"))
+    rows = [[voice.say(head) for head in heads]]
+    for trial in trials:
+        share = trial.collective_share
+        rows.append(
+            [
+                _size(trial),
+                f"{trial.typical_s:.3f} s" if trial.typical_s is not None else "-",
+                f"{max(trial.step_s):.3f} s" if trial.step_s else "-",
+                f"{100 * share:.0f} %" if share is not None else "-",
+                _bytes(trial.card_free if trial.card_free is not None else trial.memory_free),
+                trial.outcome,
+            ]
+        )
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(heads))]
+    return [
+        "  ".join(f"{cell}{' ' * (w - cell_len(cell))}" for cell, w in zip(row, widths, strict=True)) for row in rows
+    ]
+
+
+def _bytes(count: int | None) -> str:
+    return "-" if count is None else f"{count / GIGABYTE:.1f} GB"
