@@ -167,6 +167,16 @@ def test_a_better_choice_is_idle_of_one_kind_and_nearer() -> None:
     assert [one.index for one in better] == [2, 3]
 
 
+def test_cards_of_a_scheduler_are_not_exchanged() -> None:
+    machine = StoredMachine(MACHINES / "l20_two_numa")
+    machine.environment = {**machine.environment, "SLURM_JOB_ID": "71", "CUDA_VISIBLE_DEVICES": "6,7,8,9"}
+
+    verdict = ask(machine, only=("devices", "topology"))
+
+    assert verdict.suggested is None
+    assert not any("CUDA_VISIBLE_DEVICES" in remedy.set for one in verdict.findings for remedy in one.remedies)
+
+
 def test_choosing_among_many_cards_takes_no_time() -> None:
     cards = [card(i) for i in range(64)]
     ways = Ways({(i, j): "SYS" for i in range(64) for j in range(64) if i != j})

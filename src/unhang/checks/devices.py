@@ -33,6 +33,7 @@ _DISPLAY, _ACCELERATOR = "0x03", "0x12"  # PCI classes: display controller, proc
 _COMPUTE = ("0x0302", "0x0380", "0x12")  # no monitor outlet
 _XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 MOST_XIDS = 1_000
 
@@ -80,7 +81,8 @@ def _choice(machine: Machine, plan: Plan) -> Choice:
     text = told.get("CUDA_VISIBLE_DEVICES")
     words = None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
     rank = next((told[name] for name in _LOCAL_RANKS if told.get(name)), "")
-    return Choice(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), whole(rank))
+    scheduler = next((name for name in _SCHEDULERS if told.get(name)), "")
+    return Choice(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), whole(rank), scheduler)
 
 
 def _of_command(plan: Plan) -> dict[str, str]:

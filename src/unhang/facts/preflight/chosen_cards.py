@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from unhang.facts.preflight.devices import Card, Cards, Choice, PciCards
@@ -31,6 +31,8 @@ class Chosen:
     twice: str = ""
     mig: tuple[str, ...] = ()
     named: bool = False
+    given: bool = False
+    """By a scheduler: other cards are other users'."""
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -48,9 +50,7 @@ def chosen_cards(here: Situation) -> Chosen | None:
         return None
     chosen = _seen(cards, choice)
     count = launch.processes if launch is not None and launch.processes else len(chosen.visible)
-    return Chosen(
-        chosen.visible[:count], chosen.visible, chosen.unknown, chosen.twice, chosen.mig, choice.words is not None
-    )
+    return replace(chosen, cards=chosen.visible[:count], named=choice.words is not None, given=bool(choice.scheduler))
 
 
 def _seen(cards: Cards, choice: Choice) -> Chosen:
@@ -89,8 +89,10 @@ def is_crowded(cards: Cards, card: Card) -> bool:
 def better_choice(cards: Cards, ways: Ways, chosen: Chosen) -> tuple[Card, ...] | None:
     """As many idle cards of one kind that lie nearer to each other, or that are idle where the chosen ones are not.
 
-    None when there are none.
+    None when there are none, or when a scheduler gave the cards out.
     """
+    if chosen.given:
+        return None
     wanted = len(chosen.cards)
     kinds = [card.name for card in chosen.cards]
     kind = max(set(kinds), key=kinds.count, default="")

@@ -120,12 +120,14 @@ class XidHistory:
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What the environment says of devices: ``words`` of CUDA_VISIBLE_DEVICES (None: not set, every card is seen);
-    ``order``: CUDA_DEVICE_ORDER; ``local_rank``: this process's number on its node, where a launcher set one.
+    ``order``: CUDA_DEVICE_ORDER; ``local_rank``: this process's number on its node, where a launcher set one;
+    ``scheduler``: the variable of a scheduler that gave out the cards.
     """
 
     words: tuple[str, ...] | None = None
     order: str = "FASTEST_FIRST"
     local_rank: int | None = None
+    scheduler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
