@@ -106,8 +106,8 @@ class Machine:
 
     def experiment(self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float) -> Look[Output]:
         """What our own experiment prints (``python -m unhang.experiments``), with ``told`` in its environment."""
-        module = [sys.executable, "-m", "unhang.experiments"]
-        return self.command(["env", *(f"{name}={value}" for name, value in told.items()), *module, *words], limit_s)
+        module = [sys.executable, "-m", "unhang.experiments", *words, "--of", str(os.getpid())]
+        return self.command(["env", *(f"{name}={value}" for name, value in told.items()), *module], limit_s)
 
     def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
         """What a command prints; nothing when there is no such command. It is killed, with its children, at the limit.

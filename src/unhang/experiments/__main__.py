@@ -20,11 +20,10 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> int:
     """Run one probe, or serve; 0 when there was an answer."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        return 1
     chosen = _parser().parse_args()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if chosen.of and os.getppid() != chosen.of:  # it ended before we could ask to end with it
+        return 1
     try:
         import torch.distributed as dist
     except ImportError as error:
@@ -42,6 +41,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m unhang.experiments")
     parser.add_argument("verb", choices=["probe", "serve"])
+    parser.add_argument("--of", type=int, default=0, metavar="PID", help="end when this process, our parent, ends")
     parser.add_argument("--ranks", type=int, default=0, help="on this machine; default: its GPUs, or 2")
     parser.add_argument("--backend", choices=["gloo", "nccl"], help="default: nccl where there are GPUs")
     parser.add_argument("--scope", action="append", default=[], metavar="NAME:RANKS", help="a group size to try")

@@ -65,7 +65,7 @@ class Session:
     def _start(self) -> subprocess.Popen[bytes]:
         self._read = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "unhang.experiments", "serve", *self._words],
+            [sys.executable, "-m", "unhang.experiments", "serve", "--of", str(os.getpid()), *self._words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
