@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from unhang.checks.machine import Machine
+from unhang.checks.meeting_point import resolved
 from unhang.checks.network import look
 from unhang.checks.network_interfaces import _from_files, interfaces_of
 from unhang.checks.plan import Plan
@@ -323,6 +324,18 @@ def point(command: tuple[str, ...], **environment: str) -> MeetingPoint:
     found = looks[MeetingPoint].found
     assert isinstance(found, MeetingPoint)
     return found
+
+
+def test_a_resolver_that_does_not_answer_is_no_name_that_does_not_resolve(tmp_path: Path) -> None:
+    getent = tmp_path / "getent"
+    getent.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    getent.chmod(0o700)
+    machine = Machine(environment={"PATH": str(tmp_path)})
+
+    found = resolved(machine, "node-b", limit_s=0.3)
+
+    assert found.found is None
+    assert "did not answer" in str(found.because)
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,17 @@ from unhang.knowledge.file_systems import file_systems
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount file systems")
 
 
+class Bare(Machine):
+    """This machine without torch, whose own folder of dumps would be one place more."""
+
+    def installed(self, package: str) -> str:
+        return ""
+
+
 def asked(plan: Plan, machine: Machine | None = None) -> tuple[Storage, Verdict]:
     """What ``unhang check --only storage`` sees and says."""
     check = next(check for check in ALL_CHECKS if check.name == "storage")
-    situation, gaps = look_around(machine or Machine(environment={"PATH": os.environ["PATH"]}), plan, [check])
+    situation, gaps = look_around(machine or Bare(environment={"PATH": os.environ["PATH"]}), plan, [check])
     seen = situation.found(Storage)
     assert seen is not None
     return seen, judge([situation], ["storage"], gaps)
@@ -107,13 +114,26 @@ def test_folders_come_from_the_command_its_files_and_the_environment(tmp_path: P
 
 
 def test_where_nothing_is_named_the_current_folder_is_tried(tmp_path: Path) -> None:
-    machine = Machine(environment={})
+    machine = Bare(environment={})
     machine.folder = str(tmp_path)
 
     seen, _ = asked(Plan(), machine)
 
     assert [(place.path, place.use) for place in seen.places] == [(str(tmp_path), "current")]
     assert {one.folder for one in seen.measured} == {str(tmp_path)}
+
+
+def test_dumps_go_where_torch_puts_them_and_a_folder_that_is_not_there_is_a_note(tmp_path: Path) -> None:
+    machine = Bare(environment={"HOME": "/home/me"})
+
+    def dumps(torch: str) -> list[str]:
+        return [place.path for place in places_of(machine, Plan(assume={"torch": torch})) if place.use == "dumps"]
+
+    assert dumps("2.4") == ["/tmp"]
+    assert dumps("2.13") == ["/home/me/.cache/torch"]
+    missing = Bare(environment={"PATH": os.environ["PATH"], "TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "gone/rank_")})
+    machine_says = asked(Plan(("t.py", "--output_dir", str(tmp_path))), missing)[1]
+    assert [f.severity for f in of(machine_says, tmp_path / "gone") if "no dump" in str(f.summary)] == [Severity.NOTE]
 
 
 def test_data_that_is_not_there_stops_the_job_and_an_output_folder_that_is_not_there_does_not(tmp_path: Path) -> None:
@@ -232,7 +252,7 @@ def test_a_disk_that_is_throttled_is_slow_for_logs(tmp_path: Path) -> None:
     assert any("A synced append" in one["summary"] and one["remedies"] for one in found), (found, done.stderr)
 
 
-class Stalls(Machine):
+class Stalls(Bare):
     """A machine whose program for one step never comes back by itself."""
 
     def __init__(self, step: str) -> None:

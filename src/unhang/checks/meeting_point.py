@@ -15,11 +15,12 @@ from unhang.checks import network_trial
 from unhang.checks.machine import Machine
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.network import Interfaces, MeetingPoint, is_loopback
+from unhang.facts.preflight.situation import Look
 from unhang.findings import Evidence, Source
 
 DEFAULT_PORT, DEFAULT_ENDPOINT_PORT = 29500, 29400
 """Of ``--master_port``; of a dynamic rendezvous (torch 2.13.0 elastic/rendezvous/c10d_rendezvous_backend.py)."""
-REACH_S = 2.5
+REACH_S, RESOLVE_S = 2.5, 4.0
 _WITH_DEFAULT = ("torchrun", "accelerate", "deepspeed")
 _OPTIONS = (("master_addr", "master_port"), ("main_process_ip", "main_process_port"))
 _LISTEN = "0A"
@@ -31,13 +32,16 @@ def meeting_point(
     configuration: Configuration,
     environment: Mapping[str, str],
     seen: Interfaces | None,
-) -> MeetingPoint | None:
-    """None where nothing says where they meet, or where the launcher takes any free port."""
+) -> Look[MeetingPoint]:
+    """Nothing where nothing says where they meet, or where the launcher takes any free port."""
     named = _named(launch, configuration, environment)
     if named is None:
-        return None
+        return Look()
     address, port, evidence = named
-    addresses = resolved(machine, address)
+    look = resolved(machine, address)
+    if look.found is None:
+        return Look(because=look.because, how=look.how)
+    addresses = look.found
     here = any(is_loopback(one) or (seen is not None and seen.with_address(one) is not None) for one in addresses)
     answer = ""
     if "RANK" in environment:  # started by the launcher: the ranks have met already
@@ -46,17 +50,19 @@ def meeting_point(
         answer = "taken" if _listens(machine, port) else "free"
     elif addresses:
         answer = _reached(machine, addresses[0], port)
-    return MeetingPoint(address, port, evidence, addresses, here, answer)
+    return Look(MeetingPoint(address, port, evidence, addresses, here, answer))
 
 
-def resolved(machine: Machine, name: str) -> tuple[str, ...]:
+def resolved(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Look[tuple[str, ...]]:
     """What the resolver of this node makes of ``name``, in its order; nothing when it does not know it."""
-    output = machine.command(["getent", "ahosts", name]).found
-    if output is not None:
-        lines = output.text.splitlines() if output.code == 0 else []
-        return tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
+    look = machine.command(["getent", "ahosts", name], limit_s)
+    if look.because is not None:
+        return Look(because=look.because, how=look.how)
+    if look.found is not None:
+        lines = look.found.text.splitlines() if look.found.code == 0 else []
+        return Look(tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip())))
     hosts = (line.partition("#")[0].split() for line in (machine.read("/etc/hosts").found or "").splitlines())
-    return tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:]))
+    return Look(tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:])))
 
 
 def _named(

@@ -49,14 +49,15 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     environment = settings_of(machine, plan)
     interfaces = interfaces_of(machine)
     yield Interfaces, interfaces
-    yield HostName, Look(HostName(machine.node, resolved(machine, machine.node)))
+    own = resolved(machine, machine.node)
+    yield HostName, Look(None if own.found is None else HostName(machine.node, own.found), own.because, own.how)
     yield RdmaPorts, rdma_ports(machine)
     yield Plugins, Look(_plugins(machine, environment.get("LD_LIBRARY_PATH", "")))
     nodes = planned_nodes(launch, environment)
     yield PlannedNodes, Look(PlannedNodes(nodes))
     if nodes is not None and nodes > 1:
         yield Firewall, _firewall(machine)
-    yield MeetingPoint, Look(meeting_point(machine, launch, configuration, environment, interfaces.found))
+    yield MeetingPoint, meeting_point(machine, launch, configuration, environment, interfaces.found)
 
 
 def _plugins(machine: Machine, search: str) -> Plugins:

@@ -91,7 +91,7 @@ def _steps(places: list[Place]) -> Iterator[tuple[str, str, str]]:
     """Each step once a file system, in the folder of the first place it speaks for; the cheap steps first."""
     well = [place for place in places if place.device]
     for step, uses in (
-        ("appends", ("logs", "dumps", "checkpoints", "named", "current")),
+        ("appends", ("logs", "checkpoints", "named", "current")),
         ("reads", ("data", "named")),
         ("write", ("checkpoints", "named", "current")),
         ("files", ("checkpoints", "logs", "named", "current")),

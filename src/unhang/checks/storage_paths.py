@@ -13,6 +13,7 @@ from unhang.facts.preflight.launch import ConfigFile, Launch
 from unhang.facts.preflight.storage import Place
 from unhang.findings import Evidence, Source
 from unhang.knowledge.job_paths import PathName, path_names
+from unhang.knowledge.versions import version_numbers
 
 MOST_PLACES = 24
 
@@ -27,6 +28,7 @@ def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
         *_of_command(launch),
         *(place for file in configuration.files for place in _of_file(file)),
         *_of_environment(machine.environment),
+        *_default_dumps(machine, plan),
     ):
         path = _absolute(machine, place.path)
         if path:
@@ -61,6 +63,19 @@ def _of_environment(environment: Mapping[str, str]) -> Iterator[Place]:
         value = environment.get(name.name, "") if name.where == "environment" else ""
         if value:
             yield from _place(name, value, Evidence(Source("environment"), f"{name.name}={value}"))
+
+
+def _default_dumps(machine: Machine, plan: Plan) -> Iterator[Place]:
+    """Where torch writes its dumps when nobody says: ``/tmp`` up to 2.6, then its folder of the user's cache."""
+    environment = machine.environment
+    version = version_numbers(plan.assume.get("torch") or machine.installed("torch"))
+    if version is None or any(environment.get(one.name) for one in path_names() if one.use == "dumps"):
+        return
+    home = environment.get("HOME", "")
+    cache = environment.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
+    folder = "/tmp" if version < (2, 7) else f"{cache}/torch" if cache else ""
+    if folder:
+        yield Place(folder, "dumps")
 
 
 def _place(name: PathName, value: str, evidence: Evidence) -> Iterator[Place]:

@@ -108,7 +108,8 @@ def reads(path: str) -> dict[str, Any]:
         started = time.perf_counter()
         file = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            os.posix_fadvise(file, at, READ_BYTES, os.POSIX_FADV_DONTNEED)
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file, at, READ_BYTES, os.POSIX_FADV_DONTNEED)
             read += len(os.pread(file, READ_BYTES, at))
         finally:
             os.close(file)

@@ -43,7 +43,9 @@ def ask(here: Situation) -> Iterator[Answer]:
         return
     versions = here.found(Versions) or Versions({})
     yield from _judged(here, "NCCL", nccl_choice(look.found, settings, versions.of.get("nccl")), settings)
-    yield from _judged(here, "Gloo", gloo_choice(look.found, settings, here.found(HostName)), settings)
+    host = here.look(HostName)
+    if host.because is None or settings.value("GLOO_SOCKET_IFNAME"):
+        yield from _judged(here, "Gloo", gloo_choice(look.found, settings, host.found), settings)
 
 
 def _judged(here: Situation, library: str, choice: Choice, settings: Settings) -> Iterator[Answer]:

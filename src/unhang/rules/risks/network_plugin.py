@@ -21,12 +21,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from unhang.facts.preflight.network import Plugins
-from unhang.facts.preflight.settings import Settings
+from unhang.facts.preflight.settings import Setting, Settings
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, Text, say
 from unhang.knowledge.fabrics import Fabric, fabrics
 from unhang.rules.risks.nodes_planned import weight_between_nodes
 from unhang.rules.risks.risk import Answer, could_not, risk
+from unhang.rules.risks.variables import quote
 
 CHECK = "network"
 
@@ -41,6 +42,8 @@ def ask(here: Situation) -> Iterator[Answer]:
     if look.found is None or severity is None:
         return
     wish = settings.value("NCCL_NET_PLUGIN") or ""
+    if wish not in ("", "none") and not look.found.fabrics and not _file(look.found, wish):
+        yield _missing(settings.in_force["NCCL_NET_PLUGIN"], look.found)
     for fabric in fabrics():
         if fabric.name not in look.found.fabrics:
             continue
@@ -49,6 +52,28 @@ def ask(here: Situation) -> Iterator[Answer]:
             yield Checked(CHECK, say("{fabric} has its plug-in {path}", fabric=fabric.name, path=file))
         else:
             yield _found(fabric, look.found, wish, severity)
+
+
+def _missing(setting: Setting, plugins: Plugins) -> Answer:
+    return risk(
+        CHECK,
+        setting.name,
+        Cause.NETWORK_CONFIG,
+        say("NCCL_NET_PLUGIN={value} names no plug-in that is here; NCCL goes on without", value=setting.value),
+        severity=Severity.NOTE,
+        because=(say("searched: {count} folders of the loader", count=len(plugins.folders)),),
+        evidence=(quote(setting),),
+        remedies=(
+            Remedy(
+                say("Take NCCL_NET_PLUGIN out, or put the plug-in's folder into LD_LIBRARY_PATH"),
+                RemedyKind.ENVIRONMENT,
+                Text(""),
+                say("none"),
+                say("NCCL_DEBUG=INFO prints 'NET/Plugin'"),
+                unset=(setting.name,),
+            ),
+        ),
+    )
 
 
 def _file(plugins: Plugins, wish: str) -> str:

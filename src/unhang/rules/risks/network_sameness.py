@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from unhang.facts.preflight.interface_choice import Choice, nccl_choice
-from unhang.facts.preflight.network import Interfaces, RdmaPorts
+from unhang.facts.preflight.interface_choice import Choice, gloo_choice, nccl_choice
+from unhang.facts.preflight.network import HostName, Interfaces, RdmaPorts
 from unhang.facts.preflight.settings import Settings
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.versions import Versions
@@ -39,11 +39,13 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
         return
     mtus = {node: str(choice.interfaces[0].mtu) for node, choice in choices.items()}
     families = {node: f"IPv{choice.address.family}" for node, choice in choices.items() if choice.address is not None}
+    gloo = {node: family for node, here in nodes.items() if (family := _gloo_family(here))}
     gids = {node: kind for node, here in nodes.items() if (kind := _gid_kinds(here))}
     ports = {node: str(count) for node, here in nodes.items() if (count := _active(here)) is not None}
     found = [
         *_differ(mtus, say("the packet size (MTU) of the interface NCCL would take"), "MTU", Certainty.POSSIBLE),
         *_differ(families, say("the family of the address NCCL would offer"), "address family", Certainty.LIKELY),
+        *_differ(gloo, say("the family of the address Gloo would offer"), "address family of Gloo", Certainty.LIKELY),
         *_differ(gids, say("the version of RoCE"), "RoCE", Certainty.LIKELY),
         *_differ(ports, say("the number of active RDMA ports"), "RDMA ports", Certainty.POSSIBLE, Severity.SLOWS),
     ]
@@ -59,6 +61,14 @@ def _choice(here: Situation) -> Choice | None:
     versions = here.found(Versions) or Versions({})
     choice = nccl_choice(interfaces, here.found(Settings) or Settings({}), versions.of.get("nccl"))
     return choice if choice.interfaces else None
+
+
+def _gloo_family(here: Situation) -> str:
+    interfaces, host = here.found(Interfaces), here.found(HostName)
+    if interfaces is None or host is None:
+        return ""
+    address = gloo_choice(interfaces, here.found(Settings) or Settings({}), host).address
+    return f"IPv{address.family}" if address is not None else ""
 
 
 def _gid_kinds(here: Situation) -> str:

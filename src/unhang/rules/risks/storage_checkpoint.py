@@ -40,7 +40,8 @@ def ask(here: Situation) -> Iterator[Answer]:
             continue
         takes_s = PARAMETERS * BYTES_EACH / rate
         if takes_s <= limit_s / 2:
-            said = say("{folder} takes {rate} MB/s in large writes", folder=measured.folder, rate=rounded(rate / 1e6))
+            parts = {"rate": rounded(rate / 1e6), "need": rounded(PARAMETERS * BYTES_EACH / limit_s * 2 / 1e6)}
+            said = say("{folder} takes {rate} MB/s in large writes ({need} would do)", folder=measured.folder, **parts)
             yield Checked(CHECK, said)
         else:
             yield _slow(measured, storage, rate, takes_s, limit_s)

@@ -38,7 +38,10 @@ def ask(here: Situation) -> Iterator[Answer]:
             continue
         parts = {"folder": measured.folder, "ms": rounded(typical_s * 1e3)}
         if typical_s <= NOTED_S:
-            yield Checked(CHECK, say("a new file in {folder} takes {ms} ms", **parts))
+            yield Checked(
+                CHECK,
+                say("a new file in {folder} takes {ms} ms ({need} would do)", **parts, need=rounded(NOTED_S * 1e3)),
+            )
             continue
         yield risk(
             CHECK,

@@ -39,7 +39,14 @@ def ask(here: Situation) -> Iterator[Answer]:
         workers = math.ceil(typical_s * SAMPLES_PER_S)
         parts = {"folder": measured.folder, "ms": rounded(typical_s * 1e3)}
         if workers <= 1:
-            yield Checked(CHECK, say("a random read in {folder} takes {ms} ms", **parts))
+            yield Checked(
+                CHECK,
+                say(
+                    "a random read in {folder} takes {ms} ms ({need} would do)",
+                    **parts,
+                    need=rounded(1e3 / SAMPLES_PER_S),
+                ),
+            )
             continue
         yield risk(
             CHECK,

@@ -39,6 +39,8 @@ def ask(here: Situation) -> Iterator[Answer]:
             continue
         if place.use == "data" and not place.exists:
             yield _found(place, say("The data {path} is not there on this node", path=place.path))
+        elif place.use == "dumps" and place.evidence is not None and not place.exists and not place.trouble:
+            yield _found(place, say("{path} is not there, and torch does not make it: no dump", path=place.path))
         elif place.trouble:
             yield _found(place, say("{path}: {reason}", path=place.path, reason=place.trouble))
         elif place.written and not place.writable:
@@ -63,9 +65,9 @@ def _found(place: Place, summary: Text) -> Answer:
     return risk(
         CHECK,
         place.path,
-        Cause.RANK_CRASHED,
+        Cause.UNKNOWN if place.use == "dumps" else Cause.RANK_CRASHED,
         summary,
-        severity=Severity.NOTE if place.use in ("current", "named") else Severity.STOPS,
+        severity=Severity.NOTE if place.use in ("current", "named", "dumps") else Severity.STOPS,
         evidence=(place.evidence,) if place.evidence is not None else (),
         remedies=(
             Remedy(
