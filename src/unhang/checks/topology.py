@@ -121,7 +121,7 @@ def _access_control(output: Look[Output], pci: PciCards) -> Look[AccessControl]:
 
 
 def _iommu(machine: Machine, pci: PciCards) -> Look[Iommu]:
-    """The kind of the groups that the cards are in; before Linux 5.11 the kernel's command line tells."""
+    """The kind the kernel gives the groups of the cards; where it tells none, its command line does."""
     kinds = {(machine.read(f"{BUS}/{card.bus}/iommu_group/type").found or "").strip() for card in pci.of("nvidia")} - {
         ""
     }
