@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
 import tracemalloc
 from pathlib import Path
 from typing import BinaryIO
 
+import pytest
+
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
+from unhang.evidence.logs.regions import first_of_lines
 
 TIMEOUT = (
     b"[rank3]:[E1121 10:30:00.500000000 ProcessGroupNCCL.cpp:685] [Rank 3] Watchdog caught collective operation "
@@ -129,3 +133,22 @@ def test_a_large_log_has_the_same_events_at_the_same_lines_as_its_pieces() -> No
     assert reading.lines == starts[6] + STEPS.count(b"\n") * 5 - 1
     last = {run.rank: run.last_step for run in sorted(reading.progress, key=lambda run: run.last_line)}
     assert (len(last), set(last.values())) == (512, {39})
+
+
+def test_of_many_equal_literals_in_one_line_the_first_is_enough() -> None:
+    data = b"Ran 1Ran 1 Killed Ran 1\nRan 1 Ran 1\nKilled\nKilled"
+    places = [(match.start(), match[0]) for match in re.finditer(rb"Ran 1|Killed", data)]
+    assert first_of_lines(data, places) == [
+        (0, b"Ran 1"),
+        (11, b"Killed"),
+        (24, b"Ran 1"),
+        (36, b"Killed"),
+        (43, b"Killed"),
+    ]
+
+
+@pytest.mark.parametrize("literal", [b"Python v3.", b"Traceback (most recent call last)", b"Ran 1"])
+def test_lines_full_of_literals_hide_no_message(literal: bytes) -> None:
+    line = literal * (300_000 // len(literal)) + b"\n"
+    reading = read(line * 4 + TIMEOUT + b"\n" + line * 4)
+    assert [event.source.line for event in reading.events if event.kind == "wd.timeout"] == [5]

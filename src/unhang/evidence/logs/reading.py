@@ -28,7 +28,7 @@ from unhang.evidence.logs.lines import LineReader
 from unhang.evidence.logs.literals import LiteralFinder
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
-from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, newlines, regions_of, with_lines
+from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, first_of_lines, newlines, regions_of, with_lines
 from unhang.evidence.logs.times import Clock
 from unhang.evidence.stacks import looks_like_stack
 from unhang.evidence.stacks_in_logs import STACK_MARKS, StackListener
@@ -91,6 +91,8 @@ def _nothing(source: str, rank: int | None, attempt: int, reason: str) -> LogRea
     return LogReading(where, rank, (), (), (), (), (), 0, (), attempt=attempt, unread=(Unread(where, reason, rank),))
 
 
+_DENSE_BYTES = 1024
+"""Where literals stand closer than this, many may stand in one line."""
 _FAMILIAR_BYTES = 4096
 """So far on a traceback of a kind of which enough were kept is looked for its end."""
 
@@ -185,7 +187,10 @@ class _LogReader:
 
     def _scan(self, data: bytes) -> _Scanned:
         scanned = _Scanned(data, [], [])
-        for at, tag in self.finder.places(data):
+        places = self.finder.places(data)
+        if len(places) > len(data) // _DENSE_BYTES:
+            places = first_of_lines(data, places)
+        for at, tag in places:
             if tag is STACK:
                 scanned.stack_marks.append(at)
             else:

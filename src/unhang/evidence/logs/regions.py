@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unhang.evidence.logs.anchors import Tag
 from unhang.knowledge.messages import MessageRow
 
 _NEWLINE = np.uint8(10)
@@ -40,6 +41,19 @@ def regions_of(data: bytes, places: Sequence[tuple[int, MessageRow | None]], tai
     if tail_bytes and 0 < tail < len(data):
         _add(regions, Region(tail, len(data), len(data)))
     return regions
+
+
+def first_of_lines(data: bytes, places: Sequence[tuple[int, Tag]]) -> list[tuple[int, Tag]]:
+    """``places`` of literals without those that stand in one line with an earlier one of the same tag."""
+    ends: dict[Tag, int] = {}
+    kept: list[tuple[int, Tag]] = []
+    for at, tag in places:
+        if at < ends.get(tag, 0):
+            continue
+        end = data.find(b"\n", at)
+        ends[tag] = end if end >= 0 else len(data)
+        kept.append((at, tag))
+    return kept
 
 
 def with_lines(regions: list[Region], lines: Sequence[tuple[int, int]]) -> list[Region]:
