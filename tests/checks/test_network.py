@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from unhang.checks.machine import Machine
+from unhang.checks.machine import COMMAND_LIMIT_S, Machine, Output, StoredMachine
 from unhang.checks.meeting_point import resolved
 from unhang.checks.network import look
 from unhang.checks.network_interfaces import _from_files, interfaces_of
@@ -370,6 +371,34 @@ def test_localhost_is_no_place_for_two_nodes_to_meet() -> None:
     meeting = point(("python", "train.py"), MASTER_ADDR="localhost", MASTER_PORT="0")
 
     assert ["each node finds itself" in str(one.summary) for one in findings({MeetingPoint: Look(meeting)})] == [True]
+
+
+class Torn(StoredMachine):
+    """A stored machine whose every answer is cut off or spoiled somewhere."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(folder)
+        self._chance = random.Random(seed)
+
+    def _spoiled(self, text: str) -> str:
+        at = self._chance.randrange(len(text) + 1)
+        return self._chance.choice((text[:at], text[:at] + "\x00\u20ac:9z" + text[at + 1 :], text, ""))
+
+    def read(self, path: str) -> Look[str]:
+        look = super().read(path)
+        return look if look.found is None else Look(self._spoiled(look.found))
+
+    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+        look = super().command(words, limit_s)
+        return look if look.found is None else Look(Output(self._spoiled(look.found.text), look.found.code))
+
+
+@pytest.mark.parametrize("machine", ["roce_copied_gid", "efa_without_plugin"])
+def test_torn_answers_break_nothing(machine: str) -> None:
+    folder = Path(__file__).parents[1] / "machines" / machine
+    for seed in range(60):
+        looks = dict(look(Torn(folder, seed), Plan((*TWO_NODES, "--master-addr", "gpu-0", "train.py"))))
+        judge([Situation("a", looks=looks), Situation("b", looks=looks)], ["network"])
 
 
 # Namespaces

@@ -7,6 +7,7 @@ do, without second IPv4 addresses: ``/sys/class/net``, ``/proc/net/if_inet6``, `
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import re
@@ -19,6 +20,7 @@ from unhang.facts.preflight.situation import Look
 from unhang.findings import say
 
 _UP = 0x1
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,8}")
 _KINDS = {"772": "loopback", "32": "infiniband", "1": "ether"}
 _LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
@@ -52,7 +54,7 @@ def _row(row: dict[str, Any], default: set[str]) -> Interface:
     flags, name = row.get("flags", ()), str(row["ifname"])
     kind = "loopback" if "LOOPBACK" in flags else row.get("linkinfo", {}).get("info_kind") or row.get("link_type", "")
     addresses = [
-        Address(str(one["local"]), int(one["prefixlen"]))
+        Address(str(ipaddress.ip_address(one["local"])), int(one["prefixlen"]))
         for one in row.get("addr_info", ())
         if one.get("family") in ("inet", "inet6") and "local" in one
     ]
@@ -70,7 +72,7 @@ def _from_files(machine: Machine, default: set[str]) -> Iterator[Interface]:
         index, flags = _file(machine, name, "ifindex"), _file(machine, name, "flags")
         if not index.isdecimal():
             continue
-        up = bool(int(flags or "0", 16) & _UP)
+        up = bool(int(flags, 16) & _UP) if _HEX.fullmatch(flags) else False
         running = up and _file(machine, name, "operstate") in ("up", "unknown")
         kind = "bridge" if machine.entries(f"/sys/class/net/{name}/bridge").found is not None else ""
         kind = kind or _KINDS.get(_file(machine, name, "type"), "")
@@ -85,6 +87,12 @@ def _file(machine: Machine, name: str, what: str) -> str:
 
 def _addresses(machine: Machine) -> dict[str, list[Address]]:
     found: dict[str, list[Address]] = {}
+    with contextlib.suppress(ValueError):  # torn; what was read so far is used
+        _read_addresses(machine, found)
+    return found
+
+
+def _read_addresses(machine: Machine, found: dict[str, list[Address]]) -> None:
     nets = [
         (ipaddress.ip_network(f"{_dotted(f[1])}/{_dotted(f[7])}"), f[0]) for f in _routes(machine) if f[2] == "0" * 8
     ]
@@ -100,7 +108,6 @@ def _addresses(machine: Machine) -> dict[str, list[Address]]:
         if len(fields) == 6:
             text = str(ipaddress.IPv6Address(bytes.fromhex(fields[0])))
             found.setdefault(fields[5], []).append(Address(text, int(fields[2], 16)))
-    return found
 
 
 def _dotted(word: str) -> str:

@@ -3,6 +3,7 @@ Documentation/ABI/stable/sysfs-class-infiniband)."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -45,9 +46,17 @@ def _gids(machine: Machine, here: str) -> Iterator[Gid]:
     names = machine.entries(f"{ROOT}/{here}/gids").found or ()
     for index in sorted(int(name) for name in names if name.isdecimal())[:MOST_GIDS]:
         text = _read(machine, f"{here}/gids/{index}")
-        if text and not _EMPTY.fullmatch(text):
+        if _is_address(text) and not _EMPTY.fullmatch(text):
             kind, interface = (_read(machine, f"{here}/gid_attrs/{what}/{index}") for what in ("types", "ndevs"))
             yield Gid(index, text, kind, interface)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read(machine: Machine, path: str) -> str:
