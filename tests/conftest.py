@@ -20,15 +20,6 @@ QUICK_TESTS = {
         "test_process_1_passes_signals_on_once",
     },
     "test_launchers.py": set(),
-    "test_dry_run.py": {
-        "test_a_split_without_a_seed_is_caught_before_training",
-        "test_a_program_that_fails_is_a_finding_with_its_last_words",
-        "test_at_the_limit_everything_is_ended",
-    },
-    "test_ramp.py": {
-        "test_words_without_a_job",
-        "test_it_grows_until_memory_gives_way",
-    },
     "test_same_job.py": set(),
     "test_tasks.py": {"test_one_watcher_one_folder_and_exit_codes_of_their_own"},
     "test_same_behaviour.py": {

@@ -87,6 +87,7 @@ def test_a_split_without_a_seed_is_caught_before_training(tmp_path: Path) -> Non
 
 
 @pytest.mark.job
+@pytest.mark.live
 def test_a_sound_program_is_ended_before_its_step_and_has_no_finding(tmp_path: Path) -> None:
     script = written(tmp_path)
 
@@ -102,6 +103,7 @@ def test_a_sound_program_is_ended_before_its_step_and_has_no_finding(tmp_path: P
 
 
 @pytest.mark.job
+@pytest.mark.live
 def test_other_data_on_one_rank_is_seen_where_the_number_of_batches_is_the_same(tmp_path: Path) -> None:
     script = written(tmp_path, before="torch.manual_seed(rank)", examples="(16 - rank)")
 
@@ -116,6 +118,7 @@ def test_other_data_on_one_rank_is_seen_where_the_number_of_batches_is_the_same(
 
 
 @pytest.mark.job
+@pytest.mark.live
 def test_a_rank_without_a_batch_is_named_at_once(tmp_path: Path) -> None:
     script = written(tmp_path, examples="(16 * rank)", sampler="")
 
@@ -151,6 +154,7 @@ def test_at_the_limit_everything_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.job
+@pytest.mark.live
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_command_too(tmp_path: Path, number: int) -> None:
     (tmp_path / "train.py").write_text("import time\nopen('began', 'w').close()\ntime.sleep(986)\n")
@@ -168,6 +172,7 @@ def test_a_signal_ends_the_command_too(tmp_path: Path, number: int) -> None:
 
 
 @pytest.mark.job
+@pytest.mark.live
 def test_ranks_started_by_a_launcher_around_us_are_compared(tmp_path: Path) -> None:
     """As ``srun unhang check --dry-run -- python train.py``: one of us a rank."""
     script = written(tmp_path, before="import random; extra = 8 * rank", examples="(16 + extra)", sampler="")

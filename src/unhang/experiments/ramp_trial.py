@@ -30,8 +30,9 @@ _UNHANG = (sys.executable, "-c", "from unhang.cli.main import main; main()")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """``steps`` to time after one to warm up; ``limit_s`` for one size; ``stall_s``: so long ranks may wait for one that
-    works before that is a stall."""
+    """``steps`` to time after one to warm up; ``limit_s`` for one size; ``stall_s``: so long ranks may wait for one
+    that works.
+    """
 
     steps: int = 5
     limit_s: float = 600.0
@@ -51,7 +52,7 @@ class Trial:
     step_s: tuple[float, ...] = ()
     """Each step, by the slowest rank."""
     collective_share: float | None = None
-    """Of looks at the ranks while they made steps, those that found one in a collective."""
+    """Of looks at the ranks while they made steps, those that found a collective under way."""
     memory_free: int | None = None
     """The least that was free under the tightest limit of this machine."""
     memory_limit: int | None = None
@@ -82,23 +83,42 @@ class _Seen:
     looks: Counter[bool] = field(default_factory=Counter)
     free: int | None = None
     limit: int | None = None
-    next_memory_s: float = 0.0
+    verdict: dict[str, Any] = field(default_factory=dict)
+    """The last one on the living job; what it says once we ended it is about our signal."""
+    _slow_since_s: float | None = None
+    _next_memory_s: float = 0.0
 
     def look(self, folder: Path, run: Path) -> None:
         """One look at the ranks, and once a second one at the memory."""
-        if time.monotonic() >= self.next_memory_s:
-            self.next_memory_s = time.monotonic() + MEMORY_S
+        if time.monotonic() >= self._next_memory_s:
+            self._next_memory_s = time.monotonic() + MEMORY_S
             found: MemoryLimit | None = _memory()
             if found is not None:
                 self.limit = found.limit
                 left = found.limit - found.used
                 self.free = left if self.free is None else min(self.free, left)
+        self._note_verdict(run)
         records = _records(run)
         if records is None or not any(s.stage == "stepping" for s in read_starts(folder)):
             return
         for view in read_records(records).values():
             if not (view.closed or view.ended):
-                self.looks[view.phase == "communication"] += 1
+                under_way = any(group.enqueued > max(group.completed, 0) for group in view.groups)
+                self.looks[under_way or view.phase == "communication"] += 1
+
+    def _note_verdict(self, run: Path) -> None:
+        self.verdict = _verdict(run)
+        if self.verdict.get("status") != "slow":
+            self._slow_since_s = None
+        elif self._slow_since_s is None:
+            self._slow_since_s = time.monotonic()
+
+    def stalled(self, limit_s: float) -> bool:
+        """The ranks wait for each other: for good, or for one that has worked longer than ``limit_s``."""
+        if self.verdict.get("status") == "hang":
+            return True
+        # it was said to be slow after half of the limit
+        return self._slow_since_s is not None and time.monotonic() - self._slow_since_s > limit_s / 2
 
 
 def trial(command: Sequence[str], values: Mapping[str, str], folder: Path, kept: Path | None, bounds: Bounds) -> Trial:
@@ -108,20 +128,15 @@ def trial(command: Sequence[str], values: Mapping[str, str], folder: Path, kept:
     lives on afterwards.
     """
     run = kept or folder / "run"
-    waits = [
-        "--slow-after",
-        f"{max(1.0, bounds.stall_s / 2):.1f}",
-        "--abort-slow-after",
-        f"{max(1.0, bounds.stall_s):.1f}",
-    ]
-    words = [*_UNHANG, "run", "--dir", str(run), "--on-hang", "abort", *waits, "--capture", "--lang", "en", "--"]
+    slow_after = str(max(1.0, bounds.stall_s / 2))
+    words = [*_UNHANG, "run", "--dir", str(run), "--slow-after", slow_after, "--capture", "--lang", "en", "--"]
     environment = environment_of(command, dict(os.environ), folder, bounds.steps)
     environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")  # `unhang run` brings the start-up hook itself
     began, seen = time.monotonic(), _Seen()
     with (folder / "output").open("wb") as output:
         job = start([*words, *command], output, environment)
         try:
-            while job.poll() is None and time.monotonic() - began < bounds.limit_s:
+            while job.poll() is None and time.monotonic() - began < bounds.limit_s and not seen.stalled(bounds.stall_s):
                 seen.look(folder, run)
                 time.sleep(TICK_S)
             code = job.poll()
@@ -147,7 +162,7 @@ def _told(values: Mapping[str, str], code: int | None, seconds: float, folder: P
     starts = read_starts(folder)
     done = [s for s in starts if s.stage == "done"]
     whole = bool(done) and len(done) == len(starts)
-    verdict = {} if whole else _verdict(run)
+    verdict = {} if whole else (_verdict(run) if code is not None else seen.verdict)
     finding: dict[str, Any] = (verdict.get("findings") or [{}])[0]
     looks = sum(seen.looks.values())
     cards = [s.memory["card_free"] for s in starts if "card_free" in s.memory]
@@ -166,7 +181,7 @@ def _told(values: Mapping[str, str], code: int | None, seconds: float, folder: P
         code=code,
         cause=str(finding.get("cause", "")),
         sentence=str(finding.get("summary", "")),
-        last_words=() if whole else last_words(folder / "output"),
+        last_words=() if whole else last_words(run / "logs" / "launcher.log") or last_words(folder / "output"),
     )
 
 
@@ -186,8 +201,6 @@ def _verdict(run: Path) -> dict[str, Any]:
 def _failure(code: int | None, verdict: Mapping[str, Any], finding: Mapping[str, Any]) -> str:
     if finding.get("cause") in _MEMORY_CAUSES:
         return MEMORY
-    if verdict.get("status") in ("hang", "slow"):
-        return STALL
     if code is None:
-        return LIMIT
+        return STALL if verdict.get("status") in ("hang", "slow") else LIMIT
     return CRASH if code else NO_STEPS
