@@ -51,7 +51,8 @@ def test_an_interface_that_does_not_exist_is_found_and_replaced() -> None:
     verdict = json.loads(run.stdout)
     (finding,) = verdict["findings"]
     assert (run.returncode, finding["severity"], finding["check"]) == (1, "stops", "probe")
-    assert finding["remedies"][0]["set"] == {"GLOO_SOCKET_IFNAME": "lo"}
+    remedy = finding["remedies"][0]  # on a crowded machine either of the two may come out much faster
+    assert remedy["unset"] == ["GLOO_SOCKET_IFNAME"] or remedy["set"] == {"GLOO_SOCKET_IFNAME": "lo"}
     assert processes.marked(mark) == ()
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.experiments.bisect import Bisect, Trial, best, judged
+from unhang.experiments.bisect import Bisect, Search, Trial, best, judged
+from unhang.experiments.bisect_verdict import verdict_of
 from unhang.experiments.smallest import combinations, cut_down, smallest_together, working_singles
 from unhang.facts.preflight.probe import Probed, Step
 from unhang.facts.preflight.probe_answer import ProbeAnswer
-from unhang.knowledge.workarounds import Workaround, to_try, workarounds
+from unhang.findings import Cause, Certainty, RemedyKind, Severity
+from unhang.knowledge.workarounds import Workaround, set_already, to_try, workarounds
 
 
 @dataclass(frozen=True)
@@ -165,3 +167,52 @@ def test_every_row_can_be_tried_and_names_a_cause() -> None:
         assert isinstance(row, Workaround)
         assert Cause(row.cause)
         assert set(row.set) <= known
+
+
+def with_settings(environment: dict[str, str], works: Callable[[Mapping[str, str]], ProbeAnswer]) -> Search:
+    return Bisect(works, lambda _: [], 60.0, lambda before: set_already(before.backend, environment)).search()
+
+
+FOLKLORE = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "PATH": "/bin"}
+
+
+def test_settings_that_are_there_and_not_needed_are_said_to_cost_what_they_cost() -> None:
+    result = with_settings(FOLKLORE, lambda changes: probed(bus=90e9 if changes else 9e9))
+
+    assert result.superfluous is not None
+    assert set(result.superfluous.set) == {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}  # not InfiniBand: there is one node
+    (finding,) = verdict_of(result, "h1").findings
+    assert (finding.severity, finding.remedies[0].unset) == (Severity.SLOWS, ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"))
+    assert "10.0 times as fast" in str(finding.summary)
+
+
+def test_of_the_settings_that_are_there_the_needed_one_is_kept() -> None:
+    result = with_settings(
+        FOLKLORE, lambda changes: probed(bus=None, failed=True) if "NCCL_P2P_DISABLE" in changes else probed(bus=9e9)
+    )
+
+    assert result.superfluous is not None
+    assert set(result.superfluous.set) == {"NCCL_SHM_DISABLE"}
+    assert [dict(one.set) for one in result.kept] == [{"NCCL_P2P_DISABLE": ""}]
+    said = verdict_of(result, "h1")
+    assert [finding.severity for finding in said.findings] == [Severity.NOTE]
+    assert any("NCCL_P2P_DISABLE set here is needed" in str(item.what) for item in said.checked)
+
+
+def test_all_of_them_may_be_needed() -> None:
+    result = with_settings(FOLKLORE, lambda changes: probed(bus=None, failed=True) if changes else probed(bus=9e9))
+
+    assert (result.superfluous, len(result.kept)) == (None, 2)
+
+
+def test_a_verdict_names_the_setting_its_price_and_the_repair() -> None:
+    answers = {frozenset({"NCCL_P2P_DISABLE"}): probed(bus=8e9)}
+    result = search(answers, probed(bus=None, failed=True))[0].search()
+
+    (finding,) = verdict_of(result, "h1").findings
+
+    assert (finding.check, finding.cause, finding.certainty) == ("probe", Cause.P2P_BROKEN, Certainty.POSSIBLE)
+    assert finding.remedies[0].set == {"NCCL_P2P_DISABLE": "1"}
+    assert "8000.0 MB/s" in str(finding.remedies[0].cost)
+    assert finding.remedies[1].kind is RemedyKind.INFRASTRUCTURE
+    assert "bisect" not in " ".join(str(remedy.change) for remedy in finding.remedies)

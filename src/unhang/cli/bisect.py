@@ -65,12 +65,13 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
     from unhang.experiments.links import interfaces
     from unhang.experiments.session import Session
     from unhang.facts.preflight.situation import Situation
-    from unhang.knowledge.workarounds import to_try
+    from unhang.knowledge.workarounds import set_already, to_try
 
     machine, plan = Machine(), Plan(command)
     _, *words = arguments(Situation(looks=dict(configuration.look(machine, plan))))
     words += [] if limit is None else ["--limit", str(limit)]
-    with closing(Session(words, settings_of(machine, plan))) as session:
+    told = settings_of(machine, plan)
+    with closing(Session(words, told)) as session:
         if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) != "0":
             session.follow()
             return None
@@ -78,10 +79,12 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
             session.ask,
             lambda before: list(to_try(before.backend, several_nodes=before.several_nodes, interfaces=interfaces())),
             total,
+            lambda before: set_already(before.backend, told),
             _tell,
         ).search()
 
 
 def _tell(trial: Trial) -> None:
-    names = " ".join(f"{name}={value}" for name, value in trial.set.items())
-    print(f"unhang: {names}: {'works' if trial.works else 'does not help'}", file=sys.stderr, flush=True)
+    from unhang.experiments.bisect_verdict import written
+
+    print(f"unhang: {written(trial)}: {'works' if trial.works else 'does not help'}", file=sys.stderr, flush=True)

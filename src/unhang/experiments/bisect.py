@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.experiments.smallest import smallest_together, working_singles
+from unhang.experiments.smallest import cut_down, smallest_together, working_singles
 from unhang.facts.preflight.probe import Probed
 from unhang.facts.preflight.probe_answer import ProbeAnswer
 from unhang.facts.preflight.probe_speed import crawl_of, fastest
@@ -15,7 +15,7 @@ from unhang.knowledge.workarounds import Workaround
 Ask = Callable[[Mapping[str, str]], ProbeAnswer]
 FASTER = 3.0
 """What a setting has to gain where the ranks work without it, and crawl."""
-AS_FAST = 0.9
+AS_FAST = 0.7
 """Of two settings within this share of each other, the one that switches less off is better."""
 
 
@@ -47,6 +47,10 @@ class Search:
     answer: Trial | None = None
     again: bool = True
     out_of_time: bool = False
+    superfluous: Trial | None = None
+    """Settings of the environment that can be taken out, where everything works with them."""
+    kept: tuple[Workaround, ...] = ()
+    """Settings of the environment without which it does not work."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,8 @@ class Bisect:
     ask: Ask
     options: Callable[[Probed], Sequence[Workaround]]
     total_s: float
+    already: Callable[[Probed], Sequence[Workaround]] = lambda _: ()
+    """Settings that are in the environment, each as the one that takes it out."""
     tell: Callable[[Trial], None] = lambda _: None
     _deadline: float = 0.0
     _before: Probed | None = None
@@ -69,14 +75,27 @@ class Bisect:
         if first.probed is None:
             return Search(refused=first.refused)
         self._before = first.probed
-        if first.probed.missing or not is_broken(first.probed):
-            return Search(first.probed, needed=bool(first.probed.missing))
-        answer = self._smallest(self.options(first.probed))
+        if first.probed.missing:
+            return Search(first.probed, needed=True)
+        if not is_broken(first.probed):
+            already = tuple(one for one in self.already(first.probed) if _was_tried(one, first.probed))
+            return self._without(first.probed, already)
+        answer = self._smallest([*self.already(first.probed), *self.options(first.probed)])
         again = True
         if answer is not None:
             second = self.ask({}).probed
             again = second is None or is_broken(second)
         return Search(first.probed, "", True, tuple(self._trials), answer, again, self._out_of_time)
+
+    def _without(self, before: Probed, already: tuple[Workaround, ...]) -> Search:
+        """Which settings of the environment can be taken out together; the others are needed."""
+        out = already
+        if already and not self._works(already):
+            kept = cut_down(already, lambda kept: self._works(tuple(one for one in already if one not in kept)))
+            out = tuple(one for one in already if one not in kept)
+        trial = next((trial for trial in self._trials if out and trial.settings == out), None)
+        left = tuple(one for one in already if one not in out)
+        return Search(before, "", False, tuple(self._trials), None, True, self._out_of_time, trial, left)
 
     def _smallest(self, options: Sequence[Workaround]) -> Trial | None:
         singles = working_singles(options, self._works)
@@ -92,11 +111,18 @@ class Bisect:
         if time.monotonic() > self._deadline:
             self._out_of_time = True
             return False
+        if not settings:
+            return True  # as it was at first
         changes = {name: value for setting in settings for name, value in setting.sent.items()}
         trial = judged(settings, self.ask(changes), self._before)
         self._trials.append(trial)
         self.tell(trial)
         return trial.works
+
+
+def _was_tried(setting: Workaround, probed: Probed) -> bool:
+    """What a setting does between nodes cannot be seen on one."""
+    return probed.several_nodes or setting.where != "network"
 
 
 def is_broken(probed: Probed) -> bool:

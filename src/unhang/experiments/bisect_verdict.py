@@ -10,9 +10,24 @@ from unhang.experiments.bisect import Search, Trial
 from unhang.facts.preflight.probe import Probed
 from unhang.facts.preflight.probe_speed import MB, fastest
 from unhang.facts.preflight.situation import Look, Situation
-from unhang.findings import Cause, Checked, Finding, NotChecked, Remedy, RemedyKind, Text, Verdict, say
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Checked,
+    Finding,
+    NotChecked,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Status,
+    Text,
+    Verdict,
+    say,
+)
 
 CHECK = "probe"
+WORTH = 1.5
+"""So much faster without a setting is no noise."""
 
 
 def verdict_of(search: Search, node: str) -> Verdict:
@@ -21,9 +36,10 @@ def verdict_of(search: Search, node: str) -> Verdict:
         Look(search.before) if search.before is not None else Look(because=say("{reason}", reason=search.refused))
     )
     verdict = replace(judge([Situation(node, looks={Probed: look})], [CHECK]), suggested=None)
-    if search.before is None or not verdict.findings:
-        nothing = Checked(CHECK, say("everything works as it is: no setting is needed, and none is recommended"))
-        return replace(verdict, checked=(*verdict.checked, nothing)) if search.before is not None else verdict
+    if search.before is None:
+        return verdict
+    if not verdict.findings:
+        return _as_it_is(verdict, search)
     first, *others = verdict.findings
     verdict = replace(verdict, findings=(_with_answer(first, search), *others))
     if search.out_of_time:
@@ -31,6 +47,49 @@ def verdict_of(search: Search, node: str) -> Verdict:
         gap = NotChecked(what, say("the time was up"), "unhang bisect --total 3600", check=CHECK)
         verdict = replace(verdict, not_checked=(*verdict.not_checked, gap))
     return verdict
+
+
+def _as_it_is(verdict: Verdict, search: Search) -> Verdict:
+    """Nothing is recommended; settings that are there already are said to be needed, or not."""
+    checked = [*verdict.checked]
+    findings: tuple[Finding, ...] = ()
+    if search.kept:
+        names = ", ".join(name for one in search.kept for name in one.set)
+        checked.append(Checked(CHECK, say("{names} set here is needed: without it the ranks do not work", names=names)))
+    else:
+        checked.append(Checked(CHECK, say("everything works as it is: no setting is needed, and none is recommended")))
+    if search.superfluous is not None:
+        findings = (_superfluous(search.superfluous, search),)
+    wrong = any(finding.severity is not Severity.NOTE for finding in findings)
+    status = Status.MISCONFIGURED if wrong else verdict.status
+    return replace(verdict, checked=tuple(checked), findings=findings, status=status)
+
+
+def _superfluous(trial: Trial, search: Search) -> Finding:
+    names = tuple(trial.set)
+    before = fastest(search.before) if search.before is not None else None
+    gain = trial.bus / before[1] if trial.bus is not None and before is not None else 1.0
+    slows = gain >= WORTH
+    return Finding(
+        Cause(trial.settings[0].cause),
+        Certainty.LIKELY,
+        Severity.SLOWS if slows else Severity.NOTE,
+        say("{names} can go: it works without, {gain:.1f} times as fast", names=", ".join(names), gain=gain)
+        if slows
+        else say("{names} can go: it works as well without", names=", ".join(names)),
+        check=CHECK,
+        subject=names[0],
+        remedies=(
+            Remedy(
+                say("Take it out"),
+                RemedyKind.ENVIRONMENT,
+                Text(""),
+                say("none where it is not needed"),
+                say("unhang check --only probe"),
+                unset=names,
+            ),
+        ),
+    )
 
 
 def _with_answer(finding: Finding, search: Search) -> Finding:
@@ -62,7 +121,7 @@ def _without_bisect(finding: Finding) -> Iterator[Remedy]:
 
 def _tried(search: Search) -> Iterator[Text]:
     for trial in search.trials:
-        names = " ".join(f"{name}={value}" for name, value in trial.set.items())
+        names = written(trial)
         if not trial.works:
             yield say("{names}: does not help", names=names)
         elif trial.bus is None:
@@ -71,6 +130,11 @@ def _tried(search: Search) -> Iterator[Text]:
             yield say(
                 "{names}: works, {bus:.1f} MB/s{share}", names=names, bus=trial.bus / MB, share=_share(trial, search)
             )
+
+
+def written(trial: Trial) -> str:
+    """``A=1 B=2``; a variable that is taken out is ``-C``, as ``env`` nearly writes it."""
+    return " ".join(f"{name}={value}" if value else f"-{name}" for name, value in trial.set.items())
 
 
 def _share(trial: Trial, search: Search) -> Text:
@@ -94,7 +158,9 @@ def _came_back(search: Search) -> Iterator[Text]:
 def _workaround(answer: Trial, search: Search) -> Remedy:
     off = "; ".join(setting.switches_off for setting in answer.settings)
     before = fastest(search.before) if search.before is not None else None
-    if answer.bus is None:
+    if not any(answer.set.values()):
+        cost = say("none")
+    elif answer.bus is None:
         cost = say("switched off: {off}", off=off)
     elif before is not None and search.before is not None and search.before.failure is None:
         cost = say(
@@ -108,12 +174,13 @@ def _workaround(answer: Trial, search: Search) -> Remedy:
     network = next((setting.network for setting in answer.settings if setting.network), "")
     change = say("on every node its own interface in {network}; here:", network=network) if network else Text("")
     return Remedy(
-        say("Until it is repaired, set this and nothing else"),
+        say("Until it is repaired, set this and nothing else") if any(answer.set.values()) else say("Take it out"),
         RemedyKind.ENVIRONMENT,
         change,
         cost,
         say("unhang check --only probe, with it set"),
-        set=answer.set,
+        set={name: value for name, value in answer.set.items() if value},
+        unset=tuple(name for name, value in answer.set.items() if not value),
     )
 
 

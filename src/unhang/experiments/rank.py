@@ -149,7 +149,8 @@ class Rank:
             work.wait()
 
     def _limit(self) -> timedelta:
-        return timedelta(seconds=self.job.limit_s)
+        """For the backend. NCCL's watchdog would end the process at it, before we have said what we saw."""
+        return timedelta(seconds=self.job.limit_s * (2 if self.job.backend == "nccl" else 1))
 
     def _leave_together(self) -> None:
         """A rank that ends early closes connections in which others may still be busy."""

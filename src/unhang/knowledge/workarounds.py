@@ -35,7 +35,7 @@ class Workaround:
         return {name: value.format(interface=NETWORK + self.network) for name, value in row.set.items()}
 
     def __hash__(self) -> int:  # ``set`` is a dict; one id with one value is one setting
-        return hash((self.id, *self.set.values()))
+        return hash((self.id, *self.set.items()))
 
 
 def workarounds() -> tuple[Workaround, ...]:
@@ -43,6 +43,20 @@ def workarounds() -> tuple[Workaround, ...]:
     names = ("id", "backend", "where", "set", "switches_off", "reason", "repair", "cause")
     return tuple(
         Workaround(**{name: row[name] for name in names}) for row in rows_of("workarounds.toml", "workaround", _FIELDS)
+    )
+
+
+def set_already(backend: str, environment: Mapping[str, str]) -> tuple[Workaround, ...]:
+    """The variables of these rows that ``environment`` holds, each as the setting that takes it out (value ``""``)."""
+    row = next(row for row in workarounds() if row.id == "unset")
+    of_backend = (setting for setting in workarounds() if setting.backend == backend)
+    names = dict.fromkeys(name for setting in of_backend for name in setting.set)
+    causes = {name: setting.cause for setting in workarounds() for name in setting.set}
+    between = {name for setting in workarounds() if setting.where == "network" for name in setting.set}
+    return tuple(
+        replace(row, set={name: ""}, cause=causes[name], where="network" if name in between else row.where)
+        for name in names
+        if name in environment
     )
 
 
