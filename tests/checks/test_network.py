@@ -532,3 +532,37 @@ def test_a_silent_node_is_seen_without_a_firewall_too(tmp_path: Path) -> None:
         verdict = checked(names, *command, prefix=("ip", "netns", "exec", first))
 
     assert "10.78.0.2:29500" in [f["subject"] for f in verdict["findings"]]
+
+
+GLOO = """
+import datetime, os, sys
+import torch, torch.distributed as dist
+os.environ.update(MASTER_ADDR="10.78.0.1", MASTER_PORT="29512", RANK=sys.argv[1], WORLD_SIZE="2")
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10))
+one = torch.ones(1)
+dist.all_reduce(one)
+print("met", int(one), flush=True)
+os._exit(0)
+"""
+
+
+@namespaces
+@pytest.mark.job
+@pytest.mark.live
+@pytest.mark.parametrize(("suggested", "met"), [({}, 0), ({"GLOO_SOCKET_IFNAME": "eth0"}, 2)])
+def test_gloo_does_what_was_foretold(tmp_path: Path, suggested: dict[str, str], met: int) -> None:
+    with two_nodes() as names:
+        ranks = []
+        for rank, name in enumerate(names):
+            (tmp_path / str(rank)).mkdir()
+            own = hosts(tmp_path / str(rank), f"127.0.1.1 node-{rank}")
+            script = f'mount --make-rprivate /; hostname node-{rank}; {own}; exec timeout 25 "$@"'
+            words = ["ip", "netns", "exec", name, "unshare", "-u", "-m", "sh", "-ec", script, "sh"]
+            words += [sys.executable, "-c", GLOO, str(rank)]
+            environment = {"PATH": os.environ["PATH"], **suggested}
+            ranks.append(
+                subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            )
+        told = [rank.communicate(timeout=60)[0] for rank in ranks]
+
+    assert sum("met 2" in one for one in told) == met, told

@@ -3,8 +3,8 @@
 What happens: Gloo listens on the address its node's name resolves to. Many systems write ``127.0.1.1 <name>`` into
 ``/etc/hosts``.
 
-Why it hangs: the other nodes are told to connect to 127.0.1.1, which is themselves; they try until the limit, 30
-minutes.
+Why it hangs: the other nodes are told to connect to 127.0.1.1, which is themselves. Some ranks are refused and end, the
+others wait for them until the limit, 30 minutes by default.
 
 Example: ``127.0.1.1 gpu-1`` in ``/etc/hosts`` of a fresh Debian or Ubuntu.
 
