@@ -27,8 +27,8 @@ def nodes() -> Iterator[Networks]:
 
 
 def answers(nodes: Networks, *words: str) -> dict[str, Any]:
-    first, second = nodes.run(*words, "--format", "json")
-    assert first.stdout, first.stderr + second.stderr
+    first, *others = nodes.run(*words, "--format", "json")
+    assert first.stdout, first.stderr + others[-1].stderr
     verdict: dict[str, Any] = json.loads(first.stdout)
     return verdict
 
@@ -69,13 +69,8 @@ def test_packets_that_are_lost(nodes: Networks) -> None:
 
 
 def test_closed_ports(nodes: Networks) -> None:
-    """Only the port of the store is open: what firewalls of clusters do."""
-    for node in (1, 2):
-        for number, side in enumerate(("dport", "sport")):
-            nodes.ip(
-                node, "rule", "add", "pref", str(5 + number), "ipproto", "tcp", side, str(PORT), "lookup", "main"
-            )  # fmt: skip
-    nodes.ip(2, "rule", "add", "pref", "9", "to", "10.91.1.1", "ipproto", "tcp", "blackhole")
+    """Only the port of the store is open."""
+    nodes.only_port(2, PORT)
 
     (finding,) = probed(nodes)["findings"]
 
@@ -115,15 +110,23 @@ def test_the_only_interface_that_works_is_found(nodes: Networks) -> None:
 
 def test_where_nothing_helps_nothing_is_recommended(nodes: Networks) -> None:
     for node in (1, 2):
-        nodes.called(node, "127.0.1.1")
-        nodes.ip(node, "rule", "add", "pref", "5", "ipproto", "tcp", "dport", str(PORT), "lookup", "main")
-        nodes.ip(node, "rule", "add", "pref", "6", "ipproto", "tcp", "sport", str(PORT), "lookup", "main")
-        nodes.ip(node, "rule", "add", "pref", "9", "to", "10.91.0.0/16", "ipproto", "tcp", "blackhole")
+        nodes.only_port(node, PORT)
 
     (finding,) = answers(nodes, "bisect", "--limit", "2")["findings"]
 
     assert all(not remedy["set"] for remedy in finding["remedies"])
     assert "trials helped" in " ".join(finding["because"])
+
+
+def test_one_node_of_four_that_nobody_reaches_is_told_apart() -> None:
+    with networks.behind_a_switch(4) as four:
+        four.only_port(3, PORT)
+
+        (finding,) = answers(four, "check", "--only", "probe")["findings"]
+
+        assert (finding["severity"], finding["ranks"]) == ("stops", [2])
+        assert "Tried apart in 2 rounds" in " ".join(finding["because"])
+        assert four.processes() == []
 
 
 def test_the_name_of_the_namespace_is_gone(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Two network namespaces joined by two links, each a node of its own to what runs in it. Needs root."""
+"""Network namespaces joined by two links (two nodes) or by a switch (more), each a node of its own. Needs root."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def why_not() -> str:
 
 @dataclass(frozen=True)
 class Networks:
-    """``names``: of the namespaces. Node n has 10.91.L.n on link L (1 and 2)."""
+    """``names``: of the namespaces. Node n has 10.91.L.n on link L (1 and 2; 1 alone behind a switch)."""
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
 
     def interface(self, node: int, link: int) -> str:
         return f"uh{node}l{link}p{os.getpid() % 10000}"
@@ -48,8 +48,14 @@ class Networks:
     def called(self, node: int, address: str) -> None:
         """What the host's own name resolves to on that node."""
         lines = [f"{address} {socket.gethostname()}", "127.0.0.1 localhost"]
-        lines += [f"10.91.{link}.{other} n{other}l{link}" for link in (1, 2) for other in (1, 2)]
+        lines += [f"10.91.{link}.{other} n{other}l{link}" for link in (1, 2) for other in range(1, len(self.names) + 1)]
         (_HOSTS / self.names[node - 1] / "hosts").write_text("\n".join(lines) + "\n")
+
+    def only_port(self, node: int, port: int) -> None:
+        """Nothing but ``port``, on either side, gets out of that node: what firewalls of clusters do."""
+        for number, side in enumerate(("dport", "sport")):
+            self.ip(node, "rule", "add", "pref", str(5 + number), "ipproto", "tcp", side, str(port), "lookup", "main")
+        self.ip(node, "rule", "add", "pref", "9", "to", "10.91.0.0/16", "ipproto", "tcp", "blackhole")
 
     def dead(self, link: int) -> None:
         """Frames on that link go to a station that does not exist: nothing answers, nothing refuses."""
@@ -63,7 +69,12 @@ class Networks:
         """``unhang WORDS…`` on both nodes at once, as a launcher would start it."""
         started = []
         for rank, name in enumerate(self.names):
-            own = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "10.91.1.1", "MASTER_PORT": str(PORT)}
+            own = {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(len(self.names)),
+                "MASTER_ADDR": "10.91.1.1",
+                "MASTER_PORT": str(PORT),
+            }
             started.append(
                 subprocess.Popen(
                     ["ip", "netns", "exec", name, sys.executable, "-c", MAIN, *words],
@@ -92,24 +103,51 @@ class Networks:
 
 
 @contextmanager
-def two_nodes() -> Iterator[Networks]:
-    """Both links work, and each node's name is its address on link 1."""
-    networks = Networks((f"unhang{os.getpid()}a", f"unhang{os.getpid()}b"))
+def namespaces(count: int) -> Iterator[Networks]:
+    """Nodes without any link; each node's name is its address on link 1."""
+    networks = Networks(tuple(f"unhang{os.getpid()}n{number}" for number in range(1, count + 1)))
     try:
         for node, name in enumerate(networks.names, 1):
             subprocess.run(["ip", "netns", "add", name], check=True)
             (_HOSTS / name).mkdir(parents=True)
             networks.ip(node, "link", "set", "lo", "up")
             networks.called(node, f"10.91.1.{node}")
-        for link in (1, 2):
-            ends = [networks.interface(node, link) for node in (1, 2)]
-            subprocess.run(["ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1]], check=True)
-            for node, end in enumerate(ends, 1):
-                subprocess.run(["ip", "link", "set", end, "netns", networks.names[node - 1]], check=True)
-                networks.ip(node, "addr", "add", f"10.91.{link}.{node}/24", "dev", end)
-                networks.ip(node, "link", "set", end, "up")
         yield networks
     finally:
         for name in networks.names:
             subprocess.run(["ip", "netns", "del", name], check=False)
             shutil.rmtree(_HOSTS / name, ignore_errors=True)
+
+
+@contextmanager
+def two_nodes() -> Iterator[Networks]:
+    """Both links work."""
+    with namespaces(2) as networks:
+        for link in (1, 2):
+            ends = [networks.interface(node, link) for node in (1, 2)]
+            subprocess.run(["ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1]], check=True)
+            for node, end in enumerate(ends, 1):
+                _connect(networks, node, link, end)
+        yield networks
+
+
+@contextmanager
+def behind_a_switch(count: int) -> Iterator[Networks]:
+    """Every node on link 1 of all others; the switch stands at the first node."""
+    with namespaces(count) as networks:
+        networks.ip(1, "link", "add", "switch", "type", "bridge")
+        networks.ip(1, "link", "set", "switch", "up")
+        networks.ip(1, "addr", "add", "10.91.1.1/24", "dev", "switch")
+        for node in range(2, count + 1):
+            own, port = networks.interface(node, 1), networks.interface(node, 9)
+            subprocess.run(["ip", "link", "add", own, "type", "veth", "peer", "name", port], check=True)
+            subprocess.run(["ip", "link", "set", port, "netns", networks.names[0]], check=True)
+            networks.ip(1, "link", "set", port, "master", "switch", "up")
+            _connect(networks, node, 1, own)
+        yield networks
+
+
+def _connect(networks: Networks, node: int, link: int, end: str) -> None:
+    subprocess.run(["ip", "link", "set", end, "netns", networks.names[node - 1]], check=True)
+    networks.ip(node, "addr", "add", f"10.91.{link}.{node}/24", "dev", end)
+    networks.ip(node, "link", "set", end, "up")
