@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,6 +111,9 @@ def check(
             raise typer.Exit(0)
         situations, gaps = together[0], (*gaps, *together[1])
     verdict = judge(situations, [check.name for check in checks], gaps, form=block.value if block else "")
+    if task is not None:
+        missing = {*range(task.count)} - {one.rank for one in situations}
+        verdict = replace(verdict, world_size=task.count, ranks_missing=tuple(sorted(missing)))
     give(verdict, form, lang, redact=redact)
     raise typer.Exit(exit_code(verdict))
 
@@ -123,8 +127,6 @@ def _task() -> Task | None:
 
 
 def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
-    from dataclasses import replace
-
     from unhang.experiments.dry_run import dry_run
     from unhang.facts.preflight.sameness import DryRun
     from unhang.facts.preflight.situation import Look

@@ -41,7 +41,7 @@ class Growth:
         old, new = _number(before), _number(now)
         if exponent is None or old is None or new is None or old <= 0:
             return None
-        return max(1.0, new / old) ** exponent
+        return float(max(1.0, new / old) ** exponent)
 
 
 def growth(text: str) -> Growth:

@@ -148,7 +148,8 @@ def trial(command: Sequence[str], values: Mapping[str, str], folder: Path, kept:
 def _memory() -> MemoryLimit | None:
     for kind, look in limits.look(Machine(), Plan()):
         if kind is MemoryLimit:
-            return look.found  # type: ignore[no-any-return]
+            found: MemoryLimit | None = look.found
+            return found
     return None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from unhang import findings
 from unhang.errors import EvidenceError
 from unhang.evidence import items
-from unhang.facts import preflight
+from unhang.facts import preflight, rank_branch
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.sameness import of_families
 from unhang.facts.preflight.settings import Settings
@@ -68,7 +68,7 @@ def _kinds() -> dict[str, type]:
     own = [importlib.import_module(f"{preflight.__name__}.{m.name}") for m in pkgutil.iter_modules(preflight.__path__)]
     return {
         _name(kind): kind
-        for module in (findings, items, *own)
+        for module in (findings, items, rank_branch, *own)
         for kind in vars(module).values()
         if isinstance(kind, type)
         and kind.__module__ == module.__name__
