@@ -56,4 +56,6 @@ def _worked(facts: Facts, incident: Incident, line: LastLine, ended_s: float) ->
     if not wait * _INTO_IT <= after <= wait + _SLACK_S or phase is Phase.DATA or _NO_WORK.search(line.text):
         return None
     counts = _COUNTS.search(line.text) is not None
+    if line.rank is None and not counts:
+        return None  # a launcher or a collector may have said it
     return WentOn(rank, after, wait, counts, phase, Evidence(line.source, line.text[:500], rank))
