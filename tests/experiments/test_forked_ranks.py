@@ -132,3 +132,16 @@ def test_a_rank_that_breaks_before_its_first_step_is_no_mystery() -> None:
     assert outcome.steps[0].stuck == (0, 1)
     assert "boom" in outcome.steps[0].error
     assert outcome.failed_islands == ((0, 1),)
+
+
+def test_what_nccl_warned_of_last_is_the_reason() -> None:
+    def work(rank: int, report: Report) -> None:
+        report(Line(rank, 0, begun=True))
+        if rank == 1:
+            os.write(1, b"h1:7:9 [1] misc/socket.cc:484 NCCL WARN socketProgress: Connection closed\nmore\n")
+            time.sleep(60)
+        report(Line(rank, 0))
+
+    outcome, _ = run(work)
+
+    assert (outcome.steps[0].stuck, outcome.steps[0].error) == ((1,), "socketProgress: Connection closed")

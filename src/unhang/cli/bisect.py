@@ -62,6 +62,7 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
     from unhang.checks.plan import Plan
     from unhang.checks.probe import arguments
     from unhang.experiments.bisect import Bisect
+    from unhang.experiments.gathering import task_of
     from unhang.experiments.links import interfaces
     from unhang.experiments.session import Session
     from unhang.facts.preflight.situation import Situation
@@ -72,7 +73,8 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
     words += [] if limit is None else ["--limit", str(limit)]
     told = settings_of(machine, plan)
     with closing(Session(words, told)) as session:
-        if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) != "0":
+        task = task_of(os.environ)
+        if task is not None and task.rank != 0:
             session.follow()
             return None
         return Bisect(

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 
+from unhang.errors import UnhangError
 from unhang.facts.preflight.probe_answer import refusal
 
 _PR_SET_PDEATHSIG = 1
@@ -34,7 +35,7 @@ def main() -> int:
 
     try:
         return run(chosen)
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, UnhangError) as error:
         return _refused((str(error).strip() or type(error).__name__).splitlines()[0][:300])
 
 

@@ -128,7 +128,8 @@ def _forked(job: Job, ranks: Sequence[int], address: str, port: int, local_rank:
     def work(rank: int, report: Any) -> None:
         _change(job)
         island = next(island for island in job.islands if rank in island)
-        store = island_store(address, port, f"{job.number}/{island[0]}", job.limit_s)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = island_store(address, port, f"{attempt}/{job.number}/{island[0]}", job.limit_s)
         Rank(job, rank, rank if local_rank is None else local_rank, store, report).work()
 
     return run_ranks(ranks, work, limit_s=job.limit_s, whole_s=WHOLE_S)

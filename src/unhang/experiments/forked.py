@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import selectors
 import signal
 import sys
@@ -23,6 +24,8 @@ GRACE_S = 1.5
 """A rank may say itself that a step failed; it is ended when it has not by then."""
 _PR_SET_PDEATHSIG = 1
 _REAP_S = 2.0
+_MOST_PRINTED = 64 << 10
+_NCCL_WARNING = re.compile(r"NCCL WARN (.+)")
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class _Child:
     step: int = -1
     rest: bytes = b""
     code: int | None = None
+    printed: int = -1
+    """A file without a name that holds what its libraries print."""
     closed: bool = False
     """It ended, or closed its pipe, before we ended it."""
     lines: list[Line] = field(default_factory=list)
@@ -58,18 +63,22 @@ def run_ranks(
     finally:
         ended = time.monotonic()
         _end(children)
-    return tuple(line for child in children for line in _said(child, ended - child.since > limit_s))
+    lines = tuple(line for child in children for line in _said(child, ended - child.since > limit_s))
+    for child in children:
+        os.close(child.printed)
+    return lines
 
 
 def _start(rank: int, work: Callable[[int, Callable[[Line], None]], None], before: Sequence[_Child]) -> _Child:
     ours, theirs = os.pipe()
+    printed = os.memfd_create("unhang-rank")
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             for handle in (ours, *(child.pipe for child in before)):
                 os.close(handle)
-            _settle(parent)
+            _settle(parent, printed)
             work(rank, lambda line: _write(theirs, line))
         except BaseException as error:  # noqa: BLE001 - the process edge
             with contextlib.suppress(OSError):
@@ -77,18 +86,19 @@ def _start(rank: int, work: Callable[[int, Callable[[Line], None]], None], befor
         finally:
             os._exit(0)
     os.close(theirs)
-    return _Child(rank, pid, ours, time.monotonic())
+    return _Child(rank, pid, ours, time.monotonic(), printed=printed)
 
 
-def _settle(parent: int) -> None:
-    """It ends with its parent, and what libraries print goes nowhere: the parent's output is an answer."""
+def _settle(parent: int, printed: int) -> None:
+    """It ends with its parent, and what libraries print is kept apart: the parent's output is an answer."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
     sys.stdout.flush()
-    quiet = os.open(os.devnull, os.O_RDWR)
-    for handle in (0, 1, 2):
-        os.dup2(quiet, handle)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for handle in (1, 2):
+        os.dup2(printed, handle)
+    os.environ.setdefault("NCCL_DEBUG", "WARN")
 
 
 def _write(handle: int, line: Line) -> None:
@@ -164,4 +174,15 @@ def _said(child: _Child, outlived: bool) -> Iterator[Line]:
     cut = child.step >= 0 and not outlived and not died and not any(line.error for line in child.lines)
     yield from (line for line in child.lines if not (cut and line.begun and line.step == child.step))
     if child.step >= 0 and died:
-        yield Line(child.rank, child.step, error=f"its process ended by {signal.Signals(-(child.code or 0)).name}")
+        name = signal.Signals(-(child.code or 0)).name
+        yield Line(child.rank, child.step, error=_warning(child) or f"its process ended by {name}")
+    elif child.step >= 0 and outlived and (warning := _warning(child)):
+        yield Line(child.rank, child.step, error=warning)
+
+
+def _warning(child: _Child) -> str:
+    """The last warning of NCCL in what it printed."""
+    size = os.fstat(child.printed).st_size
+    text = os.pread(child.printed, _MOST_PRINTED, max(0, size - _MOST_PRINTED)).decode("utf-8", "replace")
+    found = _NCCL_WARNING.findall(text)
+    return found[-1].strip()[:300] if found else ""

@@ -14,6 +14,9 @@ from typing import Any
 
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
+from unhang.errors import UsageError
+from unhang.experiments.gathering import task_of
+
 _PIECE_S = 1.0
 _NAME = "unhang/probe"
 
@@ -28,21 +31,27 @@ class Seat:
     address: str
     port: int
     hosted: bool
+    attempt: str = "0"
+    """A store that outlives a restart holds what was said before it."""
 
     @classmethod
     def found(cls, environment: Mapping[str, str]) -> Seat | None:
-        """From what launchers set; None when no launcher started us, or one that started only us."""
-        rank = environment.get("RANK", environment.get("SLURM_PROCID", ""))
-        world = environment.get("WORLD_SIZE", environment.get("SLURM_NTASKS", ""))
-        port = environment.get("MASTER_PORT", "29500")
-        if not (rank.isdecimal() and world.isdecimal() and port.isdecimal()) or int(world) < 2:
+        """From what launchers set; None when no launcher started us, or one that started only us.
+
+        Raises:
+            UsageError: nothing says where the processes meet.
+        """
+        task = task_of(environment)
+        if task is None:
             return None
-        if "MASTER_ADDR" not in environment:
-            return None
-        local = environment.get("LOCAL_RANK", environment.get("SLURM_LOCALID", "0"))
+        address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "29500")
+        if not address or not port.isdecimal():
+            raise UsageError(
+                f"{task.count} processes were started, and no MASTER_ADDR and MASTER_PORT say where to meet"
+            )
         hosted = environment.get("TORCHELASTIC_USE_AGENT_STORE", "") == "True"
-        place = environment["MASTER_ADDR"], int(port)
-        return cls(int(rank), int(world), int(local) if local.isdecimal() else 0, *place, hosted)
+        attempt = environment.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return cls(task.rank, task.count, task.local_rank, address, int(port), hosted, attempt)
 
 
 class Meeting:
@@ -58,7 +67,7 @@ class Meeting:
             timeout=timedelta(seconds=limit_s),
             wait_for_workers=False,
         )
-        self._store = PrefixStore(_NAME, self.tcp)
+        self._store = PrefixStore(f"{_NAME}/{seat.attempt}", self.tcp)
 
     def put(self, key: str, value: bytes) -> None:
         """Leave ``value`` for the others."""
