@@ -109,7 +109,7 @@ def test_a_job_that_ends_well_gets_two_lines_and_no_verdict(tmp_path: Path) -> N
 @pytest.mark.timeout(1200)
 def test_killing_watcher_and_looks_changes_neither_the_job_nor_its_exit_code(tmp_path: Path) -> None:
     """At random moments, in the middle of looks too: one rank of the job is stopped and continued meanwhile."""
-    chance, kills = random.Random(7), int(os.environ.get("UNHANG_TEST_KILLS", "10"))
+    chance, kills = random.Random(7), int(os.environ.get("UNHANG_TEST_KILLS", "6"))
     with watched(find("healthy-running"), tmp_path / "run", ranks=2) as job:
         assert job.wait_for(lambda: sum(bool(view.groups) for view in job.views.values()) == 2, LIMIT_S)
         victim = next(view.identity.pid for view in job.views.values() if view.identity.rank == 1)
