@@ -91,6 +91,23 @@ def main():
 
 main()
 """
+SKIPPED_AT_TIMES = """
+import torch.distributed as dist
+
+
+def main():
+    rank = dist.get_rank()
+    for step, batch in enumerate(make_loader()):
+        grad = gradient(batch)
+        if rank == 1 and step % 50 == 0:
+            continue
+        dist.all_reduce(grad)
+        if step % 20 == 0:
+            dist.broadcast(loss, src=0)
+
+
+main()
+"""
 MAIN_PROCESS_FIRST = """
 import torch.distributed as dist
 
@@ -253,6 +270,17 @@ def _branches() -> None:
     found = {"cause": "rank-conditional-collective", "ranks": [0], "certainty": "certain"}
     found["where"] = job.place("dist.all_gather(parts, state)")
     job.write("rank-conditional-collective/hit_early_return", found)
+
+    for world in (2, 3):  # also where there are as many ranks on either side
+        others = tuple(rank for rank in range(world) if rank != 1)
+        job = Job(SKIPPED_AT_TIMES, world, backend="gloo")
+        job.history(range(world), 40, "dist.all_reduce(grad)")
+        job.call((1,), 41, "broadcast", "dist.broadcast(loss, src=0)", open=True, size=(1,))
+        job.call(others, 41, "all_reduce", "dist.all_reduce(grad)", open=True)
+        job.dump(*range(world))
+        found = {"cause": "rank-conditional-collective", "ranks": [1], "certainty": "certain"}
+        found["waiter_where"] = job.place("dist.all_reduce(grad)")
+        job.write(f"rank-conditional-collective/hit_gone_around_at_times_of_{world}", found)
 
 
 def _branch_look_alikes() -> None:

@@ -37,12 +37,30 @@ def check(facts: Facts) -> Iterator[Answer]:
             else:
                 yield _left_out(facts, outside[0], inside[0], calls, disagreement.group)
         elif len(inside) == len(camps) >= 2:
-            smaller = min(inside, key=lambda c: (len(c.ranks), c.ranks))
-            bigger = next(c for c in inside if c is not smaller)
-            yield _entered_alone(facts, smaller, bigger, calls, disagreement.group)
+            yield from _all_inside(facts, inside, calls, disagreement.group)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
     yield from _unused_parameters(facts)
+
+
+def _all_inside(facts: Facts, camps: list[Camp], calls: tuple[Call, ...], group: str) -> Iterator[Answer]:
+    """Of two arms the one with fewer ranks is odd. In one and the same arm nobody has entered alone: those whom the
+    branch leads around it at times have gone around a call in an earlier step."""
+    if len({(c.where.file if c.where is not None else "", c.reading.branch) for c in camps}) > 1:
+        smaller, bigger = _smaller_and_other(camps, camps)
+        yield _entered_alone(facts, smaller, bigger, calls, group)
+        return
+    led_around = [c for c in camps if excludes(c, c.ranks, facts.world_size)]
+    if not led_around:
+        return
+    lag, wait = _smaller_and_other(led_around, camps)
+    known = len(led_around) == 1
+    yield _left_out(facts, lag, wait, calls, group, Certainty.CERTAIN if known else Certainty.LIKELY)
+
+
+def _smaller_and_other(among: list[Camp], camps: list[Camp]) -> tuple[Camp, Camp]:
+    smaller = min(among, key=lambda c: (len(c.ranks), c.ranks))
+    return smaller, next(c for c in camps if c is not smaller)
 
 
 def _unused_parameters(facts: Facts) -> Iterator[Answer]:
@@ -134,11 +152,18 @@ def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call,
     )
 
 
-def _left_out(facts: Facts, lag: Camp, wait: Camp, calls: tuple[Call, ...], group: str) -> Answer:
+def _left_out(
+    facts: Facts,
+    lag: Camp,
+    wait: Camp,
+    calls: tuple[Call, ...],
+    group: str,
+    certainty: Certainty = Certainty.CERTAIN,
+) -> Answer:
     operation = operation_of(wait.call)
     return finding(
         CAUSE,
-        Certainty.CERTAIN,
+        certainty,
         say(
             "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
             ranks=lag.ranks,
