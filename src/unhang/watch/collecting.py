@@ -69,6 +69,8 @@ class Order:
     """``machine/kernel.log``."""
     lang: str = "en"
     """Of the text for people."""
+    noticed_after_s: float | None = None
+    """Of a stall that was spoken of before: so long after its beginning it was."""
 
 
 @dataclass(slots=True)

@@ -45,6 +45,8 @@ class Summary:
     """The cause is one that would end by itself."""
     needs_lines: bool
     """Ranks called different collectives, and no dump says on which lines."""
+    noticed_after_s: float | None = None
+    """So long after the stall began it was first spoken of."""
 
     @property
     def same_as(self) -> tuple[object, ...]:

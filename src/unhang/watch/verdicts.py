@@ -76,10 +76,13 @@ def _with_times(verdict: Verdict, order: Order, limit_at: float | None) -> Verdi
     known = verdict.stalled_since
     if since_s is not None and known is None:
         known = datetime.fromtimestamp(since_s, tz=timezone.utc).isoformat(timespec="seconds")
+    noticed = order.noticed_after_s
+    if noticed is None and since_s is not None and order.live:
+        noticed = round(now_s - since_s, 1)
     return replace(
         verdict,
         stalled_since=known if order.live else verdict.stalled_since,
-        noticed_after_s=round(now_s - since_s, 1) if since_s is not None and order.live else None,
+        noticed_after_s=noticed,
         killed_in_s=round(max(0.0, limit_at - now_s), 1) if limit_at is not None and order.live else None,
     )
 
@@ -122,6 +125,7 @@ def _summary(
         sentence=str(first.summary) if first is not None else "",
         stalled_since_s=order.stalled_since_s,
         limit_at_s=limit_at,
+        noticed_after_s=verdict.noticed_after_s,
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
         laggard_works=first is not None and first.cause in WORK,
         needs_lines=needs_lines,

@@ -228,6 +228,8 @@ class Watcher:
         self._stop_asking()
         self.fading = None  # nothing was said of it: the new look takes the place of its evidence
         order = self._new_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
+        if episode.said is not None:
+            order = replace(order, noticed_after_s=episode.said.noticed_after_s)
         episode.looked(standing)
         self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
 
