@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +57,8 @@ def diagnose(
 
     Exit code: 0 nothing wrong, 1 something stops or slows the job, 2 nothing could be read.
     """
+    # a verb keeps what it reads until it ends: looking for rubbish often costs a tenth of its time
+    gc.set_threshold(50_000)
     from unhang.cli.verdict_output import VerdictOutput, exit_code
 
     output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
