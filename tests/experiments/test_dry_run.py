@@ -42,6 +42,12 @@ torch.save(model.state_dict(), f"model-{{rank}}.pt")
 SHARED = {"before": "", "examples": "16", "sampler": "sampler=DistributedSampler(data)"}
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs write where they are started."""
+    monkeypatch.chdir(tmp_path)
+
+
 def torchrun(script: Path, ranks: int = 2) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), str(script)]
 
@@ -138,6 +144,18 @@ def test_a_program_that_fails_is_a_finding_with_its_last_words(tmp_path: Path) -
 
     assert found.certainty.value == "certain"
     assert "ValueError: no such data" in str(found.because[0])
+
+
+@pytest.mark.job
+@pytest.mark.live
+def test_a_rank_that_does_other_work_first_is_named_at_the_limit(tmp_path: Path) -> None:
+    script = written(tmp_path, sampler="sampler=[time.sleep(984 * rank)] and DistributedSampler(data)")
+
+    run = dry_run(torchrun(script), 40)
+
+    assert [start.rank for start in run.ranks] == [0]
+    assert "rank 1 had not begun" in str(run.because)
+    assert left_behind(str(script)) == []
 
 
 @pytest.mark.job

@@ -114,7 +114,21 @@ def _wait(job: subprocess.Popen[bytes], folder: Path, limit_s: float) -> Text | 
             hurried, deadline = True, min(deadline, time.monotonic() + STRAGGLER_S)
     if hurried:
         return say("some ranks did not come to their first step although others did")
+    late = _late(ranks)
+    if late:
+        return say(
+            "{ranks:who} had not begun to read data after {seconds:.0f} s, others had", ranks=late, seconds=limit_s
+        )
     return say("the first optimizer step did not come in {seconds:.0f} s", seconds=limit_s)
+
+
+def _late(ranks: Sequence[RankStart]) -> tuple[int, ...]:
+    """Ranks of this machine that said nothing although others did; launchers number a machine's ranks in a row."""
+    if not ranks:
+        return ()
+    count = _expected(ranks)
+    first = min(rank.rank for rank in ranks) // count * count
+    return tuple(sorted({*range(first, first + count)} - {rank.rank for rank in ranks}))
 
 
 def _expected(ranks: Sequence[RankStart]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,7 +58,6 @@ def ramp(
         with no_orphans(folder):
             words = command_at(command, growths, values, folder)
             trials.append(trial(words, values, folder, kept, bounds or Bounds()))
-        shutil.rmtree(folder, ignore_errors=True)
         tell(trials[-1])
         kind, because = judged(trials[-1], trials[-2] if grown is not None else None, grown)
         if because is not None:

@@ -12,7 +12,7 @@ Fix: the same seed for the split on every rank, and a sampler that gives all ran
 
 Certain when: never; the loop may stop earlier (``max_steps``), or join uneven ranks.
 
-Possible when: the number of batches is the same although the data sets are not.
+Possible when: the number of batches is the same although the data sets are not, or nobody read the loader yet.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def _uneven(having: Sequence[tuple[RankStart, LoaderStart]], splits: Sequence[Sp
         f"{first.file}:{first.line}",
         Cause.UNEVEN_DATA,
         summary,
+        certainty=Certainty.POSSIBLE if first.read is None else Certainty.LIKELY,  # made, not read before the step
         ranks=short,
         where=_where(first, splits),
         because=(*because, *_why(starts, splits)),
