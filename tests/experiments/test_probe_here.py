@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from command import unhang
@@ -32,6 +33,7 @@ def test_a_healthy_machine_in_seconds_and_without_findings(tmp_path: Path) -> No
     assert any("all 6 ranks" in item["what"] for item in verdict["not_checked"])
 
 
+@pytest.mark.live
 def test_where_everything_works_bisect_recommends_nothing() -> None:
     run = unhang("bisect", limit_s=LIMIT_S)
 
@@ -49,6 +51,8 @@ def test_an_interface_that_does_not_exist_is_found_and_replaced() -> None:
     )
 
     verdict = json.loads(run.stdout)
+    schema = Path(__file__).parents[2] / "docs" / "verdict.schema.json"
+    jsonschema.validate(verdict, json.loads(schema.read_text(encoding="utf-8")))
     (finding,) = verdict["findings"]
     assert (run.returncode, finding["severity"], finding["check"]) == (1, "stops", "probe")
     remedy = finding["remedies"][0]  # on a crowded machine either of the two may come out much faster
@@ -56,14 +60,21 @@ def test_an_interface_that_does_not_exist_is_found_and_replaced() -> None:
     assert processes.marked(mark) == ()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_when_it_is_ended(number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        pytest.param(("bisect",), signal.SIGINT, id="bisect-ctrl-c", marks=pytest.mark.live),
+        pytest.param(("check", "--only", "probe"), signal.SIGINT, id="check-ctrl-c"),
+        pytest.param(("check", "--only", "probe"), signal.SIGKILL, id="check-killed"),
+    ],
+)
+def test_nothing_is_left_when_it_is_ended(words: tuple[str, ...], number: signal.Signals) -> None:
     mark = f"UNHANG_TEST_MARK={time.time_ns()}"
     name, _, value = mark.partition("=")
     # Nobody comes to this meeting: it would wait for half a minute.
     job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533", name: value}
     started = subprocess.Popen(
-        [sys.executable, "-c", "from unhang.cli.main import main; main()", "bisect"],
+        [sys.executable, "-c", "from unhang.cli.main import main; main()", *words],
         env={**os.environ, **job},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -113,6 +113,20 @@ def test_the_only_interface_that_works_is_found(nodes: Networks) -> None:
     assert finding["remedies"][1]["kind"] == "infrastructure"
 
 
+def test_a_faster_interface_is_found_and_said_to_be_so_much_faster(nodes: Networks) -> None:
+    for node in (1, 2):
+        shaped = ("rate", "10mbit", "burst", "32kbit", "latency", "400ms")
+        nodes.tc(node, "qdisc", "add", "dev", nodes.interface(node, 1), "root", "tbf", *shaped).check_returncode()
+
+    (finding,) = answers(nodes, "bisect")["findings"]
+
+    assert (finding["severity"], finding["remedies"][0]["set"]) == (
+        "slows",
+        {"GLOO_SOCKET_IFNAME": nodes.interface(1, 2)},
+    )
+    assert "times what it was before" in finding["remedies"][0]["cost"]
+
+
 def test_where_nothing_helps_nothing_is_recommended(nodes: Networks) -> None:
     for node in (1, 2):
         nodes.only_port(node, PORT)

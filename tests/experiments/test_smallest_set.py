@@ -13,7 +13,7 @@ from unhang.experiments.bisect_verdict import verdict_of
 from unhang.experiments.smallest import combinations, cut_down, smallest_together, working_singles
 from unhang.facts.preflight.probe import Probed, Step
 from unhang.facts.preflight.probe_answer import ProbeAnswer
-from unhang.findings import Cause, Certainty, RemedyKind, Severity
+from unhang.findings import Cause, Certainty, RemedyKind, Severity, Status
 from unhang.knowledge.workarounds import Workaround, set_already, to_try, workarounds
 
 
@@ -216,3 +216,12 @@ def test_a_verdict_names_the_setting_its_price_and_the_repair() -> None:
     assert "8000.0 MB/s" in str(finding.remedies[0].cost)
     assert finding.remedies[1].kind is RemedyKind.INFRASTRUCTURE
     assert "bisect" not in " ".join(str(remedy.change) for remedy in finding.remedies)
+
+
+def test_a_search_that_could_not_begin_is_not_health() -> None:
+    result = Bisect(lambda _: ProbeAnswer(refused="PyTorch cannot be imported here"), lambda _: [], 60.0).search()
+
+    said = verdict_of(result, "h1")
+
+    assert (said.status, said.checked) == (Status.UNKNOWN, ())
+    assert "PyTorch cannot be imported" in str(said.not_checked[0].because)

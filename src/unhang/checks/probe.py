@@ -21,7 +21,8 @@ from unhang.facts.preflight.situation import Look, Situation
 from unhang.findings import say
 
 NAME = "probe"
-LIMIT_S = 200.0
+LIMIT_S = 400.0
+"""Of its own limits the sum: a meeting, everything once, two rounds apart, slow pairs once more."""
 DEFAULT = False
 _OURS_S = LIMIT_S - 10
 _DEGREES = {

@@ -37,7 +37,7 @@ def verdict_of(search: Search, node: str) -> Verdict:
     )
     verdict = replace(judge([Situation(node, looks={Probed: look})], [CHECK]), suggested=None)
     if search.before is None:
-        return verdict
+        return replace(verdict, status=Status.UNKNOWN)
     if not verdict.findings:
         return _as_it_is(verdict, search)
     first, *others = verdict.findings
