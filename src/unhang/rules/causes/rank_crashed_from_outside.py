@@ -5,7 +5,8 @@ Why it hangs: the ranks on other nodes, if they live, wait for those that were e
 Example: `*** JOB 418211 ON node1 CANCELLED AT 2026-01-06T10:28:25 DUE TO TIME LIMIT ***`.
 Fix: ask for more time, checkpoint before the limit, start again without the node.
 Certain when: never: a job that hangs is ended in the same way.
-Possible when: the job had hung without a word: the same line ends such a job.
+Possible when: the job had hung without a word: the same line ends such a job; always with Ctrl-C (signal 2), which is
+how people end a job that is stuck.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ def check(facts: Facts) -> Iterator[Answer]:
     # Ranks that had waited in vain before were in a stall already: its end is a consequence.
     if not events or own_crashes(facts) or incident_of(facts) is not None:
         return
+    by_hand = _is_interrupt(events[0])
     yield finding(
         CAUSE,
-        Certainty.LIKELY,
+        Certainty.POSSIBLE if by_hand else Certainty.LIKELY,
         _summary(events[0]),
         nodes=tuple(dict.fromkeys((*(h for e in events if (h := value_of(e, "host"))), *hosts_in(events)))),
-        because=(say("no rank failed or waited in vain before it"),),
+        because=(
+            say("no rank failed or timed out before it; whether the job was stuck then, the log does not say")
+            if by_hand
+            else say("no rank failed or timed out before it"),
+        ),
         evidence=quotes(events),
-        remedies=(_more_time(),),
+        remedies=(_look_first() if by_hand else _more_time(),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=0.1,
     )
@@ -52,7 +58,23 @@ def _summary(event: LogEvent) -> Text:
         return say("node {host} was lost", host=value_of(event, "host"))
     if event.kind == "k8s.evicted":
         return say("Kubernetes evicted the pod")
+    if _is_interrupt(event):
+        return say("somebody ended the job with Ctrl-C (signal 2)")
     return say("somebody outside sent signal {signal} to the launcher", signal=value_of(event, "signal"))
+
+
+def _is_interrupt(event: LogEvent) -> bool:
+    return event.kind in ("te.signal", "te.sigexc") and value_of(event, "signal") in ("2", "SIGINT")
+
+
+def _look_first() -> Remedy:
+    return Remedy(
+        title=say("If it was stuck: the next time, look before you end it"),
+        kind=RemedyKind.COLLECT,
+        change=say("unhang attach, while it is stuck; or start it with unhang run -- CMD"),
+        cost=say("none"),
+        verify=say("the verdict names a rank and a line"),
+    )
 
 
 def _more_time() -> Remedy:
