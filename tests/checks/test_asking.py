@@ -13,7 +13,9 @@ import pytest
 from unhang.checks.all_checks import ALL_CHECKS, Check, look_around
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
+from unhang.cli.check import chosen
 from unhang.diagnosis.preflight import judge
+from unhang.errors import UsageError
 from unhang.facts.preflight.limits import SharedMemory
 from unhang.facts.preflight.situation import Look, Situation
 from unhang.findings import Cause, Severity, Status, say
@@ -103,3 +105,15 @@ def test_every_risk_has_a_page_and_belongs_to_a_check() -> None:
     for item in ALL_RISKS:
         assert item.check in {check.name for check in ALL_CHECKS}
         assert all(heading in item.page for heading in headings), item.name
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("env,topo", ["environment", "topology"]), ("driver", ["driver"]), ("p", None), ("envy", None)],
+)
+def test_a_question_may_be_named_by_its_beginning(asked: str, meant: list[str] | None) -> None:
+    if meant is None:  # two begin with it; none does
+        with pytest.raises(UsageError):
+            chosen(asked, probe=False, dry_run=False)
+    else:
+        assert [check.name for check in chosen(asked, probe=False, dry_run=False)] == meant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -96,7 +96,7 @@ def check(
     from unhang.diagnosis.preflight import judge
 
     task = _task() if machine is None else None
-    checks = _chosen(only, probe=probe, dry_run=dry_run)
+    checks = chosen(only, probe=probe, dry_run=dry_run)
     if task is not None and task.local_rank > 0:
         checks = [check for check in checks if check.name in OF_EACH_RANK]
     plan = Plan(tuple(command or ()), _assumed(assume or []), tuple(path or ()))
@@ -140,11 +140,12 @@ def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
     return replace(here, looks={**here.looks, DryRun: Look(dry_run(plan.command, limit_s))})
 
 
-def _chosen(only: str, *, probe: bool, dry_run: bool) -> Sequence[Check]:
+def chosen(only: str, *, probe: bool, dry_run: bool) -> Sequence[Check]:
+    """The questions to ask. ``only``: their names, or beginnings of names. UsageError where one is not known."""
     from unhang.checks.all_checks import ALL_CHECKS
 
-    names = [name.strip() for name in only.split(",") if name.strip()]
     known = {check.name: check for check in ALL_CHECKS}
+    names = [_spelled_out(name.strip(), known) for name in only.split(",") if name.strip()]
     strangers = [name for name in names if name not in known]
     if strangers:
         raise UsageError(f"there is no check {strangers[0]}", next_step=f"choose from {', '.join(known)}")
@@ -152,6 +153,12 @@ def _chosen(only: str, *, probe: bool, dry_run: bool) -> Sequence[Check]:
         names = list(dict.fromkeys((*names, SAMENESS)))
     names = names or [check.name for check in ALL_CHECKS if check.default]
     return [known[name] for name in dict.fromkeys((*names, *(["probe"] if probe else [])))]
+
+
+def _spelled_out(name: str, known: Collection[str]) -> str:
+    """The question that begins with ``name``, where only one does."""
+    meant = [other for other in known if other.startswith(name)]
+    return meant[0] if len(meant) == 1 and name not in known else name
 
 
 def _assumed(words: Sequence[str]) -> dict[str, str]:
