@@ -27,6 +27,7 @@ from pathlib import Path
 from benchmarks.merged_log import write_merged_log
 
 _READER = "import sys; from unhang.evidence.logs import read_log; read_log(sys.argv[1], source='job.log')"
+_WITHOUT_HYPERSCAN = f"from unhang.evidence.logs import literals; literals.COMPILE_FROM = 1 << 62; {_READER}"
 _RE = """
 import re, sys
 from pathlib import Path
@@ -97,6 +98,7 @@ def _contestants(log: Path, literals: Path) -> list[Contestant]:
     python = sys.executable
     found = [
         Contestant("unhang, reader alone", [python, "-c", _READER, str(log)], size),
+        Contestant("unhang, reader alone, without hyperscan", [python, "-c", _WITHOUT_HYPERSCAN, str(log)], size),
         Contestant("unhang diagnose", [str(Path(python).with_name("unhang")), "diagnose", str(log)], size),
     ]
     ripgrep = shutil.which("rg")
