@@ -131,6 +131,8 @@ def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
     from unhang.facts.preflight.sameness import DryRun
     from unhang.facts.preflight.situation import Look
 
+    if not sys.platform.startswith("linux"):
+        raise UsageError("--dry-run works on Linux only", next_step="unhang check without --dry-run works everywhere")
     if not plan.command:
         raise UsageError(
             "--dry-run wants the command to run", next_step="unhang check --dry-run -- torchrun … train.py"
