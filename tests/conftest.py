@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 QUICK_CASES = {
-    "test_lab_cases.py": {"missing-rank", "split-without-seed", "rank0-tokenises", "killed", "stopped", "healthy"},
+    "test_lab_cases.py": {"missing-rank", "split-without-seed", "killed", "healthy"},  # others: test_run_cases.py
     "test_run_cases.py": {"missing-rank", "stopped", "rank0-tokenises"},
 }
 # Programs that are run twice, with us and without; each pair takes seconds.
@@ -18,6 +18,14 @@ QUICK_TESTS = {
     },
     "test_surroundings.py": {
         "test_process_1_passes_signals_on_once",
+    },
+    "test_attach_jobs.py": {
+        "test_the_launcher_names_its_job_and_the_folder_reads_back",
+        "test_one_job_on_a_machine_needs_no_argument",
+        "test_the_text_says_what_to_do_now",
+        "test_without_the_right_to_trace_it_says_who_may_look",
+        "test_another_users_job_is_answered_with_who_may_look",
+        "test_a_stopped_rank_is_found_and_stays_as_it_was",
     },
     "test_launchers.py": set(),
     "test_same_job.py": set(),
