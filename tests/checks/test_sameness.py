@@ -335,9 +335,10 @@ def test_how_a_dry_run_ended() -> None:
 
 def test_who_we_are_among_the_tasks_of_a_launcher() -> None:
     assert task_of({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}) == Task(3, 8, 1)
-    assert task_of({"SLURM_PROCID": "2", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}) == Task(2, 4, 0)
+    assert task_of({"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "0"}) == Task(2, 4, 0)
     assert task_of({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}) == Task(0, 2, 0)
-    assert task_of({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}) is None
+    assert task_of({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}) is None
+    assert task_of({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}) is None  # a batch script
     assert task_of({}) is None
 
 
@@ -370,13 +371,23 @@ def test_ranks_that_never_come_are_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_place_to_meet_rank_0_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_place_to_meet_a_node_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
 
-    assert all_situations(Task(1, 2), Situation("h1"), None, 0.3) is None
-    together = all_situations(Task(0, 2), Situation("h1"), None, 0.3)
+    assert all_situations(Task(1, 2, local_rank=1), Situation("h1"), None, 0.3) is None  # its first rank does
+    for rank in range(2):
+        together = all_situations(Task(rank, 2), Situation("h1"), None, 0.3)
+        assert together is not None
+        assert "--dir" in str(together[1][0].because)
+
+
+def test_a_rank_that_nobody_asks_judges_for_itself(tmp_path: Path) -> None:
+    together = all_situations(Task(2, 3), Situation("h1"), tmp_path, 0.3)
+
     assert together is not None
-    assert "--dir" in str(together[1][0].because)
+    situations, (gap,) = together
+    assert [situation.rank for situation in situations] == [2]
+    assert "0, 1" in str(gap.what)
 
 
 def test_a_torn_answer_is_a_gap(tmp_path: Path) -> None:

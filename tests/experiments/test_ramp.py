@@ -82,13 +82,15 @@ def test_one_thing_grows_after_another_and_each_keeps_its_largest() -> None:
 
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no place for seq"):
-        checked(["train.py", "{batch}"], [growth("batch=1,2"), growth("seq=1,2")])
+        checked(["true", "{batch}"], [growth("batch=1,2"), growth("seq=1,2")])
+    with pytest.raises(UsageError, match="no command no-such-launcher"):
+        checked(["no-such-launcher", "{batch}"], [growth("batch=1,2")])
     config = tmp_path / "ds.json"
     config.write_text('{"zero_optimization": {"stage": 2}}')
     with pytest.raises(UsageError, match="does not name"):
-        checked(["train.py"], [Growth("zero", ("2",), str(config), "zero_optimization.stage")])
+        checked(["true"], [Growth("zero", ("2",), str(config), "zero_optimization.stage")])
     with pytest.raises(UsageError, match="has no zero_optimization"):
-        checked([f"--deepspeed={config}"], [Growth("zero", ("2",), str(config), "zero_optimization.stages")])
+        checked(["true", f"--deepspeed={config}"], [Growth("zero", ("2",), str(config), "zero_optimization.stages")])
 
 
 def test_a_value_of_a_configuration_file_grows_in_a_copy(tmp_path: Path) -> None:

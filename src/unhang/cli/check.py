@@ -108,6 +108,7 @@ def check(
 
         together = all_situations(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
         if together is None:
+            print("unhang: rank 0 gives the answer", file=sys.stderr)
             raise typer.Exit(0)
         situations, gaps = together[0], (*gaps, *together[1])
     verdict = judge(situations, [check.name for check in checks], gaps, form=block.value if block else "")

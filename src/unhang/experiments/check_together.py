@@ -18,13 +18,13 @@ HOW = "srun --ntasks-per-node=1 unhang check --dir SHARED"
 def all_situations(
     task: Task, here: Situation, folder: Path | None, limit_s: float = LIMIT_S
 ) -> tuple[Sequence[Situation], tuple[NotChecked, ...]] | None:
-    """What every rank saw, and who is missing; None in every rank but the first, which alone judges.
+    """What every rank saw, and who is missing; None in every rank whose answer the first one took, which alone judges.
 
     ``folder`` is shared by all; without one they meet at torch's store.
     """
     here = replace(here, rank=task.rank)
     met = meet(task, to_sent(here), folder, limit_s)
-    if met is None:
+    if met is None or (met.because is not None and task.local_rank > 0):
         return None
     found, gaps = {task.rank: here}, []
     for rank, text in met.answers.items():

@@ -18,10 +18,11 @@ from unhang.findings import Text, say
 
 LIMIT_S = 60.0
 TICK_S = 0.1
+REST_S = 2.0
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),  # a batch script has SLURM_NTASKS, and is no task
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
 )
 MOST_BYTES = 16 << 20
@@ -54,12 +55,14 @@ class Met:
 
 
 def meet(task: Task, answer: str, folder: Path | None, limit_s: float = LIMIT_S) -> Met | None:
-    """Hand ``answer`` over. Rank 0 gets every answer that came within ``limit_s``; the others get None."""
+    """Hand ``answer`` over. Rank 0 gets every answer that came within ``limit_s``; the others get None, or their own
+    answer back where nobody took it.
+    """
     if folder is not None:
         return _through_folder(task, answer, folder, limit_s)
     if not os.environ.get("MASTER_ADDR") or not os.environ.get("MASTER_PORT", "").isdecimal():
         because = say("there is no place to meet: neither --dir nor MASTER_ADDR and MASTER_PORT")
-        return Met({0: answer}, because) if task.rank == 0 else None
+        return Met({task.rank: answer}, because)
     return _through_store(task, answer, limit_s)
 
 
@@ -68,11 +71,12 @@ def _through_folder(task: Task, answer: str, folder: Path, limit_s: float) -> Me
         folder.mkdir(parents=True, exist_ok=True)
         if task.rank == 0:
             return Met(_ask(task, answer, folder, limit_s))
-        _answer(task, answer, folder, limit_s)
+        if _answer(task, answer, folder, limit_s):
+            return None
+        return Met({task.rank: answer}, say("rank 0 did not ask in {seconds:.0f} s", seconds=limit_s))
     except OSError as error:
         because = say("{folder} cannot be used: {reason}", folder=str(folder), reason=error.strerror or str(error))
-        return Met({0: answer}, because) if task.rank == 0 else None
-    return None
+        return Met({task.rank: answer}, because)
 
 
 def _ask(task: Task, answer: str, folder: Path, limit_s: float) -> dict[int, str]:
@@ -92,20 +96,23 @@ def _ask(task: Task, answer: str, folder: Path, limit_s: float) -> dict[int, str
     return found
 
 
-def _answer(task: Task, answer: str, folder: Path, limit_s: float) -> None:
-    """Answer every open question; done when one that was answered is gone."""
+def _answer(task: Task, answer: str, folder: Path, limit_s: float) -> bool:
+    """Answer every open question; True when one that was answered is gone, False when the time is over before."""
     answered: set[str] = set()
+    open_words: set[str] = set()
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         open_words = {path.name.removeprefix("unhang-asked-") for path in folder.glob("unhang-asked-*")}
         for word in open_words - answered:
             _place(folder / f"unhang-answer-{word}-{task.rank}", answer)
+            deadline = max(deadline, time.monotonic() + limit_s + REST_S)  # so long who asks may wait for the others
         if answered - open_words:
-            for word in answered | open_words:
-                (folder / f"unhang-answer-{word}-{task.rank}").unlink(missing_ok=True)
-            return
+            break
         answered |= open_words
         time.sleep(TICK_S)
+    for word in answered | open_words:
+        (folder / f"unhang-answer-{word}-{task.rank}").unlink(missing_ok=True)
+    return bool(answered - open_words)
 
 
 def _through_store(task: Task, answer: str, limit_s: float) -> Met | None:
@@ -113,10 +120,10 @@ def _through_store(task: Task, answer: str, limit_s: float) -> Met | None:
         from unhang.experiments.meeting import Meeting, Seat
     except ImportError:
         because = say("torch is not installed beside unhang, so that ranks meet in a folder only (--dir)")
-        return Met({0: answer}, because) if task.rank == 0 else None
+        return Met({task.rank: answer}, because)
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    found = {0: answer}
+    found = {task.rank: answer}
     deadline = time.monotonic() + limit_s
     try:
         meeting = Meeting(Seat(task.rank, task.count, task.local_rank, address, port, hosted), limit_s=limit_s)
@@ -130,7 +137,7 @@ def _through_store(task: Task, answer: str, limit_s: float) -> Met | None:
     except (RuntimeError, OSError, ValueError) as error:  # torch's DistStoreError and its kin are RuntimeErrors
         reason = str(error).split("\n", maxsplit=1)[0][:200]
         because = say("{address} does not answer: {reason}", address=f"{address}:{port}", reason=reason)
-        return Met(found, because) if task.rank == 0 else None
+        return Met(found, because)
     return Met(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,8 @@ def checked(command: Sequence[str], growths: Sequence[Growth]) -> None:
     """Raise UsageError where something that grows has no place, or a place nothing that grows."""
     if not growths:
         raise UsageError("say with --grow what is to grow", next_step=_NEXT)
+    if "{" not in command[0] and shutil.which(command[0]) is None:
+        raise UsageError(f"there is no command {command[0]}")
     text = " ".join(command)
     for one in growths:
         if one.file and not any(_names(word, one.file) for word in command):
