@@ -169,6 +169,7 @@ def test_a_stall_is_named_and_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.job
+@pytest.mark.live
 def test_a_fall_is_told_with_its_words(tmp_path: Path) -> None:
     document, _ = ramp(tmp_path, "fall", "--grow", "batch=2,4")
 
