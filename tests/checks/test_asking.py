@@ -18,7 +18,7 @@ from unhang.diagnosis.preflight import judge
 from unhang.errors import UsageError
 from unhang.facts.preflight.limits import SharedMemory
 from unhang.facts.preflight.situation import Look, Situation
-from unhang.findings import Cause, Severity, Status, say
+from unhang.findings import Cause, Checked, NotChecked, Severity, Status, say
 from unhang.rules.risks.all_risks import ALL_RISKS
 from unhang.rules.risks.risk import Risk, risk
 
@@ -81,6 +81,14 @@ def test_the_same_on_two_nodes_is_one_finding_with_both_names() -> None:
 
     assert [finding.nodes for finding in verdict.findings] == [("h1", "h2")]
     assert verdict.status is Status.MISCONFIGURED
+
+
+def test_what_could_not_be_looked_at_at_all_is_not_health() -> None:
+    gap = NotChecked(say("x"), say("y"))
+    fine = Risk("r", "limits", "", ask=lambda _: iter([Checked("limits", say("z"))]))
+
+    assert judge([Situation()], ["limits"], [gap], risks=[]).status is Status.UNKNOWN
+    assert judge([Situation()], ["limits"], [gap], risks=[fine]).status is Status.HEALTHY
 
 
 def test_notes_alone_are_nothing_wrong() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhang.errors import UsageError
+from unhang.findings import Status
 
 if TYPE_CHECKING:
     from unhang.checks.all_checks import Check
@@ -87,7 +88,8 @@ def check(
     """Say before a run whether it will stall and what would prevent it.
 
     Started on every node or rank (srun, mpirun, torchrun --no-python), the first one compares them all and answers.
-    Exit code: 0 nothing wrong (notes are nothing wrong), 1 something would stop or slow the job, 2 bad usage.
+    Exit code: 0 nothing wrong (notes are nothing wrong), 1 something would stop or slow the job, 2 bad usage,
+    or nothing could be looked at.
     """
     from unhang.checks.all_checks import look_around
     from unhang.checks.machine import Machine, StoredMachine
@@ -116,7 +118,7 @@ def check(
         missing = {*range(task.count)} - {one.rank for one in situations}
         verdict = replace(verdict, world_size=task.count, ranks_missing=tuple(sorted(missing)))
     give(verdict, form, lang, redact=redact)
-    raise typer.Exit(exit_code(verdict))
+    raise typer.Exit(2 if verdict.status is Status.UNKNOWN else exit_code(verdict))
 
 
 def _task() -> Task | None:

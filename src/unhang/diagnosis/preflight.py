@@ -27,14 +27,17 @@ def judge(
     findings = ranked([answer for answer in answers if isinstance(answer, Finding)])
     wrong = any(finding.severity is not Severity.NOTE for finding in findings)
     ranks = tuple(sorted({s.rank for s in situations if s.rank is not None}))
+    not_checked = tuple(dict.fromkeys([*gaps, *(a for a in answers if isinstance(a, NotChecked))]))
+    checked = tuple(dict.fromkeys(a for a in answers if isinstance(a, Checked)))
+    blind = bool(not_checked) and not checked and not findings
     return Verdict(
-        status=Status.MISCONFIGURED if wrong else Status.HEALTHY,
+        status=Status.MISCONFIGURED if wrong else Status.UNKNOWN if blind else Status.HEALTHY,
         world_size=len(ranks) or None,
         ranks_seen=ranks,
         ranks_missing=(),
         findings=findings,
-        not_checked=tuple(dict.fromkeys([*gaps, *(a for a in answers if isinstance(a, NotChecked))])),
-        checked=tuple(dict.fromkeys(a for a in answers if isinstance(a, Checked))),
+        not_checked=not_checked,
+        checked=checked,
         suggested=suggested(situations[0], findings, form) if situations else None,
     )
 
