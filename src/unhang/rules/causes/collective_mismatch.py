@@ -196,7 +196,10 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
 
 def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Text]:
     for signature, ranks in disagreement.calls.items():
-        if signature.input_elements and not signature.input_dtypes:  # lines of logs name no dtype
+        if not signature.input_elements and not signature.input_dtypes:  # a barrier, or a place in a log
+            yield say("{ranks:who}: {operation}", ranks=ranks, operation=signature.operation)
+            continue
+        if not signature.input_dtypes:  # lines of logs name no dtype
             yield say(
                 "{ranks:who}: {operation} of {elements} elements",
                 ranks=ranks,
@@ -209,7 +212,7 @@ def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Te
             ranks=ranks,
             operation=signature.operation,
             elements=signature.input_elements,
-            dtype="/".join(dict.fromkeys(signature.input_dtypes)) or "no tensor",
+            dtype="/".join(dict.fromkeys(signature.input_dtypes)),
         )
     if disagreement.aborted:
         yield say(
