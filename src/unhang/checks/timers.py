@@ -23,7 +23,7 @@ from unhang.findings import Evidence, Source, Text, say
 NAME = "timers"
 LIMIT_S = 5.0
 NEEDS = ("environment", "versions", "configuration")
-NCCL_DEFAULT_S, OTHER_DEFAULT_S, TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 600.0, 1800.0, 1800.0, 480.0
+NCCL_DEFAULT_S, TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 600.0, 1800.0, 480.0
 # Keys of arguments and files: kind of timer, seconds in one of its units.
 _KEYS: Mapping[str, tuple[str, float]] = {
     "ddp_timeout": ("collective", 1),

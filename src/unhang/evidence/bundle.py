@@ -16,7 +16,6 @@ from unhang.evidence.items import BundleManifest, RankProcess
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.bundle/1"
-MANIFEST_NAME = "bundle.json"
 MAX_BYTES = 64 * 1024 * 1024
 MAX_RANKS = 1_000_000
 _MAX_TEXT = 4_096

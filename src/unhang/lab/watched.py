@@ -26,7 +26,6 @@ from unhang.watch import private_files, processes
 from unhang.watch.environment import RECORDS
 
 POLL_S = 0.05
-START_LIMIT_S = 60.0
 FREEZE_AFTER_MOVE_S = 0.9
 _FREEZER = """\
 import runpy

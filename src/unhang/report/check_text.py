@@ -17,11 +17,6 @@ from unhang.report.voice import Voice
 _MARKS = {Severity.STOPS: ("✗", "bold red"), Severity.SLOWS: ("!", "bold yellow"), Severity.NOTE: ("·", "dim")}
 
 
-def check_to_text(verdict: Verdict, *, lang: str = "en", width: int = 80, redactor: Redactor | None = None) -> str:
-    """``verdict`` of a check as plain text without colour, no line wider than ``width`` cells (at least 40)."""
-    return _sheet(verdict, Voice(lang, redactor or Redactor()), width).plain()
-
-
 def print_check(
     verdict: Verdict, *, lang: str = "en", file: IO[str] | None = None, redactor: Redactor | None = None
 ) -> None:

@@ -17,7 +17,6 @@ class Voices:
         self._tees: dict[tuple[str | None, int | None, int], set[int]] = {}
         self._processes: dict[tuple[str, int], tuple[int, int]] = {}
         self._teed_labels: set[int] = set()
-        self._many_nodes = False
         self._world = 0
         self.heard: set[int] = set()
 

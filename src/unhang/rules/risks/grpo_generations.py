@@ -24,7 +24,7 @@ from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKi
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "configuration"
-DEFAULT_GENERATIONS, DEFAULT_BATCH = 8, 8
+DEFAULT_BATCH = 8
 
 
 def ask(here: Situation) -> Iterator[Answer]:

@@ -23,7 +23,7 @@ from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "timers"
-DAY_S, HOUR_S = 86400.0, 3600.0
+DAY_S = 86400.0
 
 
 def ask(here: Situation) -> Iterator[Answer]:

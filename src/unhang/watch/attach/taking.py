@@ -28,7 +28,6 @@ EVERY_S = 1.2
 WORKERS = 16
 """At most so many children of a rank are looked at."""
 PULL_LIMIT_S = 6.0
-COMPLAINT_LIMIT_S = 1.0
 Tell = Callable[[str], None]
 
 
