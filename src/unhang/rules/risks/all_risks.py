@@ -159,6 +159,6 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         same_versions,
         same_files,
         same_environment,
-            same_nodes,
+        same_nodes,
     )
 )
