@@ -70,3 +70,15 @@ def test_the_same_in_chinese() -> None:
 
     assert words == "unhang: 300 步，每步中位数 100 ms，最慢的 rank 0\nunhang: 没有发现问题\n"
     assert announcing.countdown(60) == "unhang: 仍然卡住；60 秒后作业自己的时限会结束它\n"
+
+
+def test_what_went_wrong_with_us_is_said_by_rank() -> None:
+    _, members = ran([0.1, 0.1])
+    members.by_rank[1].pid = 4711
+
+    lines = list(announcing.troubles({4711: ["1763.250 no room for the record: OSError: full"], 12: []}, members))
+
+    assert lines == [
+        "unhang: less was seen of process 12: \n",
+        "unhang: less was seen of rank 1: no room for the record: OSError: full\n",
+    ]

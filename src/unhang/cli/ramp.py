@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,6 +49,8 @@ def ramp(
     """
     if not sys.platform.startswith("linux"):
         raise UsageError("unhang ramp works on Linux only")
+    if command and shutil.which(command[0]) is None and "{" not in command[0]:
+        raise UsageError(f"there is no command {command[0]}", next_step="run it alone first, then under unhang ramp")
     from unhang.experiments import ramp as ramps
     from unhang.experiments.ramp_sizes import growth
     from unhang.experiments.ramp_table import sheet_of, to_document

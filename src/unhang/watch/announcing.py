@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from unhang.findings import Text, say
@@ -25,6 +25,7 @@ _DOING = {
     Doing.OVER: say("it has closed its group"),
 }
 RULE = "─" * 64
+TROUBLES_SHOWN = 3
 _COMMA = {"zh": "，"}
 _spoken = ["en"]
 
@@ -99,6 +100,15 @@ def over(said: Summary) -> str:
 def aborting(summary: Summary) -> str:
     """``--on-hang abort`` begins."""
     return _line(say("ending the job because of {cause} (--on-hang abort)", cause=summary.cause))
+
+
+def troubles(told: Mapping[int, Sequence[str]], members: Members) -> Iterator[str]:
+    """What went wrong with us inside the ranks, a line each: the job went on, and we saw less."""
+    ranks = {member.pid: rank for rank, member in members.by_rank.items()}
+    for pid, lines in sorted(told.items())[:TROUBLES_SHOWN]:
+        who = say("rank {rank}", rank=ranks[pid]) if pid in ranks else say("process {pid}", pid=pid)
+        what = lines[0].partition(" ")[2] if lines else ""
+        yield _line(say("less was seen of {who}: {what}", who=who, what=what))
 
 
 def last_words(totals: Totals, members: Members, folder: Path) -> str:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from unhang.records.birth import read_troubles
 from unhang.watch import announcing, earlier_evidence, ending, remark, signals
 from unhang.watch.absent import Absent
 from unhang.watch.child import Child
@@ -347,6 +348,10 @@ class Watcher:
             self._last_look()
         elif last is not None and last.said is None and self._ended_well():
             self._put_away(last)
+        elif last is not None and last.said is None and last.last is not None and last.last.cause:
+            self.totals.findings.append(last.last.cause)  # ended from outside before it was sure enough to be said
+        for line in announcing.troubles(read_troubles(self.records), self.members):
+            self.folder.say(line)
         self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
         if self.tasks.fronts_gone():
             clear(self.records)
