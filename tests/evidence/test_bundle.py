@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from unhang.evidence.bundle import (
-    is_earlier_look,
-    is_worker_stack,
     rank_of_file,
     read_manifest,
     source_path_of_file,
@@ -142,11 +140,3 @@ def test_logs_of_two_nodes_with_one_local_rank_belong_to_nobody() -> None:
 def test_source_files_get_the_paths_frames_use() -> None:
     assert source_path_of_file(whole(), "source/models/net.py") == "/home/u/job/models/net.py"
     assert source_path_of_file(whole(), "logs/launcher.log") is None
-
-
-def test_workers_and_earlier_looks_are_told_apart() -> None:
-    assert is_worker_stack("stacks/rank_3.worker_99.txt")
-    assert not is_worker_stack("stacks/rank_3.txt")
-    assert is_earlier_look("stacks/rank_3.1.txt")
-    assert is_earlier_look("dumps/earlier/rank_3")
-    assert not is_earlier_look("stacks/rank_3.worker_99.txt")

@@ -12,7 +12,6 @@ from unhang.facts.source_context import (
     StackContext,
     is_rank_conditional,
     line_context,
-    rank_conditional_call,
     stack_context,
 )
 from unhang.facts.unseeded_splits import split_without_seed
@@ -767,9 +766,6 @@ def test_a_branch_in_a_caller_goes_before_the_loops_inside() -> None:
     assert (context.where.file, context.where.line) == ("train.py", 10)
     assert context.branch is not None
     assert context.branch.line == 9
-    found = rank_conditional_call(frames, sources)
-    assert found is not None
-    assert found[1].line == 10
 
 
 def test_a_stack_past_the_training_loop_in_a_caller_is_after_it() -> None:

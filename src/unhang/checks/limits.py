@@ -13,7 +13,7 @@ from unhang.facts.preflight.situation import Look
 
 NAME = "limits"
 LIMIT_S = 5.0
-_ROW = re.compile(r"^Max (?P<what>[a-z ]+?)\s{2,}(?P<soft>\S+)\s+(?P<hard>\S+)", re.MULTILINE)
+_ROW = re.compile(r"^Max (?P<what>[a-z ]+?)\s{2,}(?P<soft>\S+)", re.MULTILINE)
 _CAP_SYS_PTRACE = 19
 _GROUPS = "/sys/fs/cgroup"
 _NO_LIMIT = 1 << 60  # cgroup v1 writes about 2^63 where nothing is set
@@ -41,11 +41,11 @@ def _process_limits(machine: Machine) -> Look[ProcessLimits]:
     text = machine.read("/proc/self/limits")
     if text.found is None:
         return Look(because=text.because)
-    rows = {row["what"]: (_amount(row["soft"]), _amount(row["hard"])) for row in _ROW.finditer(text.found)}
+    rows = {row["what"]: row["soft"] for row in _ROW.finditer(text.found)}
     locked, files = rows.get("locked memory"), rows.get("open files")
     if locked is None or files is None:
         return Look()
-    return Look(ProcessLimits(locked[0], files[0], files[1]))
+    return Look(ProcessLimits(_amount(locked), _amount(files)))
 
 
 def _amount(word: str) -> int | None:

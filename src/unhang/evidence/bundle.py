@@ -122,19 +122,6 @@ def source_path_of_file(manifest: BundleManifest, name: str) -> str | None:
     return str(PurePosixPath(prefix) / inside)
 
 
-def is_worker_stack(name: str) -> bool:
-    """Whether a file of the bundle is the stack of a rank's child (a loader worker), not of the rank itself."""
-    return _STACK.fullmatch(name) is not None and ".worker_" in name
-
-
-def is_earlier_look(name: str) -> bool:
-    """Whether a file of the bundle was taken at an earlier look than its namesake."""
-    return (
-        name.startswith("dumps/earlier/")
-        or re.fullmatch(r"stacks/rank_\d+\.\d+(?:\.worker_\d+)?\.\w+", name) is not None
-    )
-
-
 def _bytes_of(content: Path | bytes) -> bytes | str:
     """The bytes, or a sentence saying why not."""
     if isinstance(content, bytes):

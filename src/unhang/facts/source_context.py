@@ -7,7 +7,7 @@ is no answer, and the reason says so.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -93,20 +93,6 @@ def is_rank_conditional(source: SourceFile, line: int, *, function: str = "", lo
     """
     placed = _placed(source.path, source.text, line, function)
     return None if isinstance(placed, str) else rank_branch_at(placed[0], placed[1], line, loops=loops)
-
-
-def rank_conditional_call(
-    frames: Iterable[Frame], sources: Mapping[str, SourceFile], *, loops: bool = False
-) -> tuple[RankBranch, Where] | None:
-    """The innermost frame of a stack that only some ranks reach: for a waiter, why its partner never comes."""
-    for frame in frames:
-        source = None if frame.native or frame.line is None else find_source(sources, frame.file)
-        if source is None or frame.line is None:
-            continue
-        branch = is_rank_conditional(source, frame.line, function=frame.function, loops=loops)
-        if branch is not None:
-            return branch, Where(frame.file, frame.line, frame.function)
-    return None
 
 
 def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> StackContext:

@@ -19,8 +19,6 @@ class ProcessLimits:
 
     locked_memory: int | None
     open_files: int | None
-    open_files_at_most: int | None
-    """What a user may raise ``open_files`` to."""
 
 
 @dataclass(frozen=True, slots=True)

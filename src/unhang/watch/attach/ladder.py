@@ -35,7 +35,6 @@ class KernelLook:
     state: str = ""
     waits_in: str = ""
     system_call: str = ""
-    kernel_stack: str = ""
     cpu_ticks: int | None = None
     switches: int | None = None
     """Times it gave up the processor by itself; a thread that waits does not."""
@@ -177,7 +176,6 @@ def kernel_look(pid: int, *, proc: Path = PROC) -> KernelLook:
         state=stat[0],
         waits_in="" if waits_in == "0" else waits_in,
         system_call=_text(task / "syscall").strip()[:200],
-        kernel_stack=_text(task / "stack").strip()[:4000],
         cpu_ticks=int(stat[11]) + int(stat[12]),
         switches=_switches(_text(task / "status")),
         process_ticks=_ticks(proc / str(pid) / "stat"),

@@ -43,7 +43,6 @@ class Taken:
     dumps: set[int] = field(default_factory=set)
     ras: tuple[ras.RasReport, ...] = ()
     taken_s: float = 0.0
-    asked_s: float = 0.0
 
     @property
     def world_size(self) -> int | None:
@@ -72,7 +71,6 @@ def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, 
     taken = Taken(folder, chosen)
     taken.workers = {rank.pid: _workers(machine, rank) for rank in chosen.ranks}
     with ThreadPoolExecutor(max_workers=6) as pool:
-        taken.asked_s = time.time()
         pulls = [pool.submit(_pull_recorders, taken, machine), pool.submit(_pull_ras, taken, for_s)]
         cards = pool.submit(card_use)
         for number, pause_s in enumerate(_pauses(for_s)):
