@@ -1,4 +1,8 @@
-"""Settings in force, and where the library's own word differs from the shell's (``/etc/nccl.conf`` overrules it)."""
+"""Settings in force, and where the library's own word differs from the shell's.
+
+NCCL never overwrites what is set: a value other than the shell's means that the shell's did not reach the rank, and a
+file such as ``/etc/nccl.conf`` or a wrapper set another (NCCL 2.30.7 ``src/misc/param.cc``).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ def settings_of(facts: Facts) -> dict[str, Setting]:
 
 
 def overruled(facts: Facts) -> tuple[tuple[Setting, Setting], ...]:
-    """(shell's, NCCL's) where the two differ: a file such as ``/etc/nccl.conf`` or a wrapper set another value."""
+    """(shell's, NCCL's) where the two differ: the shell's did not reach the rank."""
     shell = {
         str(e.values["name"]): Setting(str(e.values["name"]), str(e.values.get("value", "")), False, quote(e))
         for e in facts.events_of("sh.set")
