@@ -127,7 +127,7 @@ def _first_use(facts: Facts) -> Answer | None:
     ]
     because.extend(
         say(
-            "NCCL uses {name}={theirs}, not {yours} as the shell says: that did not reach the rank; /etc/nccl.conf may set it",
+            "NCCL uses {name}={theirs}, not the shell's {yours}, which did not reach the rank (/etc/nccl.conf?)",
             name=mine.name,
             theirs=library.value,
             yours=mine.value,
