@@ -46,7 +46,22 @@ class Budget:
             self.parent.spend(count)
 
 
-class BudgetReader(io.RawIOBase):
+class _Pieces(io.RawIOBase):
+    """A stream whose ``read`` is our own: what the buffered readers above it ask for is made of that."""
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Fill ``buffer``; how many bytes it got."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]  # the base says object, buffers come
+        chunk = self.read(len(view)) or b""
+        view[: len(chunk)] = chunk
+        return len(chunk)
+
+
+class BudgetReader(_Pieces):
     """``stream``, but every byte read is taken off ``budget``."""
 
     def __init__(self, stream: BinaryIO, budget: Budget) -> None:
@@ -54,10 +69,6 @@ class BudgetReader(io.RawIOBase):
         # one step at a time where that is offered: a read that must be whole loses what came before a tear
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._budget = budget
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
 
     def read(self, size: int = -1) -> bytes:
         """Up to ``size`` bytes; -1 reads in pieces so that a bomb stops at its limit."""
@@ -67,15 +78,8 @@ class BudgetReader(io.RawIOBase):
         self._budget.spend(len(chunk))
         return chunk
 
-    def readinto(self, buffer: object) -> int:
-        """Fill ``buffer``; how many bytes it got."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        chunk = self.read(len(view))
-        view[: len(chunk)] = chunk
-        return len(chunk)
 
-
-class Tolerant(io.RawIOBase):
+class Tolerant(_Pieces):
     """``stream`` with some bytes already read put back in front; an error inside becomes the end and ``trouble``."""
 
     def __init__(self, stream: BinaryIO, head: bytes = b"", seen: Callable[[int], None] | None = None) -> None:
@@ -87,10 +91,6 @@ class Tolerant(io.RawIOBase):
         self.skips_holes = False
         """Leave out stretches of NUL bytes (a file with a hole): they say nothing and cost a reader of lines dear."""
 
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
     def read(self, size: int = -1) -> bytes:
         """Up to ``size`` bytes, or all for -1; empty at the end or after trouble."""
         if size is None or size < 0:
@@ -101,13 +101,6 @@ class Tolerant(io.RawIOBase):
                 self._seen(len(chunk))
             if not (self.skips_holes and len(chunk) >= _HOLE_BYTES and _is_hole(chunk)):
                 return chunk
-
-    def readinto(self, buffer: object) -> int:
-        """Fill ``buffer``; how many bytes it got."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        chunk = self.read(len(view))
-        view[: len(chunk)] = chunk
-        return len(chunk)
 
     def _next(self, size: int) -> bytes:
         if self._head:
