@@ -1,0 +1,76 @@
+"""Where the program called a guard, and whether its source lets every rank get there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import FrameType
+
+SOURCE_BYTES = 1 << 20
+MOST_FRAMES = 12
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120
+_NOT_THE_CALLER = ("unhang.", "contextlib", "threading")
+
+
+def calling_frame() -> FrameType:
+    """The first frame outside this package."""
+    frame = sys._getframe(1)  # noqa: SLF001 - inspect reads source files; this runs at every call
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_NOT_THE_CALLER):
+        frame = frame.f_back
+    return frame
+
+
+def called_from() -> str:
+    """``file:line`` of the program's call into this package."""
+    frame = calling_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def why_some_ranks() -> str:
+    """The line that lets only some ranks reach this call, as far as the source tells; else empty. Only for errors."""
+    from unhang.evidence.items import SourceFile
+    from unhang.facts.source_context import is_rank_conditional
+    from unhang.findings import Source
+
+    frame: FrameType | None = calling_frame()
+    for _ in range(MOST_FRAMES):
+        if frame is None:
+            break
+        path = frame.f_code.co_filename
+        text = _source(path)
+        if text:
+            file = SourceFile(Source(path), path, text)
+            branch = is_rank_conditional(file, frame.f_lineno, function=frame.f_code.co_name)
+            if branch is not None:
+                return f"{path}:{branch.line}: {branch.kind} {branch.test}"
+        frame = frame.f_back
+    return ""
+
+
+def innermost_user_line(frame: FrameType | None) -> str:
+    """``file:line in function`` of the innermost frame of the program's own code, as far as paths tell."""
+    innermost = ""
+    while frame is not None:
+        path, here = frame.f_code.co_filename, f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        innermost = innermost or here
+        if not any(part in path for part in _INSTALLED) and not path.startswith(("<", _STANDARD)):
+            return here
+        frame = frame.f_back
+    return innermost
+
+
+def stack_of(frame: FrameType | None) -> str:
+    """The last calls of a thread as Python prints them, innermost last."""
+    import traceback
+
+    return "".join(traceback.format_stack(frame)[-MOST_FRAMES:]).rstrip()
+
+
+def _source(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(SOURCE_BYTES).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,13 @@
+"""Ranks in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unhang.findings import rank_ranges
+
+
+def who(ranks: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0-3, 7``."""
+    named = tuple(ranks)
+    return f"rank {named[0]}" if len(named) == 1 else f"ranks {rank_ranges(named)}"

@@ -1,0 +1,80 @@
+"""Why data differs between ranks: the split or shuffle in the caller's own source that has no seed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from unhang.evidence.items import SourceFile
+from unhang.facts.unseeded_splits import UnseededSplit, split_without_seed
+from unhang.findings import Source
+
+_MOST_FILES = 40
+_MOST_BYTES = 1 << 20
+_NOT_THEIRS = (
+    *("site-packages", "dist-packages", "/lib/python3", "<frozen", "<string"),
+    *("unhang/guards", "unhang/integrations"),
+)
+
+
+def unseeded_splits(frame: FrameType | None) -> list[str]:
+    """One sentence a place where the program splits or shuffles without a common seed; at most three.
+
+    Looks at the files of the calling frames first, then at modules beside the nearest of them.
+    """
+    said: list[str] = []
+    for path in _files(frame):
+        for split in _splits(path):
+            said.append(_sentence(Path(path).name, split))
+            if len(said) == 3:
+                return said
+    return said
+
+
+def _splits(path: str) -> tuple[UnseededSplit, ...]:
+    try:
+        if Path(path).stat().st_size > _MOST_BYTES:
+            return ()
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    return split_without_seed(SourceFile(Source(path), path, text))
+
+
+def _files(frame: FrameType | None) -> Iterator[str]:
+    seen: dict[str, None] = {}
+    while frame is not None and len(seen) < _MOST_FILES:
+        seen[frame.f_code.co_filename] = None
+        frame = frame.f_back
+    theirs = [path for path in seen if not any(part in path for part in _NOT_THEIRS)]
+    yield from theirs
+    if not theirs:
+        return
+    around = str(Path(theirs[0]).parent)
+    for module in list(sys.modules.values())[::-1]:
+        path = getattr(module, "__file__", None) or ""
+        if path.startswith(around) and path.endswith(".py") and path not in seen and len(seen) < _MOST_FILES:
+            seen[path] = None
+            if not any(part in path for part in _NOT_THEIRS):
+                yield path
+
+
+def _sentence(name: str, split: UnseededSplit) -> str:
+    call = f"{split.call.lstrip('.')} at {name}:{split.line}"
+    if split.why == "seed-differs":
+        return f"{call} is seeded differently on every rank: give it a seed that does not depend on the rank"
+    return f"{call} has no seed, so every rank draws its own: give it the same one everywhere ({_change(split.call)})"
+
+
+def _change(call: str) -> str:
+    """What to write, as code."""
+    before, _, name = call.rpartition(".")
+    if name == "train_test_split":
+        return "seed=42" if "." in call else "random_state=42"  # datasets; scikit-learn
+    if name in ("random_split", "randperm", "RandomSampler", "SubsetRandomSampler", "DataLoader"):
+        return "generator=torch.Generator().manual_seed(42)"
+    if before.split(".")[-1] == "random" or name in ("permutation", "sample", "choices"):
+        return "unhang.seed_everything(42)"
+    return "seed=42"

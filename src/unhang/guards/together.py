@@ -1,0 +1,87 @@
+"""``together("save")``: every rank must get here, and what only some reach is an error instead of a timeout."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from types import TracebackType
+
+from unhang.errors import RankFailed, StoreLost, UsageError
+from unhang.guards.absent import ranks_missing
+from unhang.guards.meeting import Meeting, meeting
+from unhang.guards.phases import phase
+from unhang.inprocess import marked
+
+OK = b"ok"
+FINISH_S = 1800.0
+
+
+class together:  # noqa: N801 - used like a function
+    """Every rank must make this call: ``together("save")`` alone, or ``with together("save"):`` around the work.
+
+    A rank that does not come within ``timeout_s`` is named, with its stack, in every rank that did. At the end of a
+    ``with`` block a rank waits for the others, on the store and without a limit of NCCL's, and an exception of one
+    rank reaches all. Without torch.distributed, and in a group of one, it does nothing.
+
+    Args:
+        name: what the ranks do together; the same in all. Use a fixed name rather than one a step.
+        timeout_s: how far apart the ranks may come, in seconds.
+        finish_s: how long the slowest rank may take in the block, in seconds; half an hour when not given. Given, it
+            is also what ``unhang run`` takes for normal.
+
+    Raises:
+        RanksMissing: ranks did not come, or did not finish.
+        RankFailed: another rank raised inside the block.
+        StoreLost: the store of the job is gone.
+        UsageError: an empty name or a limit that is no positive number.
+    """
+
+    def __init__(self, name: str, *, timeout_s: float = 60.0, finish_s: float | None = None) -> None:
+        if not name.strip() or not 0 < timeout_s < 1e9 or not (finish_s is None or 0 < finish_s < 1e9):
+            raise UsageError(f"together({name!r}): a name, and limits in seconds above 0")
+        self._name = name.strip()
+        self._finish_s = FINISH_S if finish_s is None else finish_s
+        self._phase = phase(self._name, at_most_s=finish_s)
+        self._here = meeting()
+        if self._here is not None:
+            _meet(self._here, f"together({self._name!r})", b"", timeout_s)
+
+    def __enter__(self) -> None:
+        self._phase.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._phase.__exit__(kind, error, at)
+        if self._here is None:
+            return
+        what = f"the end of together({self._name!r})"
+        if error is not None:
+            with suppress(StoreLost):  # this rank's own error is what matters
+                self._here.leave_word(what, _told(error))
+            return
+        for rank, said in _meet(self._here, what, OK, self._finish_s).items():
+            if said != OK:
+                reason = json.loads(said)
+                message = f"together({self._name!r}): rank {rank} failed inside: {reason}"
+                raise RankFailed(message, rank=rank, reason=reason)
+
+
+def _told(error: BaseException) -> bytes:
+    return json.dumps(f"{type(error).__name__}: {error}"[:2000]).encode()
+
+
+def _meet(here: Meeting, what: str, mine: bytes, timeout_s: float) -> dict[int, bytes]:
+    """What all ranks said; the word of one that failed ends the wait."""
+    since = time.monotonic()
+
+    def progress(_: float, absent: tuple[int, ...]) -> None:
+        marked.waiting_for(what, absent, limit_s=timeout_s)
+
+    progress(0.0, ())
+    try:
+        gathered = here.gather(what, mine, timeout_s=timeout_s, progress=progress)
+        if gathered.missing and all(said == mine for said in gathered.values.values()):
+            raise ranks_missing(here, what, gathered, time.monotonic() - since)
+        return gathered.values
+    finally:
+        marked.wait_over()

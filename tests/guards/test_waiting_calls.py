@@ -1,0 +1,39 @@
+"""What waits to be written is bounded, and the newest of each curve is kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from unhang.guards.waiting_calls import Call, WaitingCalls, key_of, matcher
+
+torch = pytest.importorskip("torch")
+
+
+@given(
+    tags=some.lists(some.sampled_from("abcde"), max_size=300),
+    most=some.integers(min_value=6, max_value=40),
+)
+def test_what_waits_is_bounded_and_keeps_the_newest_of_each_curve(tags: list[str], most: int) -> None:
+    waiting = WaitingCalls(most, 10**9, matcher(False))
+    for number, tag in enumerate(tags):
+        waiting.put(Call("add_scalar", (tag, number), {}, key_of("add_scalar", (tag, number), {}), 1, number))
+        assert len(waiting) <= most
+
+    left = [call.args for call in iter(waiting.take, None)]
+
+    assert [number for _, number in left] == sorted(number for _, number in left)
+    newest = {tag: number for number, tag in enumerate(tags)}
+    assert dict(left) == newest
+    assert len(left) + waiting.thinned == len(tags)
+    assert waiting.held == 0
+
+
+def test_bytes_are_bounded_too() -> None:
+    waiting = WaitingCalls(10**6, 10_000, matcher(False))
+    for number in range(1000):
+        waiting.put(Call("add_histogram", ("w", number), {}, ("add_histogram", "w"), 500, number))
+
+    assert waiting.held <= 10_000
+    assert [call.args[1] for call in iter(waiting.take, None)][-1] == 999
