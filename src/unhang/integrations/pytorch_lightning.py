@@ -1,0 +1,15 @@
+"""``Trainer(callbacks=[UnhangCallback()])``: phases, steps and checks for ``pytorch_lightning``."""
+
+from __future__ import annotations
+
+from unhang.integrations.lightning_guards import LightningGuards
+from unhang.integrations.missing_library import missing
+
+try:
+    from pytorch_lightning.callbacks import Callback
+except ImportError as error:
+    raise missing(__name__, "pytorch_lightning", "pytorch-lightning", error) from error
+
+
+class UnhangCallback(LightningGuards, Callback):  # type: ignore[misc]
+    """The guards of unhang in a Trainer's callbacks; see :class:`LightningGuards` for the arguments."""
