@@ -1,0 +1,165 @@
+"""``unhang compare A B``: two runs, two traces, two spans of steps or two sets of ranks: what grew, and where."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhang.errors import UsageError
+
+if TYPE_CHECKING:
+    from unhang.comparing.answer import Comparison
+    from unhang.comparing.material import Material
+
+
+class Form(str, enum.Enum):
+    """How the answer is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def compare(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A [B]",
+            help="Run folders of unhang run, traces of torch.profiler (.json, .json.gz), or folders of traces.",
+        ),
+    ],
+    steps: Annotated[
+        str | None, typer.Option(metavar="FROM:TO", help="Look at these steps only; with --against: before.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="FROM:TO", help="With one A: compare --steps with these steps of it.")
+    ] = None,
+    ranks: Annotated[str | None, typer.Option(metavar="RANKS", help="Look at these ranks only, as 0,4-7.")] = None,
+    against_ranks: Annotated[
+        str | None, typer.Option(metavar="RANKS", help="With one A: compare --ranks with these ranks of it.")
+    ] = None,
+    form: Annotated[Form, typer.Option("--format", metavar="FORM", help="text, json or markdown.")] = Form.TEXT,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the answer to FILE.")] = None,
+    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+) -> None:
+    """Say what grew between two runs, traces, spans of steps or sets of ranks, where, and what was changed.
+
+    A is before, B is after. Exit code: 0 nothing grew beyond noise, 1 something did (or a version known to be bad came
+    in), 2 nothing could be compared.
+    """
+    sides = _sides(paths, steps, against, ranks, against_ranks)
+    from unhang.comparing.compare import compare_ranks, compare_sides, compare_spans
+
+    if len(paths) == 2:
+        comparison = compare_sides(*sides)
+    elif against is not None:
+        comparison = compare_spans(*sides)
+    else:
+        comparison = compare_ranks(*sides)
+    _give(comparison, form, out, lang, redact=redact)
+    raise typer.Exit(comparison.exit_code)
+
+
+def _sides(
+    paths: list[str], steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
+) -> tuple[Material, Material]:
+    """The two sides, narrowed as the user asked for. UsageError where the options do not go together."""
+    from dataclasses import replace
+
+    from unhang.comparing.material import numbers, of_ranks, of_steps, span
+
+    if len(paths) > 2:
+        raise UsageError("compare takes one or two things, not more", next_step="unhang compare BEFORE AFTER")
+    if len(paths) == 2 and (against is not None or against_ranks is not None):
+        raise UsageError(
+            "--against and --against-ranks compare within one run or trace",
+            next_step="name one of them, or leave the option out",
+        )
+    if len(paths) == 1 and (against is None) == (against_ranks is None):
+        raise UsageError(
+            "one run or trace is compared with itself: say which steps or which ranks",
+            next_step=f"unhang compare {paths[0]} --steps 100:200 --against 1900:2000",
+        )
+    if (against is not None and steps is None) or (against_ranks is not None and ranks is None):
+        option = "--steps" if against is not None else "--ranks"
+        raise UsageError(f"say with {option} what to compare with", next_step="unhang compare --help")
+    narrowed = [
+        (
+            span(steps, "--steps") if steps is not None else None,
+            numbers(ranks, "--ranks") if ranks is not None else None,
+        )
+    ] * 2
+    if against is not None:
+        narrowed[1] = (span(against, "--against"), narrowed[1][1])
+    if against_ranks is not None:
+        narrowed[1] = (narrowed[1][0], numbers(against_ranks, "--against-ranks"))
+    found = _read(paths)
+    options = (
+        ("--steps", "--ranks"),
+        ("--against" if against else "--steps", "--against-ranks" if against_ranks else "--ranks"),
+    )
+    sides: list[Material] = []
+    for material, (of, who), names in zip(found, narrowed, options, strict=True):
+        side = material if who is None else of_ranks(material, who, names[1])
+        sides.append(side if of is None else of_steps(side, of, names[0]))
+    if len(paths) == 1:
+        words = (steps, against) if against is not None else (ranks, against_ranks)
+        sides = [replace(side, name=f"{side.name} [{word}]") for side, word in zip(sides, words, strict=True)]
+    return sides[0], sides[1]
+
+
+def _read(paths: list[str]) -> tuple[Material, Material]:
+    from unhang.cli.progress_bar import ReadingBar
+    from unhang.comparing.material import read_material, size_of
+
+    total = sum(size_of(path) for path in paths if Path(path).expanduser().exists())
+    done = 0
+    with ReadingBar() as bar:
+
+        def seen(count: int, name: str) -> None:
+            nonlocal done
+            done += count
+            bar.tell(min(done, total), total, name)
+
+        found = [read_material(path, seen) for path in paths]
+    return found[0], found[-1]
+
+
+def _give(comparison: Comparison, form: Form, out: Path | None, lang: str | None, *, redact: bool) -> None:
+    from unhang.cli.verdict_output import write_private
+    from unhang.report.language import resolve_language
+    from unhang.report.redact import Redactor
+
+    spoken = "en" if form is Form.JSON and not lang else resolve_language(lang)
+    redactor = Redactor(share=redact)
+    nodes = [change for change in comparison.changes if change.kind == "node" and change.name == "nodes"]
+    redactor.learn_hosts(host for one in nodes for told in (one.before, one.after) if told for host in told.split(", "))
+    if form is Form.JSON:
+        from unhang.comparing.as_json import to_json
+
+        text = to_json(comparison, lang=spoken, redactor=redactor)
+    elif form is Form.MARKDOWN:
+        from unhang.comparing.as_markdown import to_markdown
+
+        text = to_markdown(comparison, lang=spoken, redactor=redactor)
+    else:
+        from unhang.comparing.as_text import print_comparison, sheet_of
+        from unhang.report.voice import Voice
+
+        if out is None:
+            print_comparison(comparison, lang=spoken, redactor=redactor)
+            return
+        text = sheet_of(comparison, Voice(spoken, redactor), 80).plain()
+    if out is None:
+        sys.stdout.write(text)
+        return
+    write_private(out, text)
+    print(f"comparison written to {out}", file=sys.stderr)
