@@ -1,0 +1,58 @@
+"""``unhang history``: what earlier runs came to, which host again, and what changed since the last good one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhang.errors import UsageError
+
+if TYPE_CHECKING:
+    from unhang.history.database import History
+
+
+def history(
+    number: Annotated[
+        int | None, typer.Argument(metavar="[RUN]", help="Number of a run: its verdicts, and what changed before it.")
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Only runs on this host.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=5_000, metavar="N", help="The last N runs.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget every run.")] = False,
+    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
+) -> None:
+    """Show what earlier runs of `unhang run` came to; nothing of it leaves this machine.
+
+    Exit code: 0, or 2 when the history cannot be read.
+    """
+    from unhang.findings import say
+    from unhang.history import text
+    from unhang.history.database import opened, place
+    from unhang.report.language import resolve_language, translate
+
+    spoken = resolve_language(lang)
+    path = place(os.environ)
+    if forget:
+        with opened(path, to_write=True) as known:
+            typer.echo(translate(say("forgotten: {count} runs ({path})", count=known.forget(), path=str(path)), spoken))
+        return
+    with opened(path) as known:
+        if number is not None:
+            _one(known, number, spoken, as_json=as_json)
+            return
+        runs, guilty = known.runs(limit=limit, host=host), known.guilty()
+    width = min(140, shutil.get_terminal_size((100, 24)).columns)
+    typer.echo(text.as_json(runs, guilty) if as_json else text.as_text(runs, guilty, spoken, width), nl=False)
+
+
+def _one(known: History, number: int, lang: str, *, as_json: bool) -> None:
+    from unhang.history import text
+
+    run = known.run(number)
+    if run is None:
+        raise UsageError(f"the history knows no run {number}", next_step="unhang history lists them")
+    good = known.last_good(run)
+    typer.echo(text.one_as_json(run, good) if as_json else text.one_as_text(run, good, lang), nl=False)

@@ -1,0 +1,38 @@
+"""``python -m unhang.history add`` keeps the run that standard input tells of; ``… guilty`` lists hosts and cards.
+
+Processes of their own: a home that does not answer holds no watcher up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+
+from unhang.errors import UnhangError
+from unhang.evidence.earlier import listing_of
+from unhang.history.database import opened, place
+from unhang.history.run import Ending, run_of
+
+
+def main(words: list[str]) -> int:
+    """Do what the first word says."""
+    path = place(os.environ)
+    try:
+        if words == ["add"]:
+            ending = msgspec.json.decode(sys.stdin.buffer.read(), type=Ending)
+            with opened(path, to_write=True) as history:
+                history.add(run_of(ending))
+            return 0
+        if words == ["guilty"]:
+            with opened(path) as history:
+                sys.stdout.write(listing_of(history.guilty()).decode())
+            return 0
+    except UnhangError as error:
+        print(error, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,203 @@
+"""The history's database: SQLite, private, in the user's state folder. Every wait for its lock has a limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from unhang.errors import UnhangError
+from unhang.evidence.earlier import Guilt
+from unhang.history.run import OF_THE_MACHINE, Run, Told
+
+VERSION = 1
+BUSY_S = 2.0
+MOST_RUNS = 5_000
+"""Older ones are forgotten."""
+_TABLES = """
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT NOT NULL, command TEXT NOT NULL, cwd TEXT NOT NULL,
+    program TEXT NOT NULL, started_s REAL NOT NULL, ended_s REAL NOT NULL, outcome TEXT NOT NULL, hosts TEXT NOT NULL,
+    world_size INTEGER, steps INTEGER NOT NULL, step_s REAL, settings TEXT NOT NULL
+);
+CREATE TABLE verdicts (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE, cause TEXT NOT NULL, certainty TEXT NOT NULL,
+    status TEXT NOT NULL, ranks TEXT NOT NULL, nodes TEXT NOT NULL, cards TEXT NOT NULL, place TEXT NOT NULL,
+    sentence TEXT NOT NULL
+);
+CREATE TABLE guilty (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE, kind TEXT NOT NULL, name TEXT NOT NULL,
+    cause TEXT NOT NULL
+);
+CREATE INDEX guilty_by_name ON guilty (kind, name);
+CREATE INDEX verdicts_by_run ON verdicts (run);
+"""
+
+
+class HistoryError(UnhangError):
+    """The history cannot be read or written."""
+
+
+def place(environment: Mapping[str, str]) -> Path:
+    """Where the history lies: ``$XDG_STATE_HOME/unhang/history.sqlite3``, by default below ``~/.local/state``."""
+    state = environment.get("XDG_STATE_HOME", "")
+    home = Path(state) if state.startswith("/") else Path(environment.get("HOME", "/")) / ".local" / "state"
+    return home / "unhang" / "history.sqlite3"
+
+
+class History:
+    """An open history. Use it with ``with opened(path) as history``."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def add(self, run: Run) -> int:
+        """Keep ``run``; returns its number."""
+        with self._connection as write:
+            row = write.execute(
+                "INSERT INTO runs (folder, command, cwd, program, started_s, ended_s, outcome, hosts, world_size,"
+                " steps, step_s, settings) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(run.folder, run.command, run.cwd, run.program, run.started_s, run.ended_s, run.outcome),
+                    *(json.dumps(run.hosts), run.world_size, run.steps, run.step_s, run.settings),
+                ),
+            )
+            number = int(row.lastrowid or 0)
+            for told in run.verdicts:
+                self._add_verdict(write, number, told)
+            write.executemany("INSERT INTO guilty VALUES (?, ?, ?, ?)", sorted(_guilty(number, run.verdicts)))
+            write.execute("DELETE FROM runs WHERE number <= ?", (number - MOST_RUNS,))
+        return number
+
+    def _add_verdict(self, write: sqlite3.Connection, number: int, told: Told) -> None:
+        lists = (json.dumps(told.ranks), json.dumps(told.nodes), json.dumps(told.cards))
+        write.execute(
+            "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, told.cause, told.certainty, told.status, *lists, told.place, told.sentence),
+        )
+
+    def runs(self, *, limit: int = 20, host: str = "", program: str = "") -> list[Run]:
+        """The latest runs, newest first; of one host or one job where asked."""
+        rows = self._connection.execute(
+            "SELECT * FROM runs WHERE (? = '' OR program = ?) AND (? = '' OR EXISTS"
+            " (SELECT 1 FROM json_each(runs.hosts) WHERE value = ?)) ORDER BY number DESC LIMIT ?",
+            (program, program, host, host, limit),
+        )
+        return [self._run(row) for row in rows.fetchall()]
+
+    def run(self, number: int) -> Run | None:
+        """The run with this number; None when there is none."""
+        row = self._connection.execute("SELECT * FROM runs WHERE number = ?", (number,)).fetchone()
+        return None if row is None else self._run(row)
+
+    def last_good(self, run: Run) -> Run | None:
+        """The newest run of the same job before ``run`` that ended well; None when there is none."""
+        row = self._connection.execute(
+            "SELECT * FROM runs WHERE program = ? AND outcome = 'good' AND (? = 0 OR number < ?)"
+            " ORDER BY number DESC LIMIT 1",
+            (run.program, run.number, run.number),
+        ).fetchone()
+        return None if row is None else self._run(row)
+
+    def guilty(self, *, limit: int = 1_000) -> list[Guilt]:
+        """Hosts and cards that verdicts named, those of most runs first."""
+        rows = self._connection.execute(
+            "SELECT kind, name, COUNT(DISTINCT run) AS times, MAX(ended_s) AS last_s, (SELECT cause FROM guilty AS g"
+            " WHERE g.kind = guilty.kind AND g.name = guilty.name ORDER BY run DESC, cause LIMIT 1) AS cause"
+            " FROM guilty JOIN runs ON runs.number = guilty.run"
+            " GROUP BY kind, name ORDER BY times DESC, last_s DESC, name LIMIT ?",
+            (limit,),
+        )
+        return [Guilt(row["kind"], row["name"], row["cause"], row["times"], row["last_s"]) for row in rows.fetchall()]
+
+    def forget(self) -> int:
+        """Forget every run; returns how many there were."""
+        with self._connection as write:
+            (count,) = write.execute("SELECT COUNT(*) FROM runs").fetchone()
+            for table in ("verdicts", "guilty", "runs"):
+                write.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+        self._connection.execute("VACUUM")
+        return int(count)
+
+    def _run(self, row: sqlite3.Row) -> Run:
+        told = self._connection.execute("SELECT * FROM verdicts WHERE run = ? ORDER BY rowid", (row["number"],))
+        return Run(
+            folder=row["folder"],
+            command=row["command"],
+            cwd=row["cwd"],
+            started_s=row["started_s"],
+            ended_s=row["ended_s"],
+            outcome=row["outcome"],
+            hosts=tuple(json.loads(row["hosts"])),
+            world_size=row["world_size"],
+            steps=row["steps"],
+            step_s=row["step_s"],
+            settings=row["settings"],
+            verdicts=tuple(_told(one) for one in told.fetchall()),
+            number=row["number"],
+        )
+
+
+def _told(row: sqlite3.Row) -> Told:
+    ranks, nodes, cards = (tuple(json.loads(row[name])) for name in ("ranks", "nodes", "cards"))
+    return Told(row["cause"], row["certainty"], row["status"], ranks, nodes, cards, row["place"], row["sentence"])
+
+
+def _guilty(number: int, verdicts: Iterable[Told]) -> set[tuple[int, str, str, str]]:
+    """Hosts and cards of causes that stay with a machine. A host that only was there is not guilty."""
+    found = set()
+    for told in verdicts:
+        if told.cause in OF_THE_MACHINE:
+            found |= {(number, "host", node, told.cause) for node in told.nodes}
+            found |= {(number, "card", card, told.cause) for card in told.cards}
+    return found
+
+
+@contextmanager
+def opened(path: Path, *, to_write: bool = False) -> Iterator[History]:
+    """The history at ``path``; one that is not there yet is made where ``to_write``, and empty otherwise.
+
+    Raises:
+        HistoryError: it is damaged, newer than this unhang, locked for too long, or cannot be written.
+    """
+    try:
+        with closing(_connect(path, to_write=to_write)) as connection:
+            yield History(connection)
+    except (sqlite3.Error, OSError) as error:
+        raise HistoryError(
+            f"the history at {path} cannot be {'written' if to_write else 'read'}: {error}",
+            next_step="move the file away to begin a new one",
+        ) from error
+
+
+def _connect(path: Path, *, to_write: bool) -> sqlite3.Connection:
+    there = path.exists() and (to_write or path.stat().st_size > 0)  # a killed writer leaves an empty file
+    if not there and not to_write:
+        connection = sqlite3.connect(":memory:")
+    else:
+        if not there:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        mode = "rw" if to_write else "ro"
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_S)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise sqlite3.DatabaseError("a newer unhang wrote it")
+    if version == 0 and (to_write or not there):
+        _make_tables(connection)
+    return connection
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    """In one transaction: two runs that end at once make them once."""
+    connection.execute("BEGIN IMMEDIATE")
+    if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+        for statement in filter(str.strip, _TABLES.split(";")):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.commit()

@@ -1,0 +1,155 @@
+"""One run as the history keeps it, and what a run folder tells of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unhang.evidence.earlier import cards_named
+from unhang.report.secrets import without_secrets
+
+OF_THE_MACHINE = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
+"""Causes that may stay with a host or a card; the others stay with the program."""
+GOOD, STALLED, FAILED, SLOW, ENDED = "good", "stalled", "failed", "slow", "ended"
+MOST_SETTINGS = 1 << 20
+MOST_VERDICT = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The leading finding of one verdict of a run."""
+
+    cause: str
+    certainty: str
+    status: str
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+    cards: tuple[str, ...]
+    """As the evidence names them: ``GPU-<uuid>`` or ``<host> <PCI address>``."""
+    place: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. Times in seconds since the epoch; ``settings``: its ``settings.json``, empty where there was none."""
+
+    folder: str
+    command: str
+    cwd: str
+    started_s: float
+    ended_s: float
+    outcome: str
+    hosts: tuple[str, ...] = ()
+    world_size: int | None = None
+    steps: int = 0
+    step_s: float | None = None
+    settings: str = ""
+    verdicts: tuple[Told, ...] = ()
+    number: int = 0
+    """Of the run in the history, from 1."""
+
+    @property
+    def program(self) -> str:
+        """What makes two runs runs of the same job: where it was started, and its script (or first plain word)."""
+        words = self.command.split()
+        script = next((word for word in words if word.endswith((".py", ".sh", ".yaml", ".yml", ".toml"))), "")
+        return f"{self.cwd} {script or ' '.join(words[:2])}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What the watcher knows at the end of a run. ``failed``: None where nobody can tell."""
+
+    folder: str
+    failed: bool | None
+    ended_s: float
+    hosts: tuple[str, ...] = ()
+    world_size: int | None = None
+    steps: int = 0
+    step_s: float | None = None
+
+
+def run_of(ending: Ending) -> Run:
+    """The run that left ``ending.folder``; what cannot be read of it is left out."""
+    folder = Path(ending.folder)
+    plan = _json(folder / "run.json", MOST_SETTINGS)
+    verdicts = tuple(_told(document, ending.hosts) for document in _verdicts(folder))
+    return Run(
+        folder=str(folder),
+        command=without_secrets(" ".join(str(word) for word in plan.get("command", [])))[:4096],
+        cwd=str(plan.get("cwd", "")),
+        started_s=float(plan.get("started_s") or ending.ended_s),
+        ended_s=ending.ended_s,
+        outcome=_outcome(ending, verdicts),
+        hosts=ending.hosts,
+        world_size=ending.world_size,
+        steps=ending.steps,
+        step_s=ending.step_s,
+        settings=_text(folder / "settings.json"),
+        verdicts=verdicts,
+    )
+
+
+def _outcome(ending: Ending, verdicts: tuple[Told, ...]) -> str:
+    statuses = {told.status for told in verdicts}
+    if "hang" in statuses:
+        return STALLED
+    if ending.failed:
+        return FAILED
+    if "slow" in statuses:
+        return SLOW
+    return GOOD if ending.failed is False else ENDED
+
+
+def _verdicts(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """The last one, then those on waits that ended by themselves."""
+    own = folder / ".unhang"
+    for path in (folder / "verdict.json", *sorted((own / "past").glob("*/verdict.json"))[-8:]):
+        document = _json(path, MOST_VERDICT)
+        if document.get("findings"):
+            yield document
+
+
+def _told(document: Mapping[str, Any], hosts: tuple[str, ...]) -> Told:
+    first = document["findings"][0]
+    where = first.get("where") or {}
+    nodes = tuple(str(node) for node in first.get("nodes", [])) or (hosts if len(hosts) == 1 else ())
+    return Told(
+        cause=str(first["cause"]),
+        certainty=str(first["certainty"]),
+        status=str(document.get("status", "unknown")),
+        ranks=tuple(int(rank) for rank in first.get("ranks", [])),
+        nodes=nodes,
+        cards=_cards(first, nodes),
+        place=f"{where['file']}:{where['line']}" if where.get("file") else "",
+        sentence=without_secrets(str(first.get("summary", "")))[:500],
+    )
+
+
+def _cards(finding: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """The cards a finding's evidence names, of a finding about cards."""
+    if finding["cause"] != "gpu-hardware":
+        return ()
+    return tuple(
+        sorted(cards_named(" ".join(str(item.get("text", "")) for item in finding.get("evidence", [])), nodes))
+    )
+
+
+def _json(path: Path, most: int) -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        if path.stat().st_size <= most:
+            found = json.loads(path.read_bytes())
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        if path.stat().st_size <= MOST_SETTINGS:
+            return path.read_text(encoding="utf-8", errors="replace")
+    return ""

@@ -1,0 +1,146 @@
+"""The history as people read it, and as one JSON object."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from unhang.evidence.earlier import Guilt
+from unhang.findings import Certainty, say
+from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, Run, Told
+from unhang.report.labels import CERTAINTY, ranks_label
+from unhang.report.redact import Redactor
+from unhang.report.voice import Voice
+
+SCHEMA = "unhang.history-list/1"
+GUILTY_SHOWN = 8
+_OUTCOMES = {
+    GOOD: say("ended well"),
+    STALLED: say("stalled"),
+    FAILED: say("failed"),
+    SLOW: say("slow"),
+    ENDED: say("ended, nobody saw how"),
+}
+
+
+def as_text(runs: Sequence[Run], guilty: Sequence[Guilt], lang: str, width: int) -> str:
+    """Hosts and cards named more than once come first, then the runs, newest first."""
+    voice = Voice(lang, Redactor())
+    if not runs:
+        return voice.say(say("No run yet: unhang run keeps one line a run here.")) + "\n"
+    lines = []
+    again = [guilt for guilt in guilty if guilt.runs > 1][:GUILTY_SHOWN]
+    if again:
+        lines.append(voice.say(say("Named again and again")))
+        lines += [f"  {_guilt(guilt, voice)}" for guilt in again]
+        lines.append("")
+    return "\n".join([*lines, _table(runs, voice, width)])
+
+
+def _guilt(guilt: Guilt, voice: Voice) -> str:
+    return voice.say(
+        say(
+            "{name}: {runs} runs, last on {day}: {cause}",
+            name=guilt.name,
+            runs=guilt.runs,
+            day=_when(guilt.last_s)[:10],
+            cause=guilt.cause,
+        )
+    )
+
+
+def _table(runs: Iterable[Run], voice: Voice, width: int) -> str:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    heads = (say("run"), say("began"), say("took"), say("what came of it"), say("steps"), say("command"))
+    for head, right in zip(heads, (True, False, True, False, True, False), strict=True):
+        table.add_column(voice.say(head), justify="right" if right else "left", overflow="fold")
+    for run in runs:
+        table.add_row(
+            *(str(run.number), _when(run.started_s), _length(run.ended_s - run.started_s), outcome(run, voice)),
+            *(str(run.steps or "–"), voice.line(run.command, 60)),
+        )
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, markup=False, emoji=False).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def outcome(run: Run, voice: Voice) -> str:
+    """What came of a run, with the cause, ranks and place of its last verdict."""
+    words = [voice.say(_OUTCOMES.get(run.outcome, _OUTCOMES[ENDED]))]
+    if run.verdicts:
+        told = run.verdicts[0]
+        words.append(told.cause)
+        if told.ranks:
+            words.append(voice.say(ranks_label(told.ranks)))
+        if told.place:
+            words.append(voice.line(Path(told.place).name, 40))
+    return " · ".join(words)
+
+
+def _certainty(told: Told, voice: Voice) -> str:
+    with suppress(ValueError):
+        return voice.say(CERTAINTY[Certainty(told.certainty)])
+    return voice.line(told.certainty)
+
+
+def one_as_text(run: Run, good: Run | None, lang: str) -> str:
+    """One run: what was run, what came of it, and which run of the same job ended well before."""
+    voice = Voice(lang, Redactor())
+    lines = [
+        voice.line(run.command),
+        f"{_when(run.started_s)} · {voice.line(run.cwd)} · {outcome(run, voice)}",
+    ]
+    for told in run.verdicts:
+        where = f" ({told.place})" if told.place else ""
+        lines.append(f"  {told.cause} · {_certainty(told, voice)}{voice.colon}{voice.line(told.sentence)}{where}")
+    lines.append(voice.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
+    if good is None:
+        lines.append(voice.say(say("No earlier run of this job ended well.")))
+    else:
+        lines.append(
+            voice.say(
+                say("Last good run of this job: {number}, {when}", number=good.number, when=_when(good.started_s))
+            )
+        )
+        lines.append(voice.say(say("what changed since: unhang compare {a} {b}", a=good.folder, b=run.folder)))
+    return "\n".join(lines) + "\n"
+
+
+def as_json(runs: Sequence[Run], guilty: Sequence[Guilt]) -> str:
+    """The same as one object."""
+    found = {"schema": SCHEMA, "runs": [_row(run) for run in runs], "named": [_named(guilt) for guilt in guilty]}
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def one_as_json(run: Run, good: Run | None) -> str:
+    """One run and the last good one before it."""
+    found = {"schema": SCHEMA, "run": _row(run), "last_good": None if good is None else _row(good)}
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def _row(run: Run) -> dict[str, Any]:
+    return {
+        **{name: getattr(run, name) for name in Run.__slots__ if name not in ("verdicts", "settings")},
+        "verdicts": [{name: getattr(told, name) for name in told.__slots__} for told in run.verdicts],
+    }
+
+
+def _named(guilt: Guilt) -> dict[str, Any]:
+    return {name: getattr(guilt, name) for name in guilt.__slots__}
+
+
+def _when(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _length(seconds: float) -> str:
+    minutes = int(max(0.0, seconds)) // 60
+    return f"{minutes // 60}:{minutes % 60:02}" if minutes >= 1 else f"{max(0.0, seconds):.0f} s"

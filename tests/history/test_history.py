@@ -1,0 +1,287 @@
+"""Runs are kept with what came of them; the host or card that was named before is named again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unhang.cli.main import main
+from unhang.diagnosis.repeated import noting_repeats, without_repeated
+from unhang.diagnosis.restart import restart_after
+from unhang.evidence.earlier import Guilt, cards_named, listing_of, read_listing
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.findings import Source, Unread
+from unhang.history.database import MOST_RUNS, HistoryError, opened, place
+from unhang.history.run import Ending, Run, Told, run_of
+from unhang.watch import history_look
+
+CARD = "GPU-01234567-89ab-cdef-0123-456789abcdef"
+
+
+def told(cause: str = "gpu-hardware", nodes: tuple[str, ...] = ("h7",), **more: Any) -> Told:
+    return replace(Told(cause, "likely", "hang", (3,), nodes, (), "train.py:51", "it failed"), **more)
+
+
+def run(outcome: str = "good", at: float = 1.0, **more: Any) -> Run:
+    return replace(Run("/runs/a", "torchrun train.py", "/home/ml", at, at + 9, outcome, ("h7", "h8"), 8, 100), **more)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "unhang" / "history.sqlite3"
+
+
+def test_a_run_reads_back_as_it_was_kept(file: Path) -> None:
+    kept = run("stalled", verdicts=(told(), told("uneven-data")), settings='{"a": 1}')
+    with opened(file, to_write=True) as history:
+        number = history.add(kept)
+
+    with opened(file) as history:
+        assert history.run(number) == replace(kept, number=number)
+        assert history.runs(host="h8") == [replace(kept, number=number)]
+        assert history.runs(host="h9") == []
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_only_causes_of_the_machine_stay_with_a_host(file: Path) -> None:
+    with opened(file, to_write=True) as history:
+        history.add(run("stalled", at=1, verdicts=(told(), told())))
+        history.add(run("stalled", at=2, verdicts=(told("network-fault", cards=(CARD,)),)))
+        history.add(run("stalled", at=3, verdicts=(told("uneven-data", nodes=("h8",)),)))
+
+        guilty = history.guilty()
+
+    assert guilty == [Guilt("host", "h7", "network-fault", 2, 11.0), Guilt("card", CARD, "network-fault", 1, 11.0)]
+
+
+def test_the_last_good_run_of_the_same_job(file: Path) -> None:
+    with opened(file, to_write=True) as history:
+        history.add(run("good", command="torchrun other.py"))
+        history.add(run("good", folder="/runs/good"))
+        history.add(run("stalled", command="torchrun --nproc-per-node 4 train.py --lr 1"))
+        last = history.runs(limit=1)[0]
+        found = history.last_good(last)
+
+    assert found is not None
+    assert found.folder == "/runs/good"
+
+
+def test_runs_that_end_at_once_are_all_kept(file: Path) -> None:
+    def add(number: int) -> None:
+        with opened(file, to_write=True) as history:
+            history.add(run(at=float(number)))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+
+    with opened(file) as history:
+        assert len(history.runs(limit=100)) == 24
+
+
+def test_a_history_does_not_grow_without_end(file: Path) -> None:
+    with opened(file, to_write=True) as history:
+        history.add(run())
+        history._connection.execute("UPDATE sqlite_sequence SET seq = ?", (MOST_RUNS,))
+        history._connection.commit()
+        history.add(run("stalled", verdicts=(told(),)))
+        assert [one.number for one in history.runs(limit=9)] == [MOST_RUNS + 1]
+
+
+@pytest.mark.parametrize("damage", [b"no database at all" * 99, b"SQLite format 3\x00" + b"\xff" * 4096])
+def test_a_damaged_file_is_a_sentence_and_code_2(
+    file: Path, damage: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_bytes(damage)
+    monkeypatch.setenv("XDG_STATE_HOME", str(file.parents[1]))
+
+    with pytest.raises(SystemExit) as left:
+        main(["history"])
+
+    assert left.value.code == 2
+    assert str(file) in capsys.readouterr().err
+
+
+def test_one_of_a_newer_version_is_left_alone(file: Path) -> None:
+    with opened(file, to_write=True) as history:
+        history.add(run())
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(HistoryError, match="newer"), opened(file, to_write=True):
+        pass
+
+
+def test_no_history_yet_is_no_error(tmp_path: Path) -> None:
+    with opened(tmp_path / "no" / "history.sqlite3") as history:
+        assert (history.runs(), history.guilty()) == ([], [])
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "where"),
+    [
+        ({"HOME": "/home/ml"}, "/home/ml/.local/state/unhang/history.sqlite3"),
+        ({"HOME": "/home/ml", "XDG_STATE_HOME": "/state"}, "/state/unhang/history.sqlite3"),
+        ({"HOME": "/home/ml", "XDG_STATE_HOME": "relative"}, "/home/ml/.local/state/unhang/history.sqlite3"),
+    ],
+)
+def test_where_it_lies(environment: dict[str, str], where: str) -> None:
+    assert place(environment) == Path(where)
+
+
+def run_folder(folder: Path, *, cause: str = "gpu-hardware", status: str = "hang") -> Path:
+    folder.mkdir()
+    (folder / "run.json").write_text(
+        json.dumps({"command": ["torchrun", "t.py", "--hub_token=hf_abcdefghijklmnopqrstuvwxyz"], "started_s": 5.0})
+    )
+    evidence = {"text": f"NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus. {CARD}"}
+    finding = {"cause": cause, "certainty": "likely", "ranks": [2], "nodes": ["h7"], "evidence": [evidence]}
+    (folder / "verdict.json").write_text(json.dumps({"status": status, "findings": [finding]}))
+    return folder
+
+
+def test_a_run_folder_tells_its_outcome_and_no_secret(tmp_path: Path) -> None:
+    found = run_of(Ending(str(run_folder(tmp_path / "run")), failed=False, ended_s=9.0, hosts=("h7", "h8")))
+
+    assert (found.outcome, found.verdicts[0].nodes) == ("stalled", ("h7",))
+    assert found.verdicts[0].cards == (CARD, "h7 0000:3b:00")
+    assert "hf_" not in found.command
+
+
+@pytest.mark.parametrize(("failed", "outcome"), [(False, "good"), (True, "failed"), (None, "ended")])
+def test_a_run_without_a_verdict(tmp_path: Path, failed: bool | None, outcome: str) -> None:
+    assert run_of(Ending(str(tmp_path), failed=failed, ended_s=1.0)).outcome == outcome
+
+
+def test_what_one_run_was_told_is_said_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert history_look.keep(Ending(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30)
+    look = history_look.HistoryLook()
+    deadline = time.monotonic() + 30
+    while not look.content() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    earlier = read_listing(look.content(), source=Source("x"))
+
+    assert not isinstance(earlier, Unread)
+    assert {(guilt.kind, guilt.name) for guilt in earlier} == {
+        *(("host", "h7"), ("card", CARD), ("card", "h7 0000:3b:00"))
+    }
+
+
+def xid_log(tmp_path: Path, host: str) -> str:
+    path = tmp_path / "kernel.log"
+    path.write_text(f"Nov 21 10:00:00 {host} kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n")
+    return str(path)
+
+
+def test_a_host_that_was_named_before_is_left_out_next_time(tmp_path: Path) -> None:
+    facts = build_facts(read_evidence([xid_log(tmp_path, "h7")]))
+    facts = replace(facts, earlier=(Guilt("host", "h7", "gpu-hardware", 2, 1.7e9), Guilt("host", "h8", "x", 9, 1.0)))
+    from unhang.diagnosis.diagnose import diagnose
+
+    verdict = diagnose(facts)
+
+    assert verdict.findings[0].cause.value == "gpu-hardware"
+    assert [str(why) for why in verdict.findings[0].because if "before" in str(why)] == [
+        "verdicts have named h7 before (runs: 2; last on 2023-11-14: gpu-hardware)"
+    ]
+
+
+def test_a_cause_of_the_program_is_not_blamed_on_its_host(tmp_path: Path) -> None:
+    facts = build_facts(read_evidence([xid_log(tmp_path, "h7")]))
+    facts = replace(facts, earlier=(Guilt("host", "h7", "gpu-hardware", 2, 1.7e9),))
+    from unhang.diagnosis.diagnose import diagnose
+    from unhang.findings import Cause
+
+    first = replace(diagnose(replace(facts, earlier=())).findings[0], cause=Cause.UNEVEN_DATA)
+
+    assert noting_repeats(facts, (first,)) == (first,)
+    assert without_repeated(facts, (first,), restart_after((first,))) == restart_after((first,))
+
+
+def test_cards_in_a_text() -> None:
+    line = f"NVRM: Xid (PCI:0000:3B:00): 79 and 00000000:5E:00.0 and {CARD}"
+
+    assert cards_named(line, ["h1"]) == {CARD, "h1 0000:3b:00", "h1 0000:5e:00"}
+    assert cards_named(line, ["h1", "h2"]) == {CARD}
+
+
+def test_a_forged_listing_is_not_believed() -> None:
+    good = listing_of([Guilt("host", "h7", "gpu-hardware", 1, 2.0)])
+
+    for raw in (b"[]", good.replace(b"host", b"moon"), good.replace(b"gpu-hardware", b"bad luck"), good + b"x"):
+        assert isinstance(read_listing(raw, source=Source("x")), Unread)
+
+
+def fill(state: Path) -> None:
+    with opened(state / "unhang" / "history.sqlite3", to_write=True) as history:
+        history.add(run("good", folder="/runs/good"))
+        history.add(run("stalled", at=2.0, folder="/runs/bad1", verdicts=(told(),)))
+        history.add(run("stalled", at=3.0, folder="/runs/bad2", verdicts=(told(),)))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as left:
+        main(["history", *words])
+    assert left.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "No run yet" in printed(capsys)
+    fill(tmp_path)
+
+    screen = printed(capsys)
+    assert screen.startswith("Named again and again\n  h7: 2 runs, last on 1970-01-01: gpu-hardware\n")
+    assert "stalled · gpu-hardware · rank 3 · train.py:51" in screen
+    assert "多次被点名" in printed(capsys, "--lang", "zh")
+    assert json.loads(printed(capsys, "--json"))["named"][0]["name"] == "h7"
+    one = printed(capsys, "3")
+    assert "Last good run of this job: 1" in one
+    assert "unhang compare /runs/good /runs/bad2" in one
+    assert printed(capsys, "--forget").startswith("forgotten: 3 runs")
+    assert "No run yet" in printed(capsys)
+
+
+def test_an_unknown_number_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["history", "987654"])
+
+    assert left.value.code == 2
+    assert "knows no run 987654" in capsys.readouterr().err
+
+
+def test_a_home_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock of the database is held by somebody who does not let go."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    fill(tmp_path)
+    holder = sqlite3.connect(tmp_path / "unhang" / "history.sqlite3")
+    holder.execute("BEGIN EXCLUSIVE")
+    began = time.monotonic()
+
+    assert not history_look.keep(Ending(str(tmp_path), failed=False, ended_s=1.0))
+    assert time.monotonic() - began < 60  # it is held for as long as the test wants
+    holder.close()
+
+
+def test_importing_it_is_light() -> None:
+    code = "import unhang.history.__main__, sys; print([m for m in ('torch', 'numpy', 'rich') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert out.stdout.strip() == "[]"
