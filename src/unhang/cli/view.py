@@ -1,0 +1,136 @@
+"""``unhang view [DIR|URL]``: look at a run, live or finished, in the terminal or on a page."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+    from unhang.report.voice import Voice
+    from unhang.viewing.reading import Reading
+
+EVERY_S = 1.0
+
+
+def view(
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR|URL]",
+            help="A run folder, or the address that unhang view --web printed; default: the newest in unhang-runs.",
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print one screen and leave.")] = False,
+    web: Annotated[bool, typer.Option("--web", help="Serve a page, until Ctrl-C.")] = False,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="With --web: where; port 0 takes a free one.")
+    ] = "127.0.0.1:0",
+    no_open: Annotated[bool, typer.Option("--no-open", help="With --web: do not open a browser.")] = False,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option("--perfetto", metavar="FILE", help="Write the run as a trace for Perfetto (.json or .json.gz)."),
+    ] = None,
+    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colour; default: when on a terminal.")
+    ] = None,
+) -> None:
+    """Look at a run: who waits for whom, how far everybody is, and how long is left.
+
+    Exit code: 0, or 2 where there is no run to look at.
+    """
+    from rich.console import Console
+
+    from unhang.report.language import resolve_language
+    from unhang.report.redact import Redactor
+    from unhang.report.voice import Voice
+
+    folder, read = _source(place)
+    voice = Voice(resolve_language(lang), Redactor())
+    console = Console(no_color=None if color is None else not color, force_terminal=color or None, highlight=False)
+    if perfetto is not None:
+        _export(read(folder), perfetto, voice)
+    elif web:
+        _serve(folder, read, listen, voice, open_browser=not no_open)
+    elif once or not sys.stdout.isatty():
+        _one_screen(folder, read, console, voice)
+    else:
+        read(folder)  # a folder that is none is said before the screen is taken
+        _follow(folder, read, console, voice)
+
+
+def _source(place: str | None) -> tuple[Path, Callable[[Path], Reading]]:
+    from unhang.viewing.reading import latest_run, read_run
+    from unhang.viewing.remote import Remote, is_address
+
+    if place is None:
+        return latest_run(), read_run
+    if is_address(place):
+        return Path(), Remote(place).read
+    return Path(place), read_run
+
+
+def _one_screen(folder: Path, read: Callable[[Path], Reading], console: Console, voice: Voice) -> None:
+    """A watcher that was not asked yet needs a moment for its first answer."""
+    from unhang.viewing.screen import Room, screen
+
+    reading = read(folder)
+    if reading.live:
+        time.sleep(2 * EVERY_S)
+        reading = read(folder)
+    console.print(screen(reading, Room(console.width, max(24, console.height)), voice))
+
+
+def _follow(folder: Path, read: Callable[[Path], Reading], console: Console, voice: Voice) -> None:
+    from rich.live import Live
+
+    from unhang.viewing.screen import Room, screen
+
+    def drawn() -> Group:
+        return screen(read(folder), Room(console.width, console.height), voice)
+
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        try:
+            while True:
+                live.update(drawn(), refresh=True)
+                time.sleep(EVERY_S)
+        except KeyboardInterrupt:
+            return
+
+
+def _serve(folder: Path, read: Callable[[Path], Reading], listen: str, voice: Voice, *, open_browser: bool) -> None:
+    from unhang.errors import UsageError
+    from unhang.findings import say
+    from unhang.report.language import translate
+    from unhang.viewing.listening import listening_with_token
+    from unhang.viewing.web.answers import Answers
+    from unhang.viewing.web.server import Server
+    from unhang.viewing.web.serving import serve
+
+    if folder == Path():
+        raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")
+    read(folder)
+    server = Server(listening_with_token(listen), Answers(folder, voice, read))
+
+    def tell(address: str) -> None:
+        text = say("the run is at {address} – Ctrl-C ends the page; the job goes on", address=address)
+        typer.echo(f"unhang: {translate(text, voice.lang)}")  # not redacted: the token is the point
+        sys.stdout.flush()
+
+    serve(server, tell, open_browser=open_browser)
+
+
+def _export(reading: Reading, target: Path, voice: Voice) -> None:
+    from unhang.findings import say
+    from unhang.viewing.perfetto import export
+
+    count = export(reading, target)
+    text = say("{count} events in {file}; open it at https://ui.perfetto.dev", count=f"{count:,}", file=str(target))
+    typer.echo(voice.say(text))

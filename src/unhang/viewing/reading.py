@@ -1,0 +1,117 @@
+"""Read the state of a run: live from the memory of the machine it runs on, or the last one from its run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unhang.errors import UsageError
+from unhang.findings import Text, say
+from unhang.records.views import PHASES
+from unhang.watch.live_state import FILE, SCHEMA, STATES, WANTED, LiveState
+
+MOST_BYTES = 64 << 20
+COLUMNS = ("rank", "node", "state", "phase", "label", "place", "step", "step_s", "still_s", "waits_s", "beat_s")
+JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
+NO_LAST_STATE = say("the run left no last state: its watcher was killed, or an older unhang ran it")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read. ``live``: the run goes on; ``state`` is None where nothing tells (``because`` says why)."""
+
+    folder: Path
+    live: bool
+    state: LiveState | None
+    because: Text | None = None
+
+
+def latest_run(place: Path = Path("unhang-runs")) -> Path:
+    """The newest run folder in ``place``.
+
+    Raises:
+        UsageError: there is none.
+    """
+    runs = [path.parent for path in place.glob("*/run.json")] if place.is_dir() else []
+    if not runs:
+        raise UsageError(
+            f"no run of unhang run in {place}", next_step="unhang view DIR, with the folder unhang run told you"
+        )
+    return max(runs, key=lambda path: (path / "run.json").stat().st_mtime)
+
+
+def read_run(folder: Path) -> Reading:
+    """The state of the run in ``folder`` as it is now. Asks the watcher to keep it up to date for 15 s.
+
+    Raises:
+        UsageError: it is not the folder of a run.
+    """
+    plan = _plan(folder)
+    records = Path(str(plan.get("records") or folder))
+    _ask(records)
+    live = _state(records / FILE)
+    if live is not None and not live.ended:
+        return Reading(folder, True, live)
+    last = live or _state(folder / FILE)
+    if last is not None:
+        return Reading(folder, False, last)
+    if (records / "control").exists():
+        return Reading(folder, True, None, JUST_BEGUN)
+    return Reading(folder, False, None, NO_LAST_STATE)
+
+
+def _plan(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "run.json").read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{folder}/run.json is torn or something else") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _ask(records: Path) -> None:
+    """Only where the records are there, and ours."""
+    with suppress(OSError):
+        if (records / "control").exists():
+            os.close(os.open(records / WANTED, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            os.utime(records / WANTED)
+
+
+def _state(path: Path) -> LiveState | None:
+    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if path.stat().st_size > MOST_BYTES:
+            return None
+        state = msgspec.json.decode(path.read_bytes(), type=LiveState)
+        return state if is_whole(state) else None
+    return None
+
+
+def is_whole(state: LiveState) -> bool:
+    """It is of our version, the columns are as long as each other, and every index leads somewhere."""
+    if state.schema != SCHEMA:
+        return False
+    ranks = state.ranks
+    within = (
+        (ranks.node, len(state.run.nodes)),
+        (ranks.state, len(STATES)),
+        (ranks.phase, len(PHASES)),
+        (ranks.label, len(state.labels)),
+        (ranks.place, len(state.places)),
+    )
+    alike = {len(getattr(ranks, column)) for column in COLUMNS} == {len(ranks.rank)}
+    pointing = all(-1 <= number < length for column, length in within for number in column)
+    known = set(ranks.rank)
+    groups = all(
+        len(group.rank) == len(group.enqueued) == len(group.completed) and known.issuperset(group.rank)
+        for group in state.groups
+    )
+    return alike and pointing and groups and min((*ranks.state, *ranks.phase), default=0) >= 0
