@@ -1,0 +1,202 @@
+"""What the rules say of signs on the machine: reasons, evidence and remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from unhang.facts.machine_state import Sign
+from unhang.findings import Evidence, Remedy, RemedyKind, Text, say
+
+MOST = 4
+MUCH_ELSEWHERE = 0.5
+"""Processors."""
+
+
+def because(signs: Iterable[Sign]) -> Iterator[Text]:
+    """One sentence a sign."""
+    for sign in list(signs)[:MOST]:
+        yield _sentence(sign)
+
+
+def evidence(signs: Iterable[Sign]) -> tuple[Evidence, ...]:
+    """The lines of the series."""
+    return tuple(sign.evidence for sign in list(signs)[:MOST])
+
+
+def remedies(signs: Iterable[Sign]) -> Iterator[Remedy]:
+    """What to change, each once."""
+    told: set[str] = set()
+    for sign in signs:
+        remedy = _remedy(sign)
+        if remedy is not None and str(remedy.title) not in told:
+            told.add(str(remedy.title))
+            yield remedy
+
+
+def _sentence(sign: Sign) -> Text:  # noqa: C901 - one sentence a kind
+    told = {**sign.values, "node": sign.node, "rank": sign.rank}
+    if sign.kind == "card-slowed" and sign.values["peers_mhz"]:
+        return say(
+            "card {card} of {node}, on which rank {rank} runs, holds its clocks down ({reasons}): {mhz:.0f} MHz, "
+            "the others run at {peers_mhz:.0f} MHz",
+            **told,
+        )
+    if sign.kind == "card-slowed":
+        return say("card {card} of {node}, on which rank {rank} runs, holds its clocks down ({reasons})", **told)
+    if sign.kind == "card-clocks":
+        return say(
+            "card {card} of {node}, on which rank {rank} runs, runs at {mhz:.0f} MHz under load, the others at "
+            "{peers_mhz:.0f} MHz",
+            **told,
+        )
+    if sign.kind == "card-shared":
+        return say("process {pid}, which is not the job's, is on rank {rank}'s card {card} of {node}", **told)
+    if sign.kind == "cpu-limit":
+        return say(
+            "the control group of rank {rank} may use {limit:g} processors and was held up in "
+            "{percent} % of the periods",
+            **told,
+        )
+    if sign.kind == "cpu-starved" and sign.values["pid"] is not None:
+        return say(
+            "rank {rank} was ready to run and got no processor {percent} % of the time (others: {peers_percent} %); "
+            "process {pid}, which is not the job's, used {cpus:.1f} processors",
+            **told,
+        )
+    if sign.kind == "cpu-starved" and sign.values.get("elsewhere", 0.0) >= MUCH_ELSEWHERE:
+        return say(
+            "rank {rank} was ready to run and got no processor {percent} % of the time (others: {peers_percent} %); "
+            "processes that are not the job's used {elsewhere:.1f} of {processors} processors",
+            **told,
+        )
+    if sign.kind == "cpu-starved":
+        return say(
+            "rank {rank} was ready to run and got no processor {percent} % of the time (others: {peers_percent} %)",
+            **told,
+        )
+    if sign.kind == "memory-stalls":
+        return say("processes on {node} stood still for memory {percent} % of the time", **told)
+    if sign.kind == "disk-silent":
+        return say("the file system under {path} on {node} gave no answer for {seconds} s", **told)
+    if sign.kind == "disk-full":
+        return say("the file system under {path} on {node} is full: {free_mib} of {size_mib} MiB free", **told)
+    if sign.kind == "disk-busy":
+        return say("the disk under {path} on {node} was busy {percent} % of the time", **told)
+    if sign.kind == "rank-blocked":
+        return say(
+            "rank {rank} stood in a read or write that the kernel had not finished, in {times} of {of} looks", **told
+        )
+    if sign.kind == "io-pressure":
+        return say("processes on {node} stood still for disks {percent} % of the time", **told)
+    if sign.kind == "link-lost":
+        return say("the link of {link} on {node} was lost or came back while the ranks waited", **told)
+    if sign.kind == "link-errors":
+        return say("{link} on {node} counted {count} errors while the ranks waited", **told)
+    return say("{node} had to send {percent} % of its TCP segments again ({count}) while the ranks waited", **told)
+
+
+def _remedy(sign: Sign) -> Remedy | None:
+    makers = {
+        "card-slowed": _cool,
+        "card-clocks": _cool,
+        "card-shared": _free_the_card,
+        "cpu-limit": _raise_limit,
+        "cpu-starved": _free_processors,
+        "disk-full": _make_room,
+        "disk-silent": _ask_its_server,
+        "disk-busy": _speed_the_disk,
+        "rank-blocked": _speed_the_disk,
+        "io-pressure": _speed_the_disk,
+    }
+    return makers[sign.kind](sign) if sign.kind in makers else None
+
+
+def _cool(sign: Sign) -> Remedy:
+    return Remedy(
+        title=say("Cool or replace card {card} of {node}, or run without it", card=sign.values["card"], node=sign.node),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER -i {card} tells why", card=sign.values["card"]
+        ),
+        cost=say("a card less until it is cooled, its power limit raised, or it is replaced"),
+        verify=say("its clock under load equals the other cards'"),
+    )
+
+
+def _free_the_card(sign: Sign) -> Remedy:
+    pid = sign.values["pid"]
+    return Remedy(
+        title=say("Get process {pid} off card {card}", pid=pid, card=sign.values["card"]),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "ask its owner (ps -o user= -p {pid}), or choose other cards: CUDA_VISIBLE_DEVICES", pid=sign.values["pid"]
+        ),
+        cost=say("none"),
+        verify=say("nvidia-smi shows only the job on its cards"),
+    )
+
+
+def _raise_limit(sign: Sign) -> Remedy:
+    return Remedy(
+        title=say("Give the job more processors"),
+        kind=RemedyKind.CONFIG,
+        change=say(
+            "raise the limit of {group}: docker --cpus, Kubernetes resources.limits.cpu, Slurm --cpus-per-task; or "
+            "fewer loader workers and threads (OMP_NUM_THREADS)",
+            group=sign.values["group"],
+        ),
+        cost=say("processors for this job instead of another"),
+        verify=say("nr_throttled in the group's cpu.stat no longer grows"),
+    )
+
+
+def _free_processors(sign: Sign) -> Remedy:
+    return Remedy(
+        title=say("Free processors on {node}", node=sign.node),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "top shows who uses them; end or move it, give the job its own (taskset, Slurm --exclusive), or fewer "
+            "loader workers"
+        ),
+        cost=say("none for this job"),
+        verify=say("the load on this node is below its number of processors"),
+    )
+
+
+def _ask_its_server(sign: Sign) -> Remedy:
+    path = sign.values["path"]
+    return Remedy(
+        title=say("Find out why {path} does not answer", path=path),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "on {node}: timeout 5 stat -f {path}; dmesg -T | grep -i 'not responding'; mount it again once its server "
+            "answers, or use a local disk",
+            node=sign.node,
+            path=path,
+        ),
+        cost=say("none"),
+        verify=say("timeout 5 stat -f {path} answers at once", path=path),
+    )
+
+
+def _speed_the_disk(sign: Sign) -> Remedy:
+    return Remedy(
+        title=say("Find out what makes the disk of {node} slow", node=sign.node),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "iostat -x 5 and iotop show the disk and who uses it; read and write less or elsewhere (a local disk), or "
+            "raise the job's limit (io.max, docker --device-write-bps)"
+        ),
+        cost=say("none where a limit or a neighbour is the reason; else another disk"),
+        verify=say("iostat -x 5 shows the disk below 90 % while this work runs"),
+    )
+
+
+def _make_room(sign: Sign) -> Remedy:
+    return Remedy(
+        title=say("Make room under {path}", path=sign.values["path"]),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say("du -xh --max-depth=2 {path}; remove old checkpoints, or save elsewhere", path=sign.values["path"]),
+        cost=say("what is removed"),
+        verify=say("df {path} shows more free space than one checkpoint needs", path=sign.values["path"]),
+    )

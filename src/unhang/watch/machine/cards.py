@@ -1,0 +1,196 @@
+"""What the cards did, asked of ``nvidia-smi`` in a child with a limit: a sick driver must hold up nobody.
+
+Field names: ``nvidia-smi --help-query-gpu``; why clocks are held down is one bit field, whose bits nvml.h names
+``nvmlClocksEventReason…``. One query a sample; who is on the cards and what their links carried is asked rarely.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from unhang.checks.machine import Machine
+from unhang.checks.nvidia_smi import CSV, MOST_CARDS, PROCESS_FIELDS, smi, text_of
+from unhang.checks.nvidia_smi_text import bytes_of_mib, normal_bus, whole
+from unhang.watch.machine.counters import Counters, rate
+
+LIMIT_S = 8.0
+RARELY = 6
+"""Every so many samples."""
+PAUSE_S = 300.0
+"""After an answer that did not come, or a machine without the tool."""
+REASONS = {
+    0x1: "idle",
+    0x2: "application_clocks",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clocks",
+}
+_FAMILIES = ("clocks_event_reasons", "clocks_throttle_reasons")  # the second until driver 535
+FIELDS = (
+    *("index", "uuid", "pci.bus_id", "name", "utilization.gpu", "memory.used", "memory.total", "clocks.sm"),
+    *("clocks.max.sm", "clocks.mem", "temperature.gpu", "power.draw", "power.limit"),
+    *("ecc.errors.uncorrected.volatile.total", "pcie.link.width.current"),
+)
+_BAD_FIELD = "not a valid field"
+_LINK_CARD = re.compile(r"^GPU (?P<index>\d{1,4}):")
+_CARD = re.compile(r"^GPU \d{1,4}: .*\(UUID: (?P<uuid>GPU-[0-9a-f-]+)\)")
+_SLICE = re.compile(r"^\s+MIG .*\(UUID: (?P<uuid>MIG-[^)\s]+)\)")
+_LINK = re.compile(r"^\s*Link \d+: Data (?P<way>Tx|Rx): (?P<kib>\d{1,18}) KiB")
+
+
+class CardLook:
+    """Asks again and again; ``because`` says why there is no answer."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._counters = Counters()
+        self._family = 0
+        self._sample = 0
+        self._asked_again = 0.0
+        self._rarely: dict[str, Any] = {}
+        self._links_at = 0.0
+        self._slices: dict[str, str] | None = None
+
+    def sample(self, *, whole_look: bool = False) -> dict[str, Any]:
+        """``cards``; ``on_cards``: who is on them; ``cards_because`` where nvidia-smi gave no answer."""
+        if time.monotonic() < self._asked_again:
+            return {}
+        look = self._machine.command(self._query(), LIMIT_S)
+        if self._family == 0 and look.found is not None and look.found.code and _BAD_FIELD in look.found.text:
+            self._family = 1
+            look = self._machine.command(self._query(), LIMIT_S)
+        if look.found is None:
+            self._asked_again = time.monotonic() + PAUSE_S
+            return {"cards_because": str(look.because)} if look.because is not None else {}
+        cards = [card for line in look.found.text.splitlines() if (card := _card(line)) is not None][:MOST_CARDS]
+        if look.found.code != 0 and not cards:
+            self._asked_again = time.monotonic() + PAUSE_S
+            return {"cards_because": look.found.text.strip().split("\n")[0][:200]}
+        if whole_look or self._sample % RARELY == 0:
+            self._look_around()
+        self._sample += 1
+        moved = self._rarely.get("moved", {})
+        told = [{**card, **moved.get(card["index"], {})} for card in cards]
+        broken = {"cards_because": look.found.text.strip().split("\n")[-1][:200]} if look.found.code != 0 else {}
+        return {"cards": told, "on_cards": self._rarely.get("on_cards", []), **broken}
+
+    def owner_of_slice(self, uuid: str) -> str | None:
+        """The UUID of the card this slice (MIG) is of; asked once."""
+        if self._slices is None:
+            self._slices = _slices(text_of(self._machine.command(smi("-L"), LIMIT_S)))
+        return self._slices.get(uuid)
+
+    def _query(self) -> tuple[str, ...]:
+        return smi(f"--query-gpu={','.join((*FIELDS, f'{_FAMILIES[self._family]}.active'))}", CSV)
+
+    def _look_around(self) -> None:
+        """Who is on the cards, and what went over PCIe and NVLink."""
+        apps = text_of(self._machine.command(smi(f"--query-compute-apps={','.join(PROCESS_FIELDS[:3])}", CSV), LIMIT_S))
+        on_cards = []
+        for line in apps.splitlines()[:256]:
+            cells = [cell.strip() for cell in line.split(",")]
+            if len(cells) == 3 and (pid := whole(cells[1])) is not None:
+                on_cards.append({"uuid": cells[0], "pid": pid, "mem": bytes_of_mib(cells[2])})
+        moved = _pcie(text_of(self._machine.command(smi("dmon", "-s", "t", "-c", "1"), LIMIT_S)))
+        for index, told in self._links().items():
+            moved.setdefault(index, {}).update(told)
+        self._rarely = {"on_cards": on_cards, "moved": moved}
+
+    def _links(self) -> dict[int, dict[str, Any]]:
+        now = time.monotonic()
+        seconds, self._links_at = now - self._links_at, now
+        found = {}
+        for index, (received, sent) in _nvlink(
+            text_of(self._machine.command(smi("nvlink", "-gt", "d"), LIMIT_S))
+        ).items():
+            grown = self._counters.since(f"nvlink {index}", (received, sent))
+            if grown is not None:
+                found[index] = {"nvlink_rx_bps": rate(grown[0], seconds), "nvlink_tx_bps": rate(grown[1], seconds)}
+        return found
+
+
+def _card(line: str) -> dict[str, Any] | None:
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != len(FIELDS) + 1 or not cells[0].isdecimal():
+        return None
+    told = dict(zip(FIELDS, cells, strict=False))
+    return {
+        "index": int(cells[0]),
+        "uuid": told["uuid"][:64],
+        "bus": normal_bus(told["pci.bus_id"])[:32],
+        "name": told["name"][:64],
+        "util": whole(told["utilization.gpu"]),
+        "mem_used": bytes_of_mib(told["memory.used"]),
+        "mem_total": bytes_of_mib(told["memory.total"]),
+        "sm_mhz": whole(told["clocks.sm"]),
+        "sm_max_mhz": whole(told["clocks.max.sm"]),
+        "mem_mhz": whole(told["clocks.mem"]),
+        "temp_c": whole(told["temperature.gpu"]),
+        "power_w": whole(told["power.draw"]),
+        "power_limit_w": whole(told["power.limit"]),
+        "uncorrected": whole(told["ecc.errors.uncorrected.volatile.total"]),
+        "lanes": whole(told["pcie.link.width.current"]),
+        "throttle": reasons_of(cells[-1]),
+    }
+
+
+def reasons_of(cell: str) -> list[str]:
+    """Names of the bits that are set in ``0x0000000000000024``; none for ``[N/A]``."""
+    try:
+        bits = int(cell, 16)
+    except ValueError:
+        return []
+    return [name for bit, name in REASONS.items() if bits & bit]
+
+
+def _slices(text: str) -> dict[str, str]:
+    """Card by slice, as ``nvidia-smi -L`` lists them."""
+    found: dict[str, str] = {}
+    owner = ""
+    for line in text.splitlines()[:10_000]:
+        card, slice_ = _CARD.match(line), _SLICE.match(line)
+        if card is not None:
+            owner = card["uuid"]
+        elif slice_ is not None and owner:
+            found[slice_["uuid"]] = owner
+    return found
+
+
+def _pcie(text: str) -> dict[int, dict[str, Any]]:
+    """Rates of ``nvidia-smi dmon -s t``: columns are named in its first line, megabytes a second."""
+    names: list[str] = []
+    found: dict[int, dict[str, Any]] = {}
+    for line in text.splitlines()[: MOST_CARDS + 8]:
+        words = line.split()
+        if line.startswith("#"):
+            names = names or words[1:]
+            continue
+        row: Mapping[str, str] = dict(zip(names, words, strict=False))
+        index = whole(row.get("gpu", ""))
+        if index is None:
+            continue
+        rates = {f"pcie_{way}_bps": whole(row.get(f"{way}pci", "")) for way in ("rx", "tx")}
+        found[index] = {name: number * 1_000_000 for name, number in rates.items() if number is not None}
+    return found
+
+
+def _nvlink(text: str) -> dict[int, tuple[int, int]]:
+    """(received, sent) bytes so far of each card, over all its links."""
+    found: dict[int, tuple[int, int]] = {}
+    index: int | None = None
+    for line in text.splitlines()[:100_000]:
+        card, link = _LINK_CARD.match(line), _LINK.match(line)
+        if card is not None:
+            index = int(card["index"])
+        elif link is not None and index is not None:
+            received, sent = found.get(index, (0, 0))
+            size = int(link["kib"]) << 10
+            found[index] = (received + size, sent) if link["way"] == "Rx" else (received, sent + size)
+    return found

@@ -1,0 +1,68 @@
+"""Counters of the kernel between two looks, and small files read without an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the kernel tells; tests lay out their own."""
+
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+    kernel: Path = Path("/dev/kmsg")
+
+
+class Counters:
+    """What was counted at the look before, by name."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, Sequence[int]] = {}
+
+    def since(self, name: str, now: Sequence[int]) -> tuple[int, ...] | None:
+        """How much each has grown; None at the first look, and where one went back (it began anew)."""
+        before = self._before.get(name)
+        self._before[name] = now
+        if before is None or len(before) != len(now):
+            return None
+        grown = tuple(new - old for new, old in zip(now, before, strict=True))
+        return grown if all(one >= 0 for one in grown) else None
+
+    def forget_others(self, names: Iterable[str]) -> None:
+        """Only ``names`` are still there."""
+        kept = set(names)
+        self._before = {name: told for name, told in self._before.items() if name in kept}
+
+
+def text_of(path: Path) -> str:
+    """The text of a small file of the kernel's; empty where it is not there or may not be read."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(MOST_BYTES).decode("utf-8", "replace")
+    return ""
+
+
+def number_in(path: Path) -> int | None:
+    """The number a file holds; None for ``max`` and for no file."""
+    word = text_of(path).strip()
+    return int(word) if word.lstrip("-").isdecimal() else None
+
+
+def keyed(path: Path) -> dict[str, int]:
+    """``name number`` lines, as cgroup files hold them."""
+    found = {}
+    for line in text_of(path).splitlines():
+        name, _, rest = line.partition(" ")
+        if rest.strip().isdecimal():
+            found[name] = int(rest)
+    return found
+
+
+def rate(grown: int, seconds: float, digits: int = 0) -> float:
+    """A second."""
+    return round(grown / seconds, digits) if seconds > 0 else 0.0

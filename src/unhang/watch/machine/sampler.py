@@ -1,0 +1,170 @@
+"""The process that samples the machine: ``python -m unhang.watch.machine.sampler RUN_FOLDER RECORDS WATCHER``.
+
+Started by the watcher, with the lowest priority but one; it ends with the watcher, and nothing waits for it. SIGUSR1
+asks for a sample now.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from unhang.checks.machine import Machine
+from unhang.records.birth import host_name
+from unhang.records.record import read_records
+from unhang.records.views import RecordView
+from unhang.watch.machine.cards import CardLook
+from unhang.watch.machine.counters import Places
+from unhang.watch.machine.groups import Groups
+from unhang.watch.machine.nccl_lines import NcclLines
+from unhang.watch.machine.network import Network
+from unhang.watch.machine.pressure import Pressure
+from unhang.watch.machine.processes import Processes, marked_by
+from unhang.watch.machine.rank_cards import card_of, chosen_in
+from unhang.watch.machine.series_file import SeriesFile
+from unhang.watch.machine.storage import Storage, places_of_run
+from unhang.watch.machine.xids import Xids
+from unhang.watch.run_folder import RunFolder, RunPlan
+
+EVERY_S = 10.0
+FIRST_S = 2.0
+"""Rates need two looks; the second comes early."""
+NICE = 15
+_PR_SET_PDEATHSIG = 1
+
+
+class Sampler:
+    """One machine, from the first sample to the last."""
+
+    def __init__(self, folder: Path, records: Path, plan: RunPlan, machine: Machine | None = None) -> None:
+        here = Places()
+        self._records, self._places = records, here
+        self._file = SeriesFile(folder, {"node": host_name(), "every_s": EVERY_S})
+        self._cards = CardLook(machine or Machine())
+        self._storage = Storage(here, lambda: places_of_run(folder, plan.command, plan.cwd))
+        self._network, self._pressure, self._groups = Network(here), Pressure(here), Groups(here)
+        self._processes = Processes(here, {plan.job_pid, plan.front_pid, os.getppid(), os.getpid()} - {0})
+        self._xids = Xids(here)
+        self._lines = NcclLines(records, folder)
+        self._at = 0.0
+        self._used_s = _used_s()
+
+    def sample(self, *, whole_look: bool = False) -> dict[str, Any]:
+        """Take one, write it down, and return it."""
+        now = time.monotonic()
+        seconds, self._at = (now - self._at if self._at else 0.0), now
+        views = self._views()
+        ranks = {rank: view.identity.pid for rank, view in views.items()}
+        row: dict[str, Any] = {"t_s": round(time.time(), 2), "for_s": round(seconds, 2), "node": host_name()}
+        row |= self._pressure.sample(seconds)
+        row |= self._storage.sample(seconds)
+        row |= self._network.sample(seconds, min(ranks.values(), default=None))
+        row |= self._groups.sample(ranks)
+        row |= self._processes.sample(seconds, ranks)
+        row |= self._xids.sample()
+        row |= self._cards.sample(whole_look=whole_look)
+        self._settle_owners(row, ranks)
+        self._settle_cards(row, views)
+        used_s, self._used_s = _used_s() - self._used_s, _used_s()
+        row["cost_s"] = round(used_s, 4)
+        self._file.add(row)
+        self._lines.keep()
+        return row
+
+    def leave(self) -> None:
+        """The run is over: what NCCL said since the last sample is kept, and nobody waits for a last one."""
+        self._lines.keep()
+
+    def _views(self) -> Mapping[int, RecordView]:
+        """Of each rank the newest process that lives, by rank."""
+        newest: dict[int, RecordView] = {}
+        for view in read_records(self._records).values():
+            me = view.identity
+            if me.rank < 0 or not (self._places.proc / str(me.pid)).exists():
+                continue
+            before = newest.get(me.rank)
+            if before is None or (before.identity.armed_ns, before.identity.pid) < (me.armed_ns, me.pid):
+                newest[me.rank] = view
+        return dict(sorted(newest.items()))
+
+    def _settle_owners(self, row: dict[str, Any], ranks: Mapping[int, int]) -> None:
+        """Whose the processes are: of the job, or somebody else's. No claim where pids are those of another world.
+
+        A container sees no processes on the cards, or numbers that are not its own; only where a rank of ours is in
+        the list is it one we can read.
+        """
+        job = self._processes.job
+        others = [one for one in row.get("others", []) if not marked_by(one["pid"], self._records)]
+        on_cards = row.pop("on_cards", [])
+        by_pid = {pid: rank for rank, pid in ranks.items()}
+        told = {one["pid"] for one in on_cards}
+        if told & set(by_pid):
+            for rank_row in row.get("ranks", []):
+                mine = [one["uuid"] for one in on_cards if one["pid"] == rank_row["pid"]]
+                if mine:
+                    rank_row["cards"] = mine
+            others += [
+                {"pid": one["pid"], **self._processes.whose(one["pid"]), "uuid": one["uuid"], "card_mem": one["mem"]}
+                for one in on_cards
+                if one["pid"] not in job and not marked_by(one["pid"], self._records)
+            ]
+        row.pop("others", None)
+        if others:
+            row["others"] = others
+
+    def _settle_cards(self, row: dict[str, Any], views: Mapping[int, RecordView]) -> None:
+        """Where the driver names none of our processes (a container): what each rank may see, if it uses cards."""
+        rows = row.get("ranks", [])
+        if any("cards" in one for one in rows) or not row.get("cards"):
+            return
+        for one in rows:
+            view = views[one["rank"]]
+            if "nccl" not in view.backend:
+                continue
+            choice = chosen_in(self._places.proc / str(one["pid"]) / "environ")
+            uuid = card_of(row["cards"], choice, view.identity.local_rank, self._cards.owner_of_slice)
+            if uuid is not None:
+                one["cards"] = [uuid]
+
+
+def _used_s() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def main() -> int:
+    """Sample until the watcher is gone, or asks us to end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    with suppress(OSError):
+        os.nice(NICE)
+    folder, records, watcher = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    try:
+        sampler = Sampler(folder, records, RunFolder(folder, records).read_plan())
+        pause_s = FIRST_S
+        if os.getppid() == watcher:
+            sampler.sample()
+        while os.getppid() == watcher:
+            told = signal.sigtimedwait({signal.SIGTERM, signal.SIGUSR1}, pause_s)
+            if told is not None and told.si_signo == signal.SIGTERM:
+                break
+            sampler.sample(whole_look=told is not None)
+            pause_s = EVERY_S
+        sampler.leave()
+    except Exception:  # noqa: BLE001 - the process edge
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(0)  # a thread may still wait for a file system that does not answer
+
+
+if __name__ == "__main__":
+    main()

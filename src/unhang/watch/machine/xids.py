@@ -1,0 +1,42 @@
+"""Xids the driver reports while the job runs, from the kernel's ring buffer where it may be read."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import Any
+
+from unhang.watch.machine.counters import Places
+
+MOST_RECORDS = 10_000
+MOST = 16
+_XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d{1,6})(?:, pid='?(?P<pid>\d{1,9}))?")
+
+
+class Xids:
+    """New ones since the look before."""
+
+    def __init__(self, places: Places) -> None:
+        self._number = -1
+        with suppress(OSError):
+            self._number = os.open(places.kernel, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._number, 0, os.SEEK_END)
+
+    def sample(self) -> dict[str, Any]:
+        """``xids``: code and bus of each, and the process where the driver names one."""
+        found = []
+        for _ in range(MOST_RECORDS if self._number >= 0 else 0):
+            try:
+                record = os.read(self._number, 8192).decode("utf-8", "replace")
+            except BrokenPipeError:  # overwritten while we read
+                continue
+            except OSError:  # nothing more for now
+                break
+            if not record:
+                break
+            told = _XID.search(record)
+            if told is not None:
+                of = {"pid": int(told["pid"])} if told["pid"] else {}
+                found.append({"bus": told["bus"].lower(), "code": int(told["code"]), **of})
+        return {"xids": found[-MOST:]} if found else {}
