@@ -1,0 +1,90 @@
+"""The evidence one node took, packed for the leader, and unpacked there with care: names and sizes may be anything."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from unhang.watch import private_files
+from unhang.watch.machine import series_file
+
+MOST_BYTES = 48 << 20
+"""Packed, of one node; the first kinds are kept."""
+MOST_RAW = 1 << 30
+MOST_FILES = 20_000
+KINDS = ("bundle.json", "stacks", "dumps", "crash", "machine", "nccl", "logs")
+_NAME = re.compile(r"bundle\.json|(?:stacks|dumps|crash|machine|nccl|logs)(?:/[\w-][\w.-]*){1,4}")
+_TIMES = ("stalled_since_s", "taken_s")
+WORTH_S = 1.0
+"""Clocks closer than this are left as they are."""
+
+
+def pack(folder: Path, target: Path) -> None:
+    """Pack the evidence in ``folder`` into ``target``. Raises OSError where there is no room."""
+    private_files.make_folder(target.parent)
+    unfinished = target.with_name(f".{target.name}")
+    private_files.write(unfinished, b"")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path in _files(folder):
+            if unfinished.stat().st_size > MOST_BYTES:
+                break
+            with suppress(OSError):
+                name = path.relative_to(folder).as_posix()
+                if series_file.is_series(path):
+                    archive.writestr(name, series_file.last_of(path))
+                else:
+                    archive.write(path, name)
+    unfinished.replace(target)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for kind in KINDS:
+        start = folder / kind
+        for path in (start, *sorted(start.rglob("*"))):
+            if path.is_file() and not path.is_symlink() and not series_file.is_older(path):
+                yield path
+
+
+def unpack(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
+    """Unpack into ``target``; False where it is no such archive. ``ahead_s``: of the clock it was taken by."""
+    raw = 0
+    try:
+        with zipfile.ZipFile(archive_path) as archive:
+            for info in archive.infolist()[:MOST_FILES]:
+                raw += info.file_size
+                if raw > MOST_RAW or not _NAME.fullmatch(info.filename) or ".." in info.filename:
+                    continue
+                with archive.open(info) as file:
+                    content = file.read(info.file_size + 1)
+                if info.filename == "bundle.json":
+                    content = _by_our_clock(content, ahead_s)
+                private_files.write(target / info.filename, content)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
+        return False
+    return (target / "bundle.json").exists()
+
+
+def _by_our_clock(content: bytes, ahead_s: float) -> bytes:
+    """Times of the manifest, as this machine's clock would have said them."""
+    try:
+        manifest: dict[str, Any] = json.loads(content)
+        if abs(ahead_s) < WORTH_S or not isinstance(manifest, dict):
+            return content
+        _shift(manifest, _TIMES, ahead_s)
+        for process in manifest.get("processes", ()):
+            _shift(process, ("ended_s",), ahead_s)
+        manifest["clock_ahead_s"] = round(ahead_s, 3)
+        return json.dumps(manifest, indent=1).encode() + b"\n"
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return content
+
+
+def _shift(told: dict[str, Any], names: tuple[str, ...], ahead_s: float) -> None:
+    for name in names:
+        if isinstance(told.get(name), (int, float)):
+            told[name] -= ahead_s

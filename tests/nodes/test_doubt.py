@@ -1,0 +1,56 @@
+"""One late node of three holds a verdict back; one of a thousand does not, unless its ranks may be to blame."""
+
+from __future__ import annotations
+
+import pytest
+
+from unhang.watch.detection import Doing, RankState
+from unhang.watch.nodes.doubt import matters
+from unhang.watch.nodes.roster import Node
+
+WAITS = RankState(Doing.WAITING, 1, stuck=False, in_init=False, rhythm=True)
+STANDS = RankState(Doing.IDLE, None, stuck=True, in_init=False, rhythm=True)
+WORKS = RankState(Doing.BUSY, None, stuck=False, in_init=False, rhythm=True)
+
+
+def nodes(count: int, **others: RankState) -> list[Node]:
+    """One rank each, which waits. ``others``: what ``r7`` does instead."""
+    return [Node(n, met=True, states={n: others.get(f"r{n}", WAITS)}) for n in range(count)]
+
+
+def held_back(every: list[Node], *late: int) -> bool:
+    states = {rank: state for node in every for rank, state in node.states.items()}
+    return matters([every[number] for number in late], every, states)
+
+
+def test_nobody_late_is_no_doubt() -> None:
+    assert not held_back(nodes(3, r1=STANDS))
+
+
+def test_one_of_few_may_always_be_to_blame() -> None:
+    assert held_back(nodes(3, r1=STANDS), 2)
+
+
+def test_some_of_a_thousand_that_waited_change_nothing() -> None:
+    assert not held_back(nodes(1000, r7=STANDS), 11, 500, 999)
+
+
+@pytest.mark.parametrize(
+    ("others", "late"),
+    [
+        pytest.param({"r7": STANDS}, (7,), id="the one that stands is the late one"),
+        pytest.param({"r7": STANDS, "r9": WORKS}, (9,), id="it worked when it was last heard"),
+        pytest.param({"r7": WORKS}, (9,), id="who makes them wait may come by itself"),
+        pytest.param({}, (9,), id="all wait: it may be cut off"),
+        pytest.param({"r7": STANDS}, tuple(range(20, 50)), id="they are many"),
+    ],
+)
+def test_who_may_be_to_blame_is_waited_for(others: dict[str, RankState], late: tuple[int, ...]) -> None:
+    assert held_back(nodes(1000, **others), *late)
+
+
+def test_a_node_that_told_of_no_rank_may_be_to_blame() -> None:
+    every = [*nodes(1000, r7=STANDS), Node(1000, met=True)]
+
+    assert held_back(every, 1000)
+    assert not held_back(every, 11)

@@ -1,0 +1,510 @@
+"""Nodes that met: one judges for all, another takes over, a silent one is known as such; clocks do not matter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unhang.records.views import GroupCount, Identity, MarkedPhase, Place, RecordView
+from unhang.watch.detection import Detector, Doing, RankLook, Standing
+from unhang.watch.live_state import LiveState, RunPart, TotalsPart
+from unhang.watch.live_state import Ranks as LiveRanks
+from unhang.watch.nodes import carrier_process, leading
+from unhang.watch.nodes.company import Company
+from unhang.watch.nodes.digest import Digest, Hello, NodeRanks, digest_of, pack, read_digest, wall_ahead_s
+from unhang.watch.nodes.doubt import doubtful
+from unhang.watch.nodes.leading import Role, role_of
+from unhang.watch.nodes.lines import MeetingLines
+from unhang.watch.nodes.live_columns import with_nodes
+from unhang.watch.nodes.mailbox import Heard, News
+from unhang.watch.nodes.pace_told import PaceTold, Slowest, slowest
+from unhang.watch.nodes.party import Party
+from unhang.watch.nodes.roster import Roster
+from unhang.watch.summary import Summary
+
+pytestmark = pytest.mark.timeout(120)
+LIMIT_S = 90.0
+STALL = Summary(
+    1, "stall", "hang", "rank-frozen", "certain", (2,), "a.py:1", "it", None, None, False, True, False, False
+)
+
+
+def look(
+    rank: int, *, waits_s: float = 0.0, since_ns: int = 0, busy: bool = False, mark: MarkedPhase | None = None
+) -> RankLook:
+    now_ns = time.monotonic_ns()
+    since_ns = since_ns or now_ns - int(waits_s * 1e9)
+    view = RecordView(
+        Identity(pid=100 + rank, rank=rank, world_size=4, armed_ns=1),
+        beat_ns=now_ns,
+        since_ns=now_ns if busy else since_ns,
+        phase="compute" if busy else "communication",
+        user=Place("train.py", 7 if busy else 9, "main"),
+        groups=[GroupCount("0", 4, 40 if busy else 41, 40, 40, since_ns, True, "gloo")],
+        mark=mark,
+    )
+    return RankLook(view, "S", 1.0)
+
+
+class Node:
+    """A watcher's side of one node, with a carrier of its own."""
+
+    def __init__(self, place: Path, number: int, party: Party) -> None:
+        self.folder, self.records = place / f"run-{number}", place / f"records-{number}"
+        (self.folder / ".unhang").mkdir(parents=True)
+        self.records.mkdir()
+        self.number, self.detector, self.lines = number, Detector(), MeetingLines()
+        self.company = Company(party, f"h{number}", self.folder, self.records)
+        self.since_ns, self.late = 0, -1
+        self.standing: Standing | None = None
+        self.said: list[str] = []
+
+    def tick(self) -> None:
+        now_ns = time.monotonic_ns()
+        mine = (2 * self.number, 2 * self.number + 1)
+        looks = {rank: look(rank, since_ns=self.since_ns, busy=rank == self.late or not self.since_ns) for rank in mine}
+        states = self.detector.see(now_ns, looks)
+        self.company.tick(now_ns, looks, states, deaths=0)
+        self.standing = self.company.judge(self.detector, now_ns, states)
+        self.said += [text.template for text in self.lines.due(self.company)]
+
+    def end(self) -> None:
+        self.company._carrier.end()
+
+
+class Nodes:
+    """Several of them, ticking in turn."""
+
+    def __init__(self, place: Path, count: int, party: Callable[[int], Party]) -> None:
+        self.every = [Node(place, number, party(number)) for number in range(count)]
+
+    def until(self, done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+        deadline = time.monotonic() + limit_s
+        while not done():
+            assert time.monotonic() < deadline, [(n.company.role, n.company.news) for n in self.every]
+            for node in self.every:
+                node.tick()
+            time.sleep(0.1)
+
+    def met(self) -> bool:
+        first = self.every[0].company
+        return (
+            first.role is Role.LEADS
+            and len(first.roster.met()) == len(self.every) - 1
+            and all(node.company.role is Role.FOLLOWS for node in self.every[1:])
+        )
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Callable[..., Nodes]]:
+    made: list[Node] = []
+
+    def make(count: int, party: Callable[[int], Party] | None = None) -> Nodes:
+        found = Nodes(
+            tmp_path, count, party or (lambda number: Party("job", count, number, via=str(tmp_path / "meet")))
+        )
+        made.extend(found.every)
+        return found
+
+    yield make
+    for node in made:
+        node.end()
+
+
+def free_port() -> int:
+    with socket.socket() as asking:
+        asking.bind(("127.0.0.1", 0))
+        port: int = asking.getsockname()[1]
+        return port
+
+
+def test_the_first_node_judges_the_ranks_of_all_and_everybody_hears_it(nodes: Callable[..., Nodes]) -> None:
+    three = nodes(3)
+    three.until(three.met)
+    assert all(node.standing is None for node in three.every)
+
+    for node in three.every:
+        node.since_ns = time.monotonic_ns()
+    three.every[1].late = 2
+    three.until(lambda: three.every[0].standing is not None and three.every[0].standing.due)
+
+    standing = three.every[0].standing
+    assert standing is not None
+    assert standing.laggards == (2,)
+    assert sorted(standing.waiters) == [0, 1, 3, 4, 5]
+    assert standing.waited_s < 30
+    assert three.every[0].company.looks([2])[2].view.user.line == 7
+    assert three.every[1].standing is None
+
+    assert three.every[0].company.want(1, standing, with_stacks=False) == [1, 2]
+    wanted = {}
+    three.until(lambda: bool(wanted.update(_asked(three.every[1])) or wanted))
+    assert abs(wanted[1] - standing.since_ns) < 2e9
+    three.every[0].company.say(STALL, b"{}")
+    heard: list[str] = []
+    three.until(lambda: bool(heard.extend(_told(three.every[2])) or heard))
+    assert heard == ["rank-frozen"]
+    assert three.every[2].company.said_elsewhere() is None
+
+
+def _asked(node: Node) -> dict[int, int]:
+    look = node.company.wanted_of_us()
+    return {look.number: look.since_ns} if look is not None else {}
+
+
+def _told(node: Node) -> list[str]:
+    said = node.company.said_elsewhere()
+    return [said.summary["cause"]] if said is not None else []
+
+
+@pytest.mark.live
+def test_another_node_leads_when_the_first_is_gone_and_gives_it_back(
+    nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leading, "FIRST_PAUSE_S", 1.0)
+    monkeypatch.setattr(leading, "PAUSE_S", 1.0)
+    monkeypatch.setattr("unhang.watch.nodes.roster.SILENT_S", 2.0)
+    three = nodes(3)
+    three.until(three.met)
+
+    first, *others = three.every
+    first.end()
+    three.every = others
+    roles = [Role.LEADS, Role.FOLLOWS]
+    three.until(
+        lambda: (
+            [node.company.role for node in others] == roles
+            and [node.name for node in others[0].company.silent()] == ["h0"]
+            and others[1].company.leader == 1
+        )
+    )
+
+    assert "the first node's watcher is silent; verdicts come from here" in others[0].said
+    states = others[0].company.roster.states(time.monotonic_ns())
+    assert {states[rank].doing for rank in (0, 1)} == {Doing.SILENT}
+
+    three.every = [first, *others]
+    three.until(lambda: three.met() and {node.company.leader for node in three.every} == {0})
+
+
+@pytest.mark.live
+def test_numbers_without_a_count_meet_and_the_last_one_to_leave_takes_the_folder_away(
+    nodes: Callable[..., Nodes], tmp_path: Path
+) -> None:
+    two = nodes(2, lambda number: Party("job", 0, number, via=str(tmp_path / "meet")))
+    two.until(two.met)
+    meet = next((tmp_path / "meet").glob(".unhang-nodes-*"))
+
+    two.every[1].company.end(well=True, wait_s=0.0)
+    assert (meet / "d-0").exists()
+    two.every[0].company.end(well=True, wait_s=0.0)
+
+    assert not meet.exists()
+
+
+def test_nodes_without_a_place_to_meet_are_alone_and_say_how_to_change_it(nodes: Callable[..., Nodes]) -> None:
+    two = nodes(1, lambda number: Party("job", 2, number, "192.0.2.1", 29500))
+    two.until(lambda: two.every[0].company.role is Role.ALONE)
+    two.every[0].since_ns = time.monotonic_ns() - 9 * 10**9
+    two.every[0].tick()
+
+    news = two.every[0].company.news
+    assert news is not None
+    assert "UNHANG_TOKEN" in news.because
+    assert two.every[0].standing is not None  # it judges what it sees
+
+
+def test_a_store_of_their_own_on_loopback_needs_no_token(nodes: Callable[..., Nodes]) -> None:
+    port = free_port()
+    two = nodes(2, lambda number: Party("job", 2, number or None, via=f"127.0.0.1:{port}"))
+
+    two.until(two.met)
+
+    assert [node.company.news.place for node in two.every if node.company.news] == [f"127.0.0.1:{port}"] * 2
+
+
+@pytest.mark.live
+def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
+    nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier_process, "HUNG_S", 4.0)
+    monkeypatch.setattr(carrier_process, "PAUSE_S", 0.1)
+    two = nodes(2)
+    two.until(two.met)
+    running = two.every[1].company._carrier._running
+    assert running is not None
+    os.kill(running.pid, signal.SIGSTOP)
+
+    longest = 0.0
+
+    def again() -> bool:
+        nonlocal longest
+        began = time.monotonic()
+        two.every[1].tick()
+        longest = max(longest, time.monotonic() - began)
+        return two.every[1].company._carrier._running not in (running, None) and two.met()
+
+    two.until(again)
+    assert longest < 1.0
+    with suppress(ProcessLookupError):
+        os.kill(running.pid, 0)
+        pytest.fail("the old one is still there")
+
+
+def heard(node: int, value: bytes, first_s: float, last_s: float) -> Heard:
+    now_ns = time.monotonic_ns()
+    return Heard(node, now_ns - int(first_s * 1e9), now_ns - int(last_s * 1e9), value)
+
+
+def news(seat: int, words: list[Heard], *, met: bool = True, since_s: float = 60.0) -> News:
+    now_ns = time.monotonic_ns()
+    return News(now_ns, met, now_ns - int(since_s * 1e9), seat=seat, seats=4, words=words)
+
+
+def test_who_leads() -> None:
+    long_ago = time.monotonic_ns() - 60 * 10**9
+    fresh, silent, left_over = heard(0, b"w", 50, 0.5), heard(0, b"w", 50, 20), heard(0, b"w", 50, 50)
+
+    assert role_of(None, time.monotonic_ns()) == (Role.HOLDS, -1)
+    assert role_of(None, long_ago) == (Role.ALONE, -1)
+    assert role_of(news(0, []), long_ago) == (Role.LEADS, 0)
+    assert role_of(news(1, [fresh]), long_ago) == (Role.FOLLOWS, 0)
+    assert role_of(news(1, [silent]), long_ago) == (Role.LEADS, 1)
+    assert role_of(news(1, [left_over]), long_ago) == (Role.LEADS, 1)
+    assert role_of(news(2, [silent, heard(1, b"w", 50, 0.2)]), long_ago) == (Role.FOLLOWS, 1)
+    assert role_of(news(900, [heard(0, b"w", 50, 10)]), long_ago) == (Role.HOLDS, -1)
+    assert role_of(news(900, [heard(0, b"w", 90, 80)]), long_ago) == (Role.ALONE, -1)
+    assert role_of(news(1, [], met=False, since_s=5), long_ago) == (Role.HOLDS, -1)
+    assert role_of(news(1, [], met=False, since_s=50), long_ago) == (Role.ALONE, -1)
+    assert role_of(news(1, [heard(0, b"w", 9, 5)]), long_ago) == (Role.HOLDS, -1)  # not at once: no two at a time
+
+
+def ranks_of(first: int, **how: float) -> NodeRanks:
+    looks = {rank: look(rank, waits_s=how.get("waits_s", 0.0), busy=not how) for rank in (first, first + 1)}
+    return NodeRanks(looks, Detector().see(time.monotonic_ns(), looks))
+
+
+def test_a_healthy_node_says_it_in_some_tens_of_bytes() -> None:
+    digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
+
+    assert len(pack(digest)) < 40
+    assert digest.waits_ms == -1
+    assert read_digest(pack(digest)) == digest
+
+
+def test_a_digest_may_hold_anything() -> None:
+    whole = digest_of(time.monotonic_ns(), ranks_of(0, waits_s=3.0), deaths=0, over=0, whole=True)
+    assert whole.columns is not None
+    assert read_digest(pack(whole)) == whole
+
+    for name, column in (("doing", [99, 0]), ("rank", [1]), ("place", [7, 0]), ("rank", [-1, 0]), ("phase", [50, 1])):
+        wrong = msgspec.structs.replace(whole, columns=msgspec.structs.replace(whole.columns, **{name: column}))
+        assert read_digest(pack(wrong)) is None
+    for torn in (b"", b"\xff", pack(whole)[:-3], b"\x91" * 5000):
+        assert read_digest(torn) is None
+
+
+def test_clocks_of_nodes_do_not_matter() -> None:
+    """One is hours away in monotonic time and five minutes ahead by its clock: it waits as long as it says."""
+    away_ns = 7_000 * 10**9
+    now_ns = time.monotonic_ns()
+    whole = digest_of(now_ns, ranks_of(2, waits_s=3.0), deaths=0, over=0, whole=True)
+    assert whole.columns is not None
+    columns = msgspec.structs.replace(whole.columns, waits_ns=[ns + away_ns for ns in whole.columns.waits_ns])
+    there = Digest(now_ns + away_ns, 2, 0, 3000, 0, 41, 41, columns=columns)
+    hello = Hello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns + away_ns, 1_000 * 10**9 + 300 * 10**9)
+    ours = Hello("h0", "h0", "", "/x", [0, 1], [1, 2], 4, now_ns, 1_000 * 10**9)
+    roster = Roster()
+
+    roster.take(
+        News(
+            now_ns,
+            True,
+            0,
+            seat=0,
+            hellos=[Heard(1, 1, 1, pack(hello))],
+            digests=[Heard(1, now_ns, now_ns, pack(there))],
+        )
+    )
+
+    node = roster.nodes[1]
+    assert node.ahead_ns == away_ns
+    assert abs(wall_ahead_s(ours, hello, node.ahead_ns) - 300.0) < 0.01
+    since = [state.waits_ns for state in roster.states(now_ns).values()]
+    assert since == []  # it was not heard twice: it may be left from an earlier run
+    roster.take(
+        News(now_ns, True, 0, seat=0, digests=[Heard(1, 1, now_ns + 5, pack(msgspec.structs.replace(there, steps=1)))])
+    )
+    since = [state.waits_ns for state in roster.states(now_ns).values()]
+    assert all(ns is not None and abs((now_ns - ns) / 1e9 - 3.0) < 0.2 for ns in since)
+    assert len(since) == 2
+
+
+def test_marked_work_on_another_node_is_known() -> None:
+    now_ns = time.monotonic_ns()
+    mark = MarkedPhase("evaluation", "eval", now_ns - 10**9, 600 * 10**9)
+    looks = {2: look(2, busy=True, mark=mark)}
+    states = Detector().see(now_ns, looks)
+    digest = digest_of(now_ns, NodeRanks(looks, states), deaths=0, over=0, whole=True)
+    roster = Roster()
+    roster.take(News(now_ns, True, 0, seat=0, digests=[Heard(1, 1, now_ns, pack(digest))]))
+
+    from unhang.watch.nodes.remote_looks import look_of
+
+    seen = look_of(roster.nodes[1], 2)
+    assert seen is not None
+    assert seen.view.mark is not None
+    assert (seen.view.mark.label, seen.view.mark.at_most_ns) == ("evaluation", 600 * 10**9)
+
+
+def roster_of(digest: Digest, *, deaths: int = 0, quiet_s: float = 0.0) -> Roster:
+    """Node 1, with an address, heard twice; last so long ago."""
+    now_ns = time.monotonic_ns() - int(quiet_s * 1e9)
+    roster = Roster()
+    hello = Hello("h1", "h1", "192.0.2.1", "/x", [2, 3], [1, 2], 4, now_ns, 0)
+    for at_ns, told in ((now_ns - 10, digest), (now_ns, msgspec.structs.replace(digest, steps=9, deaths=deaths))):
+        heard_before = [Heard(1, now_ns - 10, at_ns, pack(told))]
+        roster.take(News(at_ns, True, 0, seat=0, hellos=[Heard(1, 1, 1, pack(hello))], digests=heard_before))
+    return roster
+
+
+def test_a_death_on_another_node_is_known_by_our_clock() -> None:
+    digest = digest_of(time.monotonic_ns(), ranks_of(2), deaths=0, over=0, whole=False)
+
+    assert roster_of(digest).died_ns() == 0
+    died_ns = roster_of(digest, deaths=1, quiet_s=1.0).died_ns()
+    assert abs((time.monotonic_ns() - died_ns) / 1e9 - 1.0) < 0.5
+
+
+def test_a_death_is_told_at_once_with_every_rank(nodes: Callable[..., Nodes]) -> None:
+    node = nodes(1).every[0]
+    looks = {0: look(0, busy=True)}
+
+    node.company.tick(time.monotonic_ns(), looks, node.detector.see(time.monotonic_ns(), looks), deaths=1)
+
+    node.company._errands.look()
+    errand = node.company._errands.last
+    assert errand is not None
+    assert errand.hurry
+    told = read_digest(errand.digest)
+    assert told is not None
+    assert told.columns is not None
+
+
+def test_an_answer_from_before_the_silence_tells_nothing_and_is_waited_for(nodes: Callable[..., Nodes]) -> None:
+    """A node fell quiet: no verdict until it is heard again, or its machine was asked anew, or for some seconds."""
+    company = nodes(1).every[0].company
+    digest = digest_of(time.monotonic_ns(), ranks_of(2), deaths=0, over=0, whole=False)
+
+    def known(quiet_s: float, asked_s: float | None) -> tuple[bool | None, bool]:
+        now_ns = time.monotonic_ns()
+        company.roster = roster_of(digest, quiet_s=quiet_s)
+        asked = {1: (now_ns - int(asked_s * 1e9), False)} if asked_s is not None else {}
+        company._news.last = News(now_ns, True, 0, seat=0, seats=2, answers=asked)
+        return company.answers(1), bool(doubtful(company.roster.met(), company.answers, now_ns))
+
+    assert known(0.5, 300.0) == (None, False)
+    assert known(3.5, 300.0) == (None, True)
+    assert known(3.5, 0.2) == (False, True)  # not heard for a moment only: it is not silent yet
+    assert known(6.0, 300.0) == (None, True)
+    assert known(6.0, 5.9) == (None, True)
+    assert known(6.0, 2.0) == (False, False)
+    assert known(9.0, None) == (None, False)
+
+
+def test_a_wait_goes_on_while_a_node_is_in_doubt_and_no_look_is_due(nodes: Callable[..., Nodes]) -> None:
+    company, detector = nodes(1).every[0].company, Detector()
+    company.role = Role.LEADS
+    now_ns = time.monotonic_ns()
+    waits = {rank: look(rank, since_ns=now_ns - 9 * 10**9) for rank in (0, 1)}
+    late = NodeRanks({2: look(2, busy=True)}, {})
+    late = NodeRanks(late.looks, Detector().see(now_ns, late.looks))
+    digest = digest_of(now_ns, late, deaths=0, over=0, whole=True)
+
+    def judged(quiet_s: float, looks: dict[int, RankLook]) -> Standing | None:
+        now_ns = time.monotonic_ns()
+        states = detector.see(now_ns, looks)
+        company._ranks, company.roster = NodeRanks(looks, states), roster_of(digest, quiet_s=quiet_s)
+        return company.judge(detector, now_ns, states)
+
+    known = judged(0.2, waits)
+    assert known is not None
+    assert (known.due, known.laggards) == (True, (2,))
+    held = judged(3.5, waits)
+    assert held is not None
+    assert (held.due, held.laggards, held.since_ns) == (False, (2,), known.since_ns)
+    assert judged(3.5, {0: look(0, busy=True), 1: waits[1]}) is None  # who waited longest goes on
+    gone = judged(20.0, waits)
+    assert gone is not None
+    assert (gone.due, gone.laggards, gone.doing[2]) == (True, (2, 3), Doing.SILENT)
+
+
+def pace(looks: int = 120, rank: int = 0, waits: int = 70, after: int = 80, lost: int = 0) -> PaceTold:
+    return PaceTold(looks, rank, waits, after, lost)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [
+        (pace(), {1: pace(rank=2, waits=5), 2: pace(rank=4)}, Slowest(1, 2, changed=False)),
+        (pace(waits=5), {1: pace(rank=2), 2: pace(rank=4)}, Slowest(None, 0, changed=False)),
+        (pace(waits=5, after=-1), {1: pace(rank=2, waits=70, after=-1)}, Slowest(None, 0, changed=False)),
+        (pace(waits=20, after=40, lost=20), {1: pace(rank=2, waits=40)}, Slowest(None, 0, changed=True)),
+        (pace(waits=5, after=6), {1: pace(rank=2, waits=80)}, None),  # two of its node do not wait
+        (pace(waits=5), {1: pace(rank=2, waits=6)}, None),  # one here and one there do not
+        (pace(waits=60), {1: pace(rank=2, waits=70)}, None),
+        (pace(waits=20, after=40), {1: pace(rank=2, waits=40)}, None),  # a little less, and steps are as they were
+        (pace(waits=5), {1: pace(rank=2), 2: None}, None),  # a node has not told
+        (pace(waits=5), {1: pace(rank=2, looks=20)}, None),
+        (None, {1: pace(rank=2, waits=5)}, None),
+        (pace(lost=60), {1: pace(rank=2, lost=50)}, Slowest(None, None, changed=True)),
+        (pace(lost=60), {1: pace(rank=2, lost=50), 2: pace(rank=4)}, None),
+    ],
+)
+def test_the_rank_that_all_nodes_wait_for(
+    own: PaceTold | None, others: dict[int, PaceTold | None], expected: Slowest | None
+) -> None:
+    assert slowest(own, others) == expected
+
+
+def test_what_a_node_tells_of_its_pace_takes_a_few_bytes_and_may_be_anything() -> None:
+    digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
+    with_pace = msgspec.structs.replace(digest, pace=pace(rank=9_999))
+
+    assert len(pack(with_pace)) - len(pack(digest)) <= 7
+    assert read_digest(pack(with_pace)) == with_pace
+    for wrong in (pace(rank=-1), pace(waits=101), pace(after=-2), pace(lost=200)):
+        assert read_digest(pack(msgspec.structs.replace(digest, pace=wrong))) is None
+
+
+def test_the_live_state_of_the_leader_holds_every_rank() -> None:
+    now_ns = time.monotonic_ns()
+    digest = digest_of(now_ns, ranks_of(2, waits_s=3.0), deaths=0, over=0, whole=True)
+    roster = Roster()
+    hello = Hello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns, 0)
+    for at_ns, steps in ((now_ns, 0), (now_ns + 1, 1)):
+        value = pack(msgspec.structs.replace(digest, steps=steps))
+        roster.take(
+            News(now_ns, True, 0, seat=0, hellos=[Heard(1, 1, 1, pack(hello))], digests=[Heard(1, 1, at_ns, value)])
+        )
+    run = RunPart(["x"], "/x", 0.0, 4, ["h0"])
+    own = LiveRanks([0], [0], [0], [0], [-1], [0], [1], [0.1], [0.0], [-1.0], [0.0])
+    state = LiveState(
+        "unhang.live/1", 0.0, False, run, own, ["train.py:1"], [], [], None, None, TotalsPart(0, None, None, {}, [])
+    )
+
+    whole = with_nodes(state, roster)
+
+    assert whole.ranks.rank == [0, 2, 3]
+    assert [whole.run.nodes[node] for node in whole.ranks.node] == ["h0", "h1", "h1"]
+    assert [whole.places[place] for place in whole.ranks.place] == ["train.py:1", "train.py:9", "train.py:9"]
+    assert all(waits > 2.5 for waits in whole.ranks.waits_s[1:])
+    assert whole.groups[0].rank == [2, 3]

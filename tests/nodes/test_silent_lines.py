@@ -1,0 +1,99 @@
+"""A node's silence is a line; that of hundreds is one line too, and not hundreds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from unhang.records.views import Identity, RecordView
+from unhang.watch.detection import Doing, RankLook, RankState
+from unhang.watch.nodes import silent_lines
+from unhang.watch.nodes.company import Company
+from unhang.watch.nodes.digest import Hello, NodeRanks, digest_of, pack
+from unhang.watch.nodes.mailbox import Heard, News
+from unhang.watch.nodes.party import Party
+from unhang.watch.nodes.silent_lines import SilentLines
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Company:
+    (tmp_path / "records").mkdir()
+    return Company(Party("job", 1000, 0, via=str(tmp_path / "meet")), "h0", tmp_path, tmp_path / "records")
+
+
+def hear(company: Company, nodes: Sequence[int], *, ago_s: float = 0.0, answer: bool | None = None) -> None:
+    """As if ``nodes`` had spoken so long ago, and their machines had been asked since."""
+    now_ns = time.monotonic_ns()
+    heard_ns = now_ns - int(1e9 * ago_s)
+    state = RankState(Doing.BUSY, None, stuck=False, in_init=False, rhythm=True)
+    digest = digest_of(
+        heard_ns, NodeRanks({1: RankLook(RecordView(Identity(rank=1)))}, {1: state}), deaths=0, over=0, whole=False
+    )
+    news = News(
+        now_ns,
+        met=True,
+        since_ns=now_ns,
+        seat=0,
+        seats=1000,
+        hellos=[Heard(n, 0, 0, pack(Hello(f"h{n}", f"h{n}", "", "", [n], [1], 1000, 0, 0))) for n in nodes],
+        digests=[Heard(n, 0, heard_ns, pack(digest)) for n in nodes],
+        answers=dict.fromkeys(nodes, (now_ns, answer)) if answer is not None else {},
+    )
+    company.roster.take(news)
+    company._news.last = news
+
+
+def said(lines: SilentLines, company: Company) -> list[str]:
+    return [str(text) for text in lines.due(company)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (True, "the watcher of node h7 is silent for 20 s; its machine answers"),
+        (False, "node h7 is silent for 20 s, and its machine does not answer"),
+        (None, "node h7 is silent for 20 s"),
+    ],
+)
+def test_one_node_is_told_of_once(company: Company, answer: bool | None, words: str) -> None:
+    lines = SilentLines()
+    hear(company, [7], ago_s=20, answer=answer)
+
+    assert said(lines, company) == [words]
+    assert said(lines, company) == []
+
+    hear(company, [7])
+    assert said(lines, company) == ["node h7 is heard again"]
+
+
+def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(company: Company) -> None:
+    lines = SilentLines()
+    hear(company, [7], ago_s=6)
+    assert said(lines, company) == []
+
+    hear(company, [7], ago_s=6, answer=False)
+    assert said(lines, company) == ["node h7 is silent for 6 s, and its machine does not answer"]
+
+
+def test_hundreds_are_one_line_and_the_next_ones_are_kept_together(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = SilentLines()
+    hear(company, range(1, 300), ago_s=20, answer=True)
+    assert said(lines, company) == [
+        "the watchers of 299 nodes are silent (h1, h2, h3, …); their machines answer",
+    ]
+
+    for node in (300, 301, 302):
+        hear(company, [node], ago_s=20, answer=False)
+        assert said(lines, company) == [f"node h{node} is silent for 20 s, and its machine does not answer"]
+
+    hear(company, range(1, 300))
+    assert said(lines, company) == []  # enough lines came just now
+
+    monkeypatch.setattr(silent_lines, "BETWEEN_S", 0.0)
+    lines._next_at = 0.0
+    assert said(lines, company) == ["299 nodes are heard again (h1, h2, h3, …)"]

@@ -1,0 +1,64 @@
+"""The leader's verdict on another node's terminal: in the language of who reads it."""
+
+from __future__ import annotations
+
+from unhang.findings import say
+from unhang.report.carried_text import carried
+from unhang.report.language import translate
+from unhang.watch.nodes.lines import verdict_elsewhere
+from unhang.watch.nodes.words import Said, said_of
+from unhang.watch.summary import Level, Summary
+
+SENTENCE = say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=(3,))
+
+
+def said(**changed: object) -> Said:
+    summary = Summary(
+        number=1,
+        level=Level.STALL.value,
+        status="hang",
+        cause="rank-frozen",
+        certainty="certain",
+        ranks=(3,),
+        where="train.py:3",
+        sentence=str(SENTENCE),
+        stalled_since_s=None,
+        limit_at_s=None,
+        moving=False,
+        settled=True,
+        laggard_works=False,
+        needs_lines=False,
+        sentence_parts=carried(SENTENCE),
+    )
+    heard = said_of(1, "h0", "/runs/7", summary, b"", abort=False)
+    heard.summary.update(changed)
+    return heard
+
+
+def line(heard: Said, lang: str) -> str:
+    summary = heard.as_summary()
+    assert summary is not None
+    return translate(verdict_elsewhere(heard, summary, lang), lang)
+
+
+def test_english() -> None:
+    assert line(said(), "en") == (
+        "verdict of node h0: rank-frozen (certain): rank 3 is stopped (state T); the others wait for it"
+        "  evidence there: /runs/7"
+    )
+
+
+def test_chinese() -> None:
+    told = line(said(), "zh")
+
+    assert "the others wait" not in told
+    assert "certain" not in told
+    assert "rank 3" in told
+
+
+def test_what_cannot_be_said_again_stays_as_it_was_and_nothing_of_it_reaches_the_terminal_raw() -> None:
+    told = line(said(sentence="\x1b[2Jgone\nnow", sentence_parts={"template": "{0.__class__}", "values": {}}), "zh")
+
+    assert "\x1b" not in told
+    assert "\n" not in told
+    assert "gone" in told

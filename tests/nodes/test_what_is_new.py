@@ -1,0 +1,94 @@
+"""While somebody waits a node tells at once what is new, and not again what is only older."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unhang.records.views import GroupCount, Identity, Place, RecordView
+from unhang.watch.detection import Doing, RankLook, RankState, Standing
+from unhang.watch.nodes.asking import MOST_ASKED, WITNESSES, in_a_stall
+from unhang.watch.nodes.company import Company
+from unhang.watch.nodes.digest import Digest, Hello, NodeRanks, digest_of, pack, turn_of
+from unhang.watch.nodes.mailbox import Heard, News
+from unhang.watch.nodes.party import Party
+
+SECOND_NS = 1_000_000_000
+STALL_NS = 100 * SECOND_NS
+
+
+def digest(now_ns: int, *, done: int = 7, line: int = 12, deaths: int = 0, whole: bool = True) -> Digest:
+    view = RecordView(
+        Identity(4711, 3, 0, 8),
+        beat_ns=now_ns,
+        phase="communication",
+        since_ns=STALL_NS,
+        user=Place("train.py", line, "main"),
+        steps=done,
+        step_mean_ns=float(now_ns),
+        groups=[GroupCount("0", 8, done + 1, done + 1, done, STALL_NS, True, "gloo")],
+    )
+    state = RankState(Doing.WAITING, STALL_NS, stuck=False, in_init=False, rhythm=True)
+    ranks = NodeRanks({3: RankLook(view)}, {3: state})
+    return digest_of(now_ns, ranks, deaths=deaths, over=0, whole=whole)
+
+
+def test_time_alone_is_nothing_new() -> None:
+    earlier, later = digest(STALL_NS + SECOND_NS), digest(STALL_NS + 9 * SECOND_NS)
+
+    assert pack(earlier) != pack(later)
+    assert turn_of(earlier) == turn_of(later)
+
+
+@pytest.mark.parametrize("change", [{"done": 8}, {"line": 13}, {"deaths": 1}, {"whole": False}])
+def test_what_a_rank_does_is_new(change: dict[str, int]) -> None:
+    now_ns = STALL_NS + SECOND_NS
+
+    assert turn_of(digest(now_ns)) != turn_of(digest(now_ns, **change))
+
+
+def of_many(company: Company, nodes: int) -> None:
+    """As if so many others, of two ranks each, had been heard just now."""
+    told = []
+    for node in range(1, nodes):
+        hello = Hello(f"h{node}", f"h{node}", "", "", [2 * node, 2 * node + 1], [1, 2], 2 * nodes, 0, 0)
+        told.append((node, pack(hello)))
+    now_ns = company._started_ns
+    company.roster.take(
+        News(
+            now_ns,
+            met=True,
+            since_ns=now_ns,
+            seat=0,
+            seats=nodes,
+            hellos=[Heard(node, now_ns, now_ns, value) for node, value in told],
+            digests=[Heard(node, now_ns, now_ns + 1, pack(digest_of_two(node, now_ns))) for node, _ in told],
+        )
+    )
+
+
+def digest_of_two(node: int, now_ns: int) -> Digest:
+    looks = {rank: RankLook(RecordView(Identity(rank=rank))) for rank in (2 * node, 2 * node + 1)}
+    waits = RankState(Doing.WAITING, now_ns, stuck=False, in_init=False, rhythm=True)
+    return digest_of(now_ns, NodeRanks(looks, dict.fromkeys(looks, waits)), deaths=0, over=0, whole=True)
+
+
+@pytest.mark.parametrize(
+    ("guilty", "asked"), [((), MOST_ASKED), ((60,), 1 + WITNESSES), (tuple(range(40, 80)), MOST_ASKED)]
+)
+def test_a_few_witnesses_speak_for_many_and_the_guilty_are_all_asked(
+    tmp_path: Path, guilty: tuple[int, ...], asked: int
+) -> None:
+    (tmp_path / "records").mkdir()
+    company = Company(Party("job", 100, 0, via=str(tmp_path / "meet")), "h0", tmp_path, tmp_path / "records")
+    of_many(company, 100)
+    late = [2 * node for node in guilty]
+    doing = {rank: Doing.IDLE if rank in late else Doing.WAITING for rank in range(200)}
+    waiters = tuple(rank for rank in doing if rank not in late)
+    standing = Standing(doing, waiters, tuple(late), 0, 3.0, urgent=True, due=True, rhythm=True)
+
+    chosen = in_a_stall(company.roster, standing, company._started_ns)
+
+    assert len(chosen) == asked
+    assert set(guilty[:MOST_ASKED]) <= set(chosen)
