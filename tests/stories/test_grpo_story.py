@@ -1,0 +1,39 @@
+"""GRPO: one rank answers at such length that the others give up waiting; old advice, ZeRO and versions are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unhang.lab.stories.moments import after, before, fixed
+from unhang.lab.stories.recorded import Recorded
+from unhang.lab.stories.story import Story
+
+STORY = "grpo"
+pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
+Record = Callable[[Story], Recorded]
+
+
+def test_before_check_judges_the_limit_the_variables_zero_and_the_versions(story: Story) -> None:
+    cell = before(story)
+
+    assert cell.right, cell.steps
+
+
+def test_during_run_names_the_rank_that_generates_while_the_job_lives(story: Story, recorded: Record) -> None:
+    assert recorded(story).wrong == ()  # how soon it was said, `make stories` judges: on a machine that is idle
+
+
+def test_after_the_log_alone_and_the_run_folder_name_it_again(story: Story, recorded: Record) -> None:
+    log, bundle = after(recorded(story)).steps
+
+    assert log.wrong == ()
+    assert bundle.wrong == ()
+
+
+def test_fixed_with_shorter_answers_the_same_job_ends_well(story: Story, tmp_path: Path) -> None:
+    cell = fixed(story, tmp_path / "fixed")
+
+    assert cell.right, cell.steps
