@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unhang.evidence.flight_recorder import read_recording
@@ -158,7 +158,7 @@ def test_synthetic_jobs_of_the_benchmark_read_alike() -> None:
 VALUES = st.text(max_size=12) | st.sampled_from(["nccl:all_reduce", "nccl:send 0->1", "X\x01\0\0\0aq\x14", "}(h\x14"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -77,7 +77,7 @@ def test_of_quiet_literals_the_first_is_given_and_all_others_beside_them(kind: s
 
 
 @needs_hyperscan
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(st.sampled_from(ANCHORS), st.binary(max_size=6), st.sampled_from([b"\n", b" ", b"NCCL"]))))
 def test_both_filters_find_what_stands_there(parts: list[bytes]) -> None:
     data = b"".join(parts)

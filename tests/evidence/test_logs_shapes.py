@@ -211,7 +211,7 @@ def test_a_log_is_told_by_its_content(head: bytes, expected: bool) -> None:
     assert looks_like_log(head) is expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from([*PIECES, b"\n", b"\r", b"\0", b"\xff\xfe", b"\xc4\xe3", b" ", b"[", b"3: "]), max_size=12)
 )
@@ -222,7 +222,7 @@ def test_no_bytes_break_the_reader(pieces: list[bytes]) -> None:
     assert isinstance(looks_like_log(content), bool)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.binary(max_size=200))
 def test_no_noise_breaks_the_reader(content: bytes) -> None:
     assert read(content).events == ()
@@ -234,3 +234,36 @@ def test_a_flood_of_harmless_lines_hides_nothing() -> None:
     assert [event.source.line for event in reading.events if event.kind == "wd.timeout"] == [60_001]
     kept = sum(event.kind == "n.net" for event in reading.events)
     assert kept + reading.folded["n.net"] == 120_000
+
+
+BAR = "Running tokenizer on dataset:  56%|#####6    | 11200/20000 [00:07<00:06, 1416.47 examples/s]"
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["[rank1]: ", "[default1]:[rank1]: ", ""],
+)
+def test_a_traceback_begins_behind_the_bar_of_another_process(end: str) -> None:
+    lines = [
+        f"\r{BAR}\r{BAR}{end}Traceback (most recent call last):",
+        f'{end}  File "train.py", line 57, in get_dataset',
+        f"{end}RuntimeError: Timed out waiting 8000ms for recv operation to complete",
+        "",
+    ]
+
+    reading = read("\n".join(lines))
+
+    (traceback,) = reading.tracebacks
+    assert (traceback.frames[0].file, traceback.frames[0].line) == ("train.py", 57)
+    assert (1 if end else None) == traceback.rank
+    (bar,) = reading.progress
+    assert (bar.rank, bar.last_step, bar.total) == (None, 11200, 20000)
+
+
+def test_a_launchers_line_stands_behind_a_bar() -> None:
+    told = "E1121 20:35:08.253000 24182 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) "
+
+    reading = read(f"{BAR}{told}local_rank: 1 (pid: 24189) of binary: /usr/bin/python3\n")
+
+    assert [exit_.exit_code for exit_ in reading.exits] == [1]
+    assert [bar.last_step for bar in reading.progress] == [11200]

@@ -130,13 +130,13 @@ def test_a_hostile_pickle_ends_soon_and_small(name: str, monkeypatch: pytest.Mon
         monkeypatch.setattr(module, limit, 1 << 16)  # a tenth of the real ones, to be quick
     data = HOSTILE[name]
     tracemalloc.start()
-    begun = time.monotonic()
+    begun = time.process_time()
     with contextlib.suppress(DumpError):
         read_plain(data)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 60 << 20
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
 
 
 def test_a_torn_pickle_gives_every_complete_item() -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from unhang.evidence.items import BundleManifest, RankProcess
+from unhang.evidence.items import BundleManifest, GuardWait, MarkedWork, RankProcess
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.bundle/1"
@@ -25,6 +26,20 @@ _STACK = re.compile(r"stacks/rank_(?P<rank>\d{1,9})(?:\.\d{1,3})?(?:\.worker_\d{
 _LOG = re.compile(r"logs/attempt_\d{1,6}/(?P<local>\d{1,9})/(?:stdout|stderr)\.log")
 
 
+class _Marked(msgspec.Struct, frozen=True):
+    label: str
+    gone_s: float
+    phase: str = "other"
+    at_most_s: float | None = None
+
+
+class _GuardWait(msgspec.Struct, frozen=True):
+    what: str
+    waited_s: float
+    ranks: tuple[int, ...] = ()
+    limit_s: float | None = None
+
+
 class _Process(msgspec.Struct, frozen=True):
     rank: int
     pid: int | None = None
@@ -35,10 +50,16 @@ class _Process(msgspec.Struct, frozen=True):
     state: str = ""
     ended_s: float | None = None
     moving: bool | None = None
+    beats: bool | None = None
     terminated_by_launcher: bool = False
     not_seen: str = ""
     idle: bool = False
     from_record: bool = False
+    marked: _Marked | None = None
+    guard_wait: _GuardWait | None = None
+    unanswered: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    piled_up: tuple[str, ...] = ()
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -54,6 +75,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     source_prefix: str | None = None
     taken_by: str = ""
     live: bool = False
+    log_bytes: dict[str, int] = {}
 
 
 def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManifest | Unread:
@@ -75,7 +97,7 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
     return BundleManifest(
         source=source,
         world_size=manifest.world_size,
-        processes=tuple(RankProcess(**msgspec.structs.asdict(process)) for process in manifest.processes),
+        processes=tuple(map(_process, manifest.processes)),
         backend=manifest.backend,
         torch_version=manifest.torch_version,
         stalled_since_s=manifest.stalled_since_s,
@@ -85,7 +107,17 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
         source_prefix=manifest.source_prefix,
         taken_by=manifest.taken_by,
         live=manifest.live,
+        log_bytes=manifest.log_bytes,
     )
+
+
+def _process(told: _Process) -> RankProcess:
+    values = msgspec.structs.asdict(told)
+    if told.marked is not None:
+        values["marked"] = MarkedWork(**msgspec.structs.asdict(told.marked))
+    if told.guard_wait is not None:
+        values["guard_wait"] = GuardWait(**msgspec.structs.asdict(told.guard_wait))
+    return RankProcess(**values)
 
 
 def rank_of_file(manifest: BundleManifest, name: str) -> int | None:
@@ -107,6 +139,16 @@ def rank_of_file(manifest: BundleManifest, name: str) -> int | None:
         local = int(match["local"])
         owners = [process.rank for process in manifest.processes if process.local_rank == local]
         return owners[0] if len(owners) == 1 else None
+    return None
+
+
+def bytes_of_log(manifests: Sequence[BundleManifest], name: str) -> int | None:
+    """How many bytes of the log ``name`` (as the user would name it) are of the moment its bundle is of; None: all."""
+    for manifest in manifests:
+        folder = manifest.source.path.removesuffix("bundle.json")
+        known = manifest.log_bytes.get(name.removeprefix(folder)) if name.startswith(folder) else None
+        if known is not None:
+            return known
     return None
 
 
@@ -146,13 +188,21 @@ def _problem(manifest: _Manifest) -> str:
     limit = MAX_RANKS if manifest.world_size is None else manifest.world_size
     if any(not 0 <= rank < limit for rank in ranks):
         return "a rank outside its world"
+    if any(not 0 <= rank < limit for p in manifest.processes if p.guard_wait for rank in p.guard_wait.ranks):
+        return "a wait for a rank outside its world"
     if len(set(ranks)) != len(ranks):
         return "a rank that stands in it twice"
-    times = (manifest.stalled_since_s, manifest.taken_s, manifest.limit_s, *(p.ended_s for p in manifest.processes))
+    times = [manifest.stalled_since_s, manifest.taken_s, manifest.limit_s, *(p.ended_s for p in manifest.processes)]
+    times += [time for p in manifest.processes if p.marked for time in (p.marked.gone_s, p.marked.at_most_s)]
+    waits = [p.guard_wait for p in manifest.processes if p.guard_wait]
+    times += [time for wait in waits for time in (wait.waited_s, wait.limit_s)]
     if any(time is not None and not (math.isfinite(time) and 0 <= time < 1e11) for time in times):
         return "a time that is none"
     texts = [manifest.backend, manifest.torch_version, manifest.taken_by]
     texts += [text for p in manifest.processes for text in (p.host or "", p.not_seen)]
+    texts += [text for p in manifest.processes if p.marked for text in (p.marked.label, p.marked.phase)]
+    texts += [p.guard_wait.what for p in manifest.processes if p.guard_wait]
+    texts += [peer for p in manifest.processes for peer in (*p.unanswered, *p.addresses, *p.piled_up)]
     if any(len(text) > _MAX_TEXT or not text.isprintable() for text in texts):
         return "a name with control characters or without end"
     if any(len(process.state) > 1 for process in manifest.processes):

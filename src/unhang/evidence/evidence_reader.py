@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from unhang.evidence.bundle_ranks import apply_manifests
 from unhang.evidence.items import EvidenceSet, Recording, SourceFile
@@ -15,10 +15,14 @@ from unhang.evidence.limits import Limits
 from unhang.evidence.pieces import Piece
 from unhang.findings import Source, Unread
 
+if TYPE_CHECKING:
+    from unhang.evidence.machine_series import MachineSeries
+
+Paper = TypeVar("Paper")
 _ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
 _LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".faulthandler", ".held")
 _EMPTY = "an empty file"
-_OUR_OWN = ("a verdict of unhang", "a plan of unhang run", "a report of unhang")
+_OUR_OWN = ("a verdict of unhang", "a plan of unhang run", "a record of unhang run", "a report of unhang")
 
 
 class EvidenceReader:
@@ -36,23 +40,20 @@ class EvidenceReader:
         if isinstance(piece, Unread):
             self._evidence.unread.append(piece)
             return
-        kind = piece.decision.kind
-        if kind is Kind.RECORDING:
-            self._take_recording(piece)
-        elif kind is Kind.STACKS:
-            self._take_stacks(piece)
-        elif kind is Kind.LOG:
-            self._take_log(piece)
-        elif kind is Kind.MANIFEST:
-            self._take_manifest(piece)
-        elif kind is Kind.SOURCE:
-            self._take_source(piece)
-        elif kind is Kind.PACE:
-            self._take_pace(piece)
-        elif kind is Kind.COMPARED:
-            self._take_compared(piece)
-        else:
-            self._pass_over(piece)
+        takers = {
+            Kind.RECORDING: self._take_recording,
+            Kind.STACKS: self._take_stacks,
+            Kind.LOG: self._take_log,
+            Kind.MANIFEST: self._take_manifest,
+            Kind.SOURCE: self._take_source,
+            Kind.PACE: self._take_pace,
+            Kind.COMPARED: self._take_compared,
+            Kind.CHECKPOINTS: self._take_checkpoints,
+            Kind.EARLIER: self._take_earlier,
+            Kind.NODES: self._take_nodes,
+            Kind.MACHINE: self._take_machine,
+        }
+        takers.get(piece.decision.kind, self._pass_over)(piece)
 
     def finish(self, tell: Callable[[int, str], None] | None = None) -> EvidenceSet:
         """Read the dumps on disk, give stacks and sources what the manifests know, and hand everything over."""
@@ -117,11 +118,13 @@ class EvidenceReader:
             self._evidence.unread.extend(dump.unread)
 
     def _take_log(self, piece: Piece) -> None:
+        from unhang.evidence.bundle import bytes_of_log
         from unhang.evidence.logs import read_log
         from unhang.evidence.rank_names import host_from_name, rank_from_name
         from unhang.evidence.stacks_in_logs import StackListener
 
         attempt = _ATTEMPT.search(piece.name)
+        piece.stream.ends_after = bytes_of_log(self._evidence.manifests, piece.name)
         listener = StackListener()
         piece.stream.skips_holes = True
         rank = rank_from_name(piece.name)
@@ -138,41 +141,56 @@ class EvidenceReader:
         self._evidence.unread.extend(reading.unread)
         self._evidence.stacks.extend(listener.stacks(piece.name, rank))
 
-    def _take_manifest(self, piece: Piece) -> None:
-        from unhang.evidence.bundle import read_manifest
+    # papers of ours: one reader each, all asked alike
 
+    def _take_paper(self, piece: Piece, read: Callable[..., Paper | Unread], keep: Callable[[Paper], None]) -> None:
         content = self._whole(piece, self._limits.text)
         if content is None:
             return
-        manifest = read_manifest(content, source=Source(piece.name))
-        if isinstance(manifest, Unread):
-            self._evidence.unread.append(manifest)
+        found = read(content, source=Source(piece.name))
+        if isinstance(found, Unread):
+            self._evidence.unread.append(found)
         else:
-            self._evidence.manifests.append(manifest)
+            keep(found)
+
+    def _take_manifest(self, piece: Piece) -> None:
+        from unhang.evidence.bundle import read_manifest
+
+        self._take_paper(piece, read_manifest, self._evidence.manifests.append)
 
     def _take_pace(self, piece: Piece) -> None:
         from unhang.evidence.pace import read_pace
 
-        content = self._whole(piece, self._limits.text)
-        if content is None:
-            return
-        pace = read_pace(content, source=Source(piece.name))
-        if isinstance(pace, Unread):
-            self._evidence.unread.append(pace)
-        else:
-            self._evidence.paces.append(pace)
+        self._take_paper(piece, read_pace, self._evidence.paces.append)
+
+    def _take_checkpoints(self, piece: Piece) -> None:
+        from unhang.evidence.checkpoints.listing import read_listing
+
+        self._take_paper(piece, read_listing, self._evidence.checkpoints.extend)
+
+    def _take_earlier(self, piece: Piece) -> None:
+        from unhang.evidence.earlier import read_listing
+
+        self._take_paper(piece, read_listing, self._evidence.earlier.extend)
+
+    def _take_machine(self, piece: Piece) -> None:
+        from unhang.evidence.machine_series import read_machine_series
+
+        self._take_paper(piece, read_machine_series, self._keep_machine)
+
+    def _keep_machine(self, found: MachineSeries) -> None:
+        self._evidence.machines.append(found)
+        self._evidence.unread.extend(found.unread)
+
+    def _take_nodes(self, piece: Piece) -> None:
+        from unhang.evidence.nodes import read_nodes
+
+        self._take_paper(piece, read_nodes, self._evidence.nodes.extend)
 
     def _take_compared(self, piece: Piece) -> None:
         from unhang.evidence.compared import read_compared
 
-        content = self._whole(piece, self._limits.text)
-        if content is None:
-            return
-        found = read_compared(content, source=Source(piece.name))
-        if isinstance(found, Unread):
-            self._evidence.unread.append(found)
-        else:
-            self._evidence.comparisons.extend(found)
+        self._take_paper(piece, read_compared, self._evidence.comparisons.extend)
 
     def _take_source(self, piece: Piece) -> None:
         if len(self._evidence.sources) >= self._limits.sources:

@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unhang.evidence.checkpoints.checkpoint import Checkpoint
+from unhang.evidence.earlier import Guilt
+from unhang.evidence.machine_series import MachineSeries
+from unhang.evidence.nodes import NodeSight
 from unhang.findings import Source, Unread
 
 IntColumn = npt.NDArray[np.int64]
@@ -317,6 +321,27 @@ class LogReading:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkedWork:
+    """A phase the program marked. ``at_most_s``: how long it was to take at most; None where nothing was said."""
+
+    label: str
+    phase: str
+    gone_s: float
+    at_most_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardWait:
+    """A wait in a guard of ours. ``ranks``: for whom; empty where it did not know. ``limit_s``: after so long it gives
+    up; None where it has no such limit."""
+
+    what: str
+    ranks: tuple[int, ...]
+    waited_s: float
+    limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RankProcess:
     """What a bundle knows of a rank's process."""
 
@@ -333,6 +358,8 @@ class RankProcess:
     ended_s: float | None = None
     moving: bool | None = None
     """Stacks or positions differ between two looks; None = looked once or not at all."""
+    beats: bool | None = None
+    """Our thread in it ran between the looks, so that nothing kept the interpreter lock; None: it has none."""
     terminated_by_launcher: bool = False
     """torchrun itself ended it because a sibling failed: a victim."""
     not_seen: str = ""
@@ -341,6 +368,16 @@ class RankProcess:
     """It and its children used neither the processor nor files between the looks."""
     from_record: bool = False
     """Its stack is the one its own record names: of the thread that issues collectives only."""
+    marked: MarkedWork | None = None
+    """The phase the program marked (``unhang.phase``) and was in."""
+    guard_wait: GuardWait | None = None
+    """It waited in a guard, on the store."""
+    unanswered: tuple[str, ...] = ()
+    """``address:port`` it tried to connect to during the whole look, without an answer."""
+    addresses: tuple[str, ...] = ()
+    """Its own, of its connections to other machines, in a job that moved."""
+    piled_up: tuple[str, ...] = ()
+    """``OWN>OTHER``: addresses between which what it sent stood in its queue most of the time."""
 
 
 @dataclass(slots=True)
@@ -364,6 +401,8 @@ class BundleManifest:
     """The command that looked; empty for the lab's recorder and ``unhang run``."""
     live: bool = False
     """The job went on after the look; nobody ended it."""
+    log_bytes: Mapping[str, int] = field(default_factory=dict)
+    """How long its logs were then, by path in the bundle: what was printed later is not of that moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +477,10 @@ class EvidenceSet:
     sources: list[SourceFile] = field(default_factory=list)
     paces: list[Pace] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    earlier: list[Guilt] = field(default_factory=list)
+    nodes: list[NodeSight] = field(default_factory=list)
+    machines: list[MachineSeries] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     """What the user named, for the report."""

@@ -21,6 +21,10 @@ class Kind(enum.Enum):
     SOURCE = "source file"
     PACE = "record of a job's pace"
     COMPARED = "comparison of calls"
+    CHECKPOINTS = "listing of checkpoints"
+    EARLIER = "listing of earlier runs"
+    NODES = "listing of nodes"
+    MACHINE = "series of a machine"
     TAR = "tar archive"
     ZIP = "zip archive"
     COMPRESSED = "compressed file"
@@ -142,14 +146,34 @@ def _ours(head: bytes) -> Decision | None:
         return Decision(Kind.PACE)
     if name.startswith("unhang.compared/"):
         return Decision(Kind.COMPARED)
-    label = {"unhang.verdict": "verdict of unhang", "unhang.run": "plan of unhang run"}.get(name.partition("/")[0])
+    if name.startswith("unhang.checkpoints/"):
+        return Decision(Kind.CHECKPOINTS)
+    if name.startswith("unhang.history/"):
+        return Decision(Kind.EARLIER)
+    if name.startswith("unhang.nodes/"):
+        return Decision(Kind.NODES)
+    if name.startswith("unhang.machine/"):
+        return Decision(Kind.MACHINE)
+    label = _OUR_PAPERS.get(name.partition("/")[0])
     return Decision(Kind.KNOWN_OTHER, label) if label is not None else None
+
+
+_OUR_PAPERS = {
+    "unhang.verdict": "verdict of unhang",
+    "unhang.run": "plan of unhang run",
+    "unhang.settings": "record of unhang run",
+    "unhang.series": "record of unhang run",
+    "unhang.live": "record of unhang run",
+}
 
 
 def _readable(head: bytes, name: str) -> Decision:
     from unhang.evidence.flight_recorder import looks_like_flight_recorder, looks_like_pickle
+    from unhang.evidence.kineto.opening import looks_like_trace
     from unhang.evidence.stacks import looks_like_stack
 
+    if looks_like_trace(head):
+        return Decision(Kind.KNOWN_OTHER, "trace of torch.profiler (unhang compare A B reads two)")
     if looks_like_flight_recorder(head):
         return Decision(Kind.RECORDING)
     other = _other(head)

@@ -20,7 +20,9 @@ _DUMP_WORD = re.compile(
 _TRAILING = re.compile(r"^(?P<words>\D*?)(?P<joint>[_\-.]?)(?P<number>\d{1,6})$")
 _TRAILING_AFTER_HOST = re.compile(r"^.*\d.*_(?P<words>[a-z]+)_(?P<number>\d{1,6})$", re.IGNORECASE)
 _EXTENSION = re.compile(
-    r"\.(?:pkl|pickle|json|jsonl|bin|log|txt|out|err|gz|xz|zst|bz2|pyspy|stack|stacks|dump|trace)$", re.IGNORECASE
+    r"\.(?:pkl|pickle|json|jsonl|bin|log|txt|out|err|gz|xz|zst|bz2|pyspy|stack|stacks|dump|trace|except|exception"
+    r"|faulthandler)$",
+    re.IGNORECASE,
 )
 _NOT_A_RANK = re.compile(
     r"(?:steps?|epoch|iter|iteration|checkpoint|ckpt|attempt|restart|nodes?|hosts?|gpus?|workers?|run|part|version|v|job"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import StackDump
+from unhang.evidence.logs.prefixes import without_stamps
 from unhang.evidence.stacks import read_stacks
 from unhang.findings import Source
 
@@ -31,8 +32,9 @@ class StackListener:
         """Of a paste that was mended: which of its lines each line began in; else empty."""
 
     def hear_all(self, data: bytes) -> None:
-        """Take ``data`` as stacks from its first line on, whatever stands in it."""
+        """Take ``data`` as stacks from its first line on, whatever stands in it; nothing is heard after it."""
         self._keep(data)
+        self._room = 0
 
     def hear(self, block: bytes, first_line: int, marks: Sequence[int]) -> None:
         """Listen to whole lines: the first has the number ``first_line``, ``marks`` stand at these bytes."""
@@ -52,7 +54,8 @@ class StackListener:
         """The stacks that were heard, with line numbers of the log."""
         if not self._kept:
             return
-        for dump in read_stacks(b"".join(self._kept), source=source, rank=rank):
+        heard = without_stamps(b"".join(self._kept).decode("utf-8", "replace")).encode()
+        for dump in read_stacks(heard, source=source, rank=rank):
             if dump.threads:
                 yield self._placed(dump)
 

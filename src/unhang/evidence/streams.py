@@ -88,6 +88,8 @@ class Tolerant(_Pieces):
         self._head = head
         self._seen = seen
         self.trouble = ""
+        self.ends_after: int | None = None
+        """So many bytes are all there is."""
         self.skips_holes = False
         """Leave out stretches of NUL bytes (a file with a hole): they say nothing and cost a reader of lines dear."""
 
@@ -103,6 +105,13 @@ class Tolerant(_Pieces):
                 return chunk
 
     def _next(self, size: int) -> bytes:
+        if self.ends_after is None:
+            return self._following(size)
+        chunk = self._following(min(size, self.ends_after))
+        self.ends_after -= len(chunk)
+        return chunk
+
+    def _following(self, size: int) -> bytes:
         if self._head:
             chunk, self._head = self._head[:size], self._head[size:]
             return chunk

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from unhang.evidence.items import LastLine, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
 from unhang.evidence.logs.events import EventKeeper, Heard
 from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
-from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, origin_of
+from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, kernel_host, origin_of
 from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, trainer_line
 from unhang.evidence.logs.times import Clock, year_in
 from unhang.evidence.logs.tracebacks import RawTraceback, TracebackReader
@@ -24,6 +25,12 @@ from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
 TEXT_CHARS = 2000
 PATTERN_CHARS = 8192
 """Patterns look at no more than this of a line, so that no line costs much."""
+_BEHIND_A_BAR = re.compile(
+    r"(?<=\])(?=\[(?:rank|[A-Za-z_]{1,40})\d{1,6}\]:|Traceback \(most recent call last\)|\[?[EWIF] ?\d{3,4} \d\d:\d\d:)"
+)
+_BAR_END = re.compile(r"\[[\d:]{4,16}<[^\[\]]{0,200}\]")
+_PARTS = 64
+_Part = TypeVar("_Part", str, bytes)
 _NO_WORDS = re.compile(r"^[\s=\-*#+|~^.]*$")
 _STACK_LINE = re.compile(
     r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)'
@@ -78,18 +85,26 @@ class LineReader:
         if raw.endswith(b"\r"):
             raw = raw[:-1]
         if b"\r" not in raw:
-            self._line(decoded(raw[:LINE_BYTES]), line, rows)
+            self._said_at_once(decoded(raw[:LINE_BYTES]), line, rows)
             return
         parts = [part for part in raw.split(b"\r") if part.strip()]
-        if len(parts) > 64:
-            anchors = [anchor.encode("ascii") for row in rows for anchor in row.anchors]
-            between = [part for part in parts[16:-48] if any(anchor in part for anchor in anchors)]
-            parts = [*parts[:16], *between, *parts[-48:]]
-        for part in parts:
+        anchors = [anchor.encode("ascii") for row in rows for anchor in row.anchors]
+        for part in _ends_of(parts, lambda between: any(anchor in between for anchor in anchors)):
             text = decoded(part[:LINE_BYTES])
-            self._line(text, line, [row for row in rows if any(anchor in text for anchor in row.anchors)])
+            self._said_at_once(text, line, [row for row in rows if any(anchor in text for anchor in row.anchors)])
 
     # ---- lines
+
+    def _said_at_once(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+        """A progress bar ends without a new line: what is printed next stands behind it."""
+        places = _behind_bars(whole) if "%|" in whole else []
+        if not places:
+            self._line(whole, line, rows)
+            return
+        parts = [whole[start:stop] for start, stop in itertools.pairwise((0, *places, len(whole)))]
+        anchors = [anchor for row in rows for anchor in row.anchors]
+        for text in _ends_of(parts, lambda between: any(anchor in between for anchor in anchors)):
+            self._line(text, line, [row for row in rows if any(anchor in text for anchor in row.anchors)])
 
     def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
         if len(whole) > PATTERN_CHARS:
@@ -149,6 +164,8 @@ class LineReader:
         self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], time_s: float | None
     ) -> None:
         row, values = match.row, match.values
+        if row.id.startswith("k.") and speaker.host is None:
+            speaker = replace(speaker, host=kernel_host(text))
         self._note(row, values, told)
         self.exits.take_event(
             row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text[:300]
@@ -303,6 +320,21 @@ _SPOKEN_RANK = re.compile(
     r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
     r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):|\[(?:GPU|gpu|rank|Rank) ?(\d{1,5})\]"
 )
+
+
+def _behind_bars(whole: str) -> list[int]:
+    """Where the next begins: what another process says, or the next state of a bar whose carriage return was lost."""
+    first = whole.find("%|")
+    places = {behind.start()} if (behind := _BEHIND_A_BAR.search(whole, first)) is not None else set()
+    places |= {end.end() for end in _BAR_END.finditer(whole, 0, whole.rfind("%|"))}
+    return sorted(places)
+
+
+def _ends_of(parts: list[_Part], says: Callable[[_Part], bool]) -> list[_Part]:
+    """``parts`` of one line; of very many the first and the last, and those in between that say something."""
+    if len(parts) <= _PARTS:
+        return parts
+    return parts[:16] + [part for part in parts[16:-48] if says(part)] + parts[-48:]
 
 
 def _shortened(whole: str, rows: list[MessageRow]) -> str:

@@ -38,8 +38,6 @@ def mend_paste(data: bytes) -> Mended | None:
     if not raw[-1]:
         raw.pop()
     original = [(number, decoded(line.removesuffix(b"\r"))) for number, line in enumerate(raw, start=1)]
-    if any("\r" in line for _, line in original):
-        return None
     lines = original
     if b"[0m" in data:
         lines = [(number, without_colours(line)) for number, line in lines]

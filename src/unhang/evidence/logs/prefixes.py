@@ -45,6 +45,25 @@ def without_colours(text: str) -> str:
     return _ANSI.sub("", text)
 
 
+def without_stamps(text: str) -> str:
+    """``text`` without the times that a collector or a viewer wrote in front of its lines; as many lines as before."""
+    lines = text.split("\n")
+    stamp = stamp_in([line for line in lines if line.strip()][:2000]) or _KUBE_TIME
+    return "\n".join([line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines])
+
+
+_KERNEL_HOST = re.compile(
+    r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.,+Z-]{8,24})"
+    r" (?P<host>[\w.-]{1,253}) kernel:"
+)
+
+
+def kernel_host(text: str) -> str | None:
+    """The host that syslog or journald writes before a line of the kernel; None where the line names none."""
+    found = _KERNEL_HOST.match(text)
+    return found["host"] if found is not None else None
+
+
 @dataclass(frozen=True, slots=True)
 class Speaker:
     """Whoever printed a line, as far as its prefixes tell; turned into a rank when the whole log is known."""

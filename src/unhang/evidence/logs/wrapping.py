@@ -23,7 +23,7 @@ _GROUPS, _PIECES = 400, 60
 """So many broken lines are tried, of so many pieces at most."""
 _PROOFS, _TORN = 2, 2
 """So many lines that tell more when joined prove that a paste was broken at a width."""
-_FRAME = re.compile(r'File "[^"]{1,1024}", line \d{1,9}, in \S')
+_FRAME = re.compile(r'File "[^"]{1,1024}", line \d{1,9},? in \S')
 _FRESH = re.compile(
     r"\s*$|\s{2,}\S|\s*File \""
     r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[pod/|\([\w.<>-]+ (?:rank=\d+ )?pid=\d"
@@ -38,6 +38,8 @@ _RULE = re.compile(r"\s*([=*_#~+-])\1{4,}\s*")
 _LONE_PREFIX = re.compile(
     r"(?:\[[\w-]+\]:? ?)+|.{0,60}\[(?:rank|default)\d+\]: ?| *what\(\): *|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?"
 )
+_OPEN_BAR = re.compile(r"\d%\|[^\]]{0,200}$")
+_BAR_BEGINS = re.compile(r"\s*\d{1,3}%\|")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _LAST_WORD = re.compile(r"(?<![\w.])[A-Za-z]{2,}$")
 _FIRST_WORD = re.compile(r"[A-Za-z]{2,}(?![\w.])")
@@ -128,6 +130,8 @@ def _goes_on(
     if not line.strip() or width > limit or _RULE.fullmatch(before) or _RULE.fullmatch(line):
         return False
     if by_words:
+        if line.lstrip().startswith("|") and _inside_bar(before, line):
+            return True  # the break swallowed the empty part of a progress bar, which is wide
         word = line.split(maxsplit=1)[0]
         if width + 1 + _width(word) <= limit:
             return False
@@ -135,6 +139,8 @@ def _goes_on(
             return True
     elif width < limit - 1 or (width == limit - 1 and before.isascii() and before[-1:] in ",;)]"):
         return False
+    if _inside_bar(before, line):
+        return True
     if _alike(lines[group[0]][1], line):
         return False
     if _DOUBTFUL.match(line) is not None:
@@ -142,6 +148,13 @@ def _goes_on(
         longer = _whole(lines, [*group, index], limit, by_words=by_words)
         return told(longer) > told(whole) + told(line)
     return _FRESH.match(line) is None
+
+
+def _inside_bar(before: str, line: str) -> bool:
+    """Whether ``before`` ends inside of a progress bar, or with its label."""
+    if _OPEN_BAR.search(before) is not None:
+        return True
+    return before.rstrip().endswith(":") and _BAR_BEGINS.match(line) is not None
 
 
 def _alike(first: str, second: str) -> bool:
@@ -158,7 +171,8 @@ def _whole(lines: Sequence[Numbered], group: Sequence[int], limit: int, *, by_wo
             space = ""
         elif by_words:
             word = (piece.split() or [""])[-1] + (following.split(maxsplit=1) or [""])[0]
-            space = "" if _width(piece) >= limit and _width(word) > limit else " "
+            inside = _width(piece) >= limit and _width(word) > limit and not piece.endswith(",")
+            space = "" if inside else " "
         else:
             space = " " if _width(piece) < limit or _two_words(piece, following) else ""
         whole += space + following

@@ -1,0 +1,134 @@
+"""Rows of thousands of ranks in one line of ``series/ranks.jsonl``, by column: ranks of one job are mostly alike.
+
+``{"stretch": {"rows": N, "rank": …, "step": …, …, "mixes": […]}}``. A column is one number where all rows have the
+same, else the least one and what each row has more. Ranks are counted from the place of their row, times are whole
+parts of a second (``SCALES``), and ``doing`` is a place in ``mixes``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+MOST_ROWS = 1 << 14
+"""Of one line."""
+Column = int | list[int]
+Seen = tuple[int, str, bool, int]
+SCALES = {
+    "rank": 1,
+    "attempt": 1,
+    "at_s": 10,
+    "step": 1,
+    "steps": 1,
+    "took_s": 1_000,
+    "longest_s": 1_000,
+    "for_s": 10,
+    "calls": 1,
+    "calls_a_step": 1,
+    "looks": 1,
+    "waits": 1,
+}
+
+
+_SUMS = ("steps", "took_s", "for_s", "looks", "waits")
+
+
+class Stretch(msgspec.Struct):
+    """The columns of one line."""
+
+    rows: int
+    rank: Column
+    attempt: Column
+    at_s: Column
+    step: Column
+    steps: Column
+    took_s: Column
+    longest_s: Column
+    for_s: Column
+    calls: Column
+    calls_a_step: Column
+    looks: Column
+    waits: Column
+    doing: Column
+    mixes: list[tuple[Seen, ...]]
+
+
+def packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """At most ``MOST_ROWS`` rows as one document; those of neighbouring ranks in a row take least."""
+    mixes: dict[tuple[Any, ...], int] = {}
+    doing = [mixes.setdefault(tuple(tuple(seen) for seen in row["doing"]), len(mixes)) for row in rows]
+    columns = {name: [round(row[name] * scale) for row in rows] for name, scale in SCALES.items()}
+    columns["rank"] = [rank - place for place, rank in enumerate(columns["rank"])]
+    found: dict[str, Any] = {name: _column(values) for name, values in columns.items()}
+    return {"stretch": {"rows": len(rows), **found, "doing": _column(doing), "mixes": list(mixes)}}
+
+
+def rows_of(stretch: Stretch) -> Iterator[dict[str, Any]]:
+    """The rows again.
+
+    Raises:
+        ValueError: the columns do not fit together.
+    """
+    count = stretch.rows
+    if not 0 <= count <= MOST_ROWS:
+        raise ValueError(f"{count} rows in one line")
+    names = [*SCALES, "doing"]
+    columns = [_values(getattr(stretch, name), count) for name in names]
+    scales = [*SCALES.values(), 1]
+    for place, told in enumerate(zip(*columns, strict=True)):
+        row: dict[str, Any] = {
+            name: value / scale if scale > 1 else value for name, value, scale in zip(names, told, scales, strict=True)
+        }
+        row["rank"] += place
+        if not 0 <= row["doing"] < len(stretch.mixes):
+            raise ValueError("a mix that is not there")
+        row["doing"] = stretch.mixes[row["doing"]]
+        yield row
+
+
+def joined(first: Stretch, second: Stretch, most_seen: int) -> dict[str, Any] | None:
+    """Two neighbouring lines as one; None where they are not of the same ranks, or one of these was started again.
+
+    Raises:
+        ValueError: the columns do not fit together.
+    """
+    if (first.rows, first.rank, first.attempt) != (second.rows, second.rank, second.attempt):
+        return None
+    count = first.rows
+    if any(map(operator.gt, _values(first.step, count), _values(second.step, count))):
+        return None
+    found = {name: getattr(second, name) for name in (*SCALES, "rows")}
+    for name in (*_SUMS, "longest_s"):
+        both = _values(getattr(first, name), count), _values(getattr(second, name), count)
+        found[name] = _column(list(map(max if name == "longest_s" else operator.add, *both)))
+    pairs: dict[tuple[int, int], int] = {}
+    doing = zip(_values(first.doing, count), _values(second.doing, count), strict=True)
+    found["doing"] = _column([pairs.setdefault(pair, len(pairs)) for pair in doing])
+    if any(not (0 <= a < len(first.mixes) and 0 <= b < len(second.mixes)) for a, b in pairs):
+        raise ValueError("a mix that is not there")
+    found["mixes"] = [_mixed(first.mixes[a], second.mixes[b], most_seen) for a, b in pairs]
+    return {"stretch": found}
+
+
+def _mixed(first: tuple[Seen, ...], second: tuple[Seen, ...], most_seen: int) -> list[list[Any]]:
+    looks: Counter[tuple[int, str, bool]] = Counter()
+    for site, phase, waits, count in (*first, *second):
+        looks[site, phase, waits] += count
+    return [[*what, count] for what, count in looks.most_common(most_seen)]
+
+
+def _column(values: list[int]) -> Column:
+    least = min(values)
+    return least if max(values) == least else [least, *(value - least for value in values)]
+
+
+def _values(column: Column, count: int) -> list[int]:
+    if isinstance(column, int):
+        return [column] * count
+    if len(column) != count + 1:
+        raise ValueError("columns of different length")
+    return [column[0] + more for more in column[1:]]
