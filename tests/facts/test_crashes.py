@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unhang.evidence.items import EvidenceSet, Frame, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import EvidenceSet, Frame, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.facts.build import build_facts
 from unhang.facts.crashes import Crash, is_echo, is_gpu_memory, own_crashes
 from unhang.findings import Source
@@ -51,6 +51,7 @@ def test_an_exception_without_a_time_happened_before_its_rank_ended() -> None:
         ("RuntimeError", "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41)"),
         ("RuntimeError", "NCCL communicator was aborted on rank 1."),
         ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", ""),
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFa", ""),
         ("torch.distributed.elastic.multiprocessing.api.SignalException", "Process 4000 got signal: 15"),
         ("BrokenPipeError", "[Errno 32] Broken pipe"),
         ("RuntimeError", "Detected mismatch between collectives on ranks."),
@@ -165,3 +166,30 @@ def test_an_exception_with_a_failing_exit_was_not_survived() -> None:
     raised = traceback(0, "ValueError", "x", line=10)
 
     assert len(crashes(raised, exits=(ended(0, 1),), progress=(steps(0, 50),))) == 1
+
+
+def lone(rank: int | None, text: str, kind: str) -> LogEvent:
+    return LogEvent(kind, Source("job.log", 5), text, rank, None)
+
+
+def crashed_beside(*events: LogEvent, exits: tuple[ProcessExit, ...]) -> tuple[Crash, ...]:
+    log = LogReading(Source("job.log"), None, events, (), exits, (), (), 99, (0, 1))
+    return own_crashes(build_facts(EvidenceSet(logs=[log])))
+
+
+@pytest.mark.parametrize("rank", [1, None])
+def test_an_exit_is_an_echo_where_only_the_last_line_of_its_traceback_was_pasted(rank: int | None) -> None:
+    timed_out = lone(
+        rank, "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation", "gloo.to"
+    )
+    own = lone(rank, "ValueError: bad batch", "py.error")
+
+    assert crashed_beside(timed_out, exits=(ended(1, 1),)) == ()
+    assert [crash.rank for crash in crashed_beside(own, exits=(ended(1, 1),))] == [1]
+
+
+def test_what_the_launcher_raises_for_a_rank_is_an_echo_under_a_torn_name() -> None:
+    frame = Frame("launch_agent", "/opt/lib/torch/distributed/launcher/api.py", 383)
+
+    assert is_echo(replace(traceback(None, "Failures"), frames=(frame,)))
+    assert not is_echo(replace(traceback(None, "Failures"), frames=(Frame("main", "/home/u/train.py", 3), frame)))

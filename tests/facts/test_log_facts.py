@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.limits import limit_not_in_force
@@ -13,7 +15,7 @@ from unhang.facts.settings import overruled, settings_of
 from unhang.facts.shifted import shifted
 from unhang.facts.spanning_work import spanning_work
 from unhang.facts.stages import Stage, stage_of
-from unhang.facts.step_pace import growing_steps
+from unhang.facts.step_pace import GrowingSteps, growing_steps
 
 
 def facts_of(tmp_path: Path, *lines: str) -> Facts:
@@ -102,12 +104,28 @@ def test_only_calls_that_need_everybody_show_a_shift(tmp_path: Path) -> None:
     assert shifted(sent) is None
 
 
-def test_steps_that_take_longer_and_longer_are_told_since_when(tmp_path: Path) -> None:
+def growing(tmp_path: Path, *step_s: float) -> GrowingSteps | None:
+    """What is told of a loop whose steps took so long."""
     moment, lines = 0.0, []
-    for number in range(120):
+    for number, took_s in enumerate(step_s):
         lines.append(f"2026-05-04 08:{int(moment // 60):02d}:{moment % 60:06.3f} step {number} loss 2.0")
-        moment += 0.5 if number < 60 else 0.5 + (number - 60) * 0.03
-    growing = growing_steps(facts_of(tmp_path, *lines))
+        moment += took_s
+    return growing_steps(facts_of(tmp_path, *lines))
 
-    assert growing is not None
-    assert 60 <= growing.since_step <= 80
+
+def test_steps_that_take_longer_and_longer_are_told_since_when(tmp_path: Path) -> None:
+    found = growing(tmp_path, *[0.5] * 60, *(0.5 + number * 0.03 for number in range(60)))
+
+    assert found is not None
+    assert 60 <= found.since_step <= 80
+
+
+def test_steps_may_be_slower_at_first_than_later(tmp_path: Path) -> None:
+    """As on a machine that was busy with something else when they began."""
+    found = growing(tmp_path, *[0.35] * 24, *[0.2] * 30, *[1.4] * 20)
+
+    assert found is not None
+    assert (found.before_s, found.now_s) == (pytest.approx(0.35), pytest.approx(1.4))
+    assert 52 <= found.since_step <= 56
+    assert growing(tmp_path, *[0.35] * 24, *[0.2] * 30, *[0.4] * 20) is None
+    assert growing(tmp_path, *[0.35] * 24, *[1.4] * 24, *[0.3] * 24, *[1.0] * 24) is None

@@ -12,6 +12,7 @@ from unhang.facts.crashes import fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.failed_calls import reopen_failed
 from unhang.facts.group_table import groups_from_recordings
+from unhang.facts.guard_waits import add_guard_waits
 from unhang.facts.last_stand import stack_at_the_end
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
 from unhang.facts.progress_from_logs import add_progress_from_logs
@@ -19,11 +20,14 @@ from unhang.facts.progress_from_stacks import forget_ended, forget_moving, settl
 from unhang.facts.rank_table import build_ranks
 from unhang.facts.recording_choice import Choice, choose_recordings
 from unhang.facts.slow_looks import find_straggler
+from unhang.facts.slow_pace import find_all_wait
 from unhang.facts.stalls import find_stalls
 from unhang.facts.survived import survived_in
 from unhang.facts.symmetric import find_symmetric_stalls
+from unhang.facts.told_positions import add_told_positions
 from unhang.facts.wait_for import build_wait_for
 from unhang.facts.world import world_size_of
+from unhang.facts.xids import with_xids
 from unhang.findings import Unread
 
 
@@ -39,9 +43,11 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     _mark_moving(ranks, choice)
     groups = groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive})
     events = _events(evidence)
+    add_told_positions(groups, ranks, evidence.nodes)
     add_progress_from_logs(groups, events, world, choice.by_rank)
     reopen_failed(groups, ranks)
     settle_with_stacks(groups, ranks, world, sources)
+    add_guard_waits(groups, ranks)
     place_calls(groups, ranks)
     forget_moving(groups, ranks)
     forget_ended(groups, ranks)
@@ -62,6 +68,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         symmetric=find_symmetric_stalls(groups, disagreements, world_size),
         stalls=find_stalls(graph, groups, ranks),
         straggler=find_straggler(groups, ranks, sources, evidence.paces),
+        all_wait=find_all_wait(evidence.paces),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
         events=events,
         tracebacks=tracebacks,
@@ -73,6 +80,10 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         inputs=tuple(evidence.inputs),
         stray_stacks=_stray(evidence, ranks),
         survived=survived_in(evidence.comparisons),
+        machines=tuple(sorted(evidence.machines, key=lambda m: m.source.path)),
+        nodes=tuple(sorted(evidence.nodes, key=lambda n: (n.name, n.source.path))),
+        earlier=tuple(sorted(evidence.earlier, key=lambda g: (g.kind, g.name, g.cause))),
+        checkpoints=tuple(sorted(evidence.checkpoints, key=lambda c: (-c.saved_s, -(c.step or 0), c.path))),
     )
 
 
@@ -143,7 +154,7 @@ def _in_time_order(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceba
 
 def _events(evidence: EvidenceSet) -> tuple[LogEvent, ...]:
     """By attempt, then time where known; undated lines keep the place of their file."""
-    every = (event for log in evidence.logs for event in log.events)
+    every = with_xids([event for log in evidence.logs for event in log.events], evidence.machines)
     return tuple(
         sorted(
             every,

@@ -29,6 +29,8 @@ class UnequalCounts:
     announced: bool
     """The length itself was printed; else it is where counters stopped."""
     evidence: tuple[Evidence, ...]
+    went_on: bool = False
+    """All of them made steps after they had printed it."""
 
 
 def unequal_counts(facts: Facts) -> UnequalCounts | None:
@@ -54,8 +56,23 @@ def _printed(facts: Facts) -> UnequalCounts | None:
                 continue
             short = tuple(sorted({r for r, count, _ in said if count == least and r is not None}))
             told = " and ".join(str(count) for count in sorted({count for _, count, _ in said})[:4])
-            return UnequalCounts(what, told, short, True, tuple(e for _, _, e in said[:4]))
+            evidence = tuple(e for _, _, e in said[:4])
+            return UnequalCounts(what, told, short, True, evidence, _went_on(facts, said))
     return None
+
+
+def _went_on(facts: Facts, said: list[tuple[int | None, int, Evidence]]) -> bool:
+    """Steps were counted behind the last of these lines, by all who said one: it was no loop that parted them."""
+    last = {(rank, evidence.source.path): evidence.source.line or 0 for rank, _, evidence in said}
+    return all(
+        any(
+            p.rank == rank and p.source.path == path and p.last_line > line and p.last_step > p.first_step
+            for p in log.progress
+        )
+        for (rank, path), line in last.items()
+        for log in facts.logs
+        if log.source.path == path
+    )
 
 
 def _one_wave(said: list[tuple[int | None, int, Evidence]]) -> bool:

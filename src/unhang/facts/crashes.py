@@ -13,12 +13,15 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
+from unhang.facts.guard_errors import exception_in, guard_errors, read_guard_error
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Source, Where
 
+# What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
 _ECHO_TYPES = re.compile(
-    r"(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException"
+    r"^torch\.distributed\.elastic\.multiprocess"
+    r"|(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException|RanksMissing|RankFailed"
     r"|ProcessExitedException|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
 )
 _PYTHON_CONNECTIONS = {"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"}
@@ -30,6 +33,9 @@ _ECHO_TEXT = re.compile(
     r"|Detected mismatch between collectives|out of sync|aborted communicator|Socket timeout",
     re.IGNORECASE,
 )
+# The last line of a traceback, at the start of a line.
+_LAST_LINE = re.compile(r"\s*(?:\[rank\d+\]:? ?)?(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|(?<=errors\.)\w+): ")
+_WITH_LAST_LINES = ("py.error", "gloo.to", "gloo.closed", "gloo.reset", "store.eof", "store.reset", "store.pipe")
 # Connections of the program's own: a loader's worker, a file server. torch.distributed never raises through these.
 _OWN_CONNECTIONS = re.compile(r"/(torch/utils/data|urllib3|requests|botocore|aiohttp|fsspec|http/client\.py)(/|$)")
 _OOM_TYPES = re.compile(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
@@ -43,6 +49,8 @@ _NAMES_ITS_CAUSE = re.compile(r"Expected to have finished reduction in the prior
 
 # Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
 _VICTIM_SIGNALS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}
+# Above this a shell says which signal it was.
+_PLAIN_CODES = 128
 # Of these, what somebody sends to one process on purpose.
 _SENT_BY_HAND = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
@@ -79,7 +87,7 @@ def own_crashes(facts: Facts) -> tuple[Crash, ...]:
         and not _handled_again(t, handled, facts)
         and (t.rank is None or not _follows(t, timeouts.get((t.rank, t.attempt), ())))
     ]
-    crashes = [*_from_tracebacks(raised, facts), *_from_exits(facts)]
+    crashes = [*_from_tracebacks(raised, facts), *_told_by_guards(facts), *_from_exits(facts)]
     return tuple(sorted(_once_per_rank(crashes), key=_order))
 
 
@@ -136,9 +144,24 @@ def is_echo(traceback: PythonTraceback) -> bool:
         return False
     if traceback.exception in _PYTHON_CONNECTIONS and _from_own_connection(traceback):
         return False
-    if _ECHO_TYPES.search(traceback.exception):
+    if _ECHO_TYPES.search(traceback.exception) or _raised_by_launcher(traceback):
+        return True
+    if read_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
         return True
     return bool(_ECHO_TEXT.search(traceback.message))
+
+
+def _raised_by_launcher(traceback: PythonTraceback) -> bool:
+    """The launcher's own process raises in this function for a rank that failed; the name of the error may be torn."""
+    last = traceback.frames[0] if traceback.frames else None
+    return last is not None and last.function == "launch_agent" and "torch/distributed/launcher/" in last.file
+
+
+def lone_last_lines(facts: Facts) -> tuple[LogEvent, ...]:
+    """Last lines of tracebacks whose other lines the log does not have: it was cut, or only a part was pasted."""
+    whole = {t.rank for t in facts.tracebacks if not _raised_by_launcher(t)}
+    events = (event for kind in _WITH_LAST_LINES for event in facts.events_of(kind))
+    return tuple(event for event in events if event.rank not in whole and _LAST_LINE.match(event.text))
 
 
 def _from_own_connection(traceback: PythonTraceback) -> bool:
@@ -201,6 +224,31 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> lis
     return found
 
 
+def _told_by_guards(facts: Facts) -> list[Crash]:
+    """Failures of ranks whose own words the log does not have: a guard of another rank says what they died of."""
+    spoke: set[int | None] = {t.rank for t in facts.tracebacks if t.rank is not None and read_guard_error(t) is None}
+    spoke |= {None} if any(t.rank is None and not is_echo(t) for t in facts.tracebacks) else set()
+    found = []
+    for error in guard_errors(facts.tracebacks):
+        if error.kind != "failed" or spoke & {*error.ranks, None}:
+            continue
+        exception, message = exception_in(error.detail)
+        found.append(
+            Crash(
+                rank=error.ranks[0],
+                exception=exception,
+                message=message,
+                where=None,
+                evidence=error.evidence,
+                time_s=None,
+                attempt=0,
+                is_gpu_memory=is_gpu_memory(exception, message),
+                is_host_memory=bool(_HOST_OOM.search(f"{exception} {message}")),
+            )
+        )
+    return found
+
+
 def _end_of(traceback: PythonTraceback, facts: Facts) -> float | None:
     """When the rank that raised it ended, as its launcher says: lines of tracebacks carry no time."""
     rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
@@ -212,6 +260,8 @@ def _end_of(traceback: PythonTraceback, facts: Facts) -> float | None:
 def _from_exits(facts: Facts) -> list[Crash]:
     found = []
     explained = {t.rank for t in facts.tracebacks if t.rank is not None}
+    explained |= {e.rank for e in lone_last_lines(facts) if e.rank is not None and _ECHO_TEXT.search(e.text)}
+    explained |= _explained_by_nobodys(facts)
     for rank in facts.ranks.values():
         if rank.exit is None or rank.ended_by_recorder or fell_with_others(rank):
             continue
@@ -229,6 +279,23 @@ def _from_exits(facts: Facts) -> list[Crash]:
         if crash is not None:
             found.append(crash)
     return found
+
+
+def _explained_by_nobodys(facts: Facts) -> set[int]:
+    """Ranks with a plain exit code whose exceptions, printed without a rank, all say that a partner could not be
+    reached or is gone. One for each of them must be there: another may have failed without a word."""
+    silent = {
+        rank.rank
+        for rank in facts.ranks.values()
+        if rank.exit is not None
+        and not rank.tracebacks
+        and not rank.exit.terminated_by_launcher
+        and 0 < (rank.exit.exit_code or 0) <= _PLAIN_CODES
+    }
+    unsigned = [t for t in facts.tracebacks if t.rank is None and not _raised_by_launcher(t)]
+    lone = [e for e in lone_last_lines(facts) if e.rank is None]
+    echoes = all(is_echo(t) for t in unsigned) and all(_ECHO_TEXT.search(e.text) for e in lone)
+    return silent if len(unsigned) + len(lone) >= len(silent) and echoes else set()
 
 
 def _killed_alone(rank: RankFacts, facts: Facts) -> bool:

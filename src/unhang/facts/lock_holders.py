@@ -27,9 +27,10 @@ def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
     """How sure it is that a thread of this rank keeps the interpreter lock and does not move; None when it does not.
 
     A loop in pure Python holds the lock too, but gives it up many times a second, so that the rank still answers the
-    request for a dump. Silence where others answered is what tells the two apart.
+    request for a dump. Silence where others answered is what tells the two apart; but a rank whose heartbeat goes on is
+    only slow to answer.
     """
-    if rank.stack is None:
+    if rank.stack is None or rank.beats:
         return None
     holder = lock_holder(rank.stack)
     if holder is None:

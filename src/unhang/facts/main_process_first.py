@@ -1,4 +1,4 @@
-"""Waiters whose own stack says for whom they wait: a barrier that lets the main process go first."""
+"""Waiters whose own stack says for whom they wait: a barrier that lets the main process go first (a turnstile)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from unhang.evidence.items import Frame
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, Stall
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Source, Where
 
@@ -24,6 +24,8 @@ class WaitsForMain:
 
     waiter: int | None
     where: Where | None
+    turnstile: str
+    """The context manager's name: ``main_process_first``."""
     local: bool
     """The first of each node goes first, not rank 0 of the job."""
     evidence: Evidence
@@ -32,7 +34,7 @@ class WaitsForMain:
 def waits_for_main(facts: Facts) -> WaitsForMain | None:
     """The first traceback that ended inside such a barrier."""
     for traceback in facts.tracebacks:
-        name = _turnstile(traceback.frames)
+        name = turnstile_in(traceback.frames)
         if name is None:
             continue
         text = f"{traceback.exception}: {traceback.message}"[:500]
@@ -41,13 +43,38 @@ def waits_for_main(facts: Facts) -> WaitsForMain | None:
         return WaitsForMain(
             waiter,
             first_user_frame(traceback.frames),
+            name,
             bool(_LOCAL.search(name)),
             Evidence(Source(traceback.source.path, traceback.source.line), text, waiter),
         )
     return None
 
 
-def _turnstile(frames: tuple[Frame, ...]) -> str | None:
+def turnstile_of(facts: Facts, stall: Stall) -> str | None:
+    """The name of the turnstile in which a direct waiter of ``stall`` stands, or gave up; None when none does."""
+    for rank in stall.direct_waiters:
+        known = facts.ranks[rank]
+        threads = known.stack.threads if known.stack is not None else ()
+        stacks = [*(thread.frames for thread in threads), *(traceback.frames for traceback in known.tracebacks)]
+        found = (turnstile_in(frames) for frames in stacks)
+        name = next((name for name in found if name is not None), None)
+        if name is not None:
+            return name
+    return None
+
+
+def turnstile_in(frames: tuple[Frame, ...]) -> str | None:
+    """The context manager whose barrier ``frames`` (innermost first) end in."""
     waiting = any(frame.function in _WAITING for frame in frames[:3])
-    names = [frame.function for frame in frames if _FIRST.search(frame.function)]
-    return names[0] if names and (waiting or _FIRST.search(frames[0].function)) else None
+    names = [bare for frame in frames if _FIRST.search(bare := _bare(frame.function))]
+    return names[0] if names and (waiting or _FIRST.search(_bare(frames[0].function))) else None
+
+
+def is_turnstile(name: str) -> bool:
+    """Whether a context manager of this name lets the main process go first."""
+    return bool(_FIRST.search(name))
+
+
+def _bare(function: str) -> str:
+    """Without its class: py-spy of newer Pythons says ``TrainingArguments.main_process_first``."""
+    return function.rsplit(".", 1)[-1]

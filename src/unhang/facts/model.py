@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
 
+from unhang.evidence.checkpoints.checkpoint import Checkpoint
+from unhang.evidence.earlier import Guilt
 from unhang.evidence.items import (
     BundleManifest,
     Entries,
     Frame,
+    GuardWait,
     LogEvent,
     LogReading,
+    MarkedWork,
     ProcessExit,
     Progress,
     PythonTraceback,
@@ -27,6 +31,8 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
+from unhang.evidence.machine_series import MachineSeries
+from unhang.evidence.nodes import NodeSight
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 
@@ -155,6 +161,8 @@ class RankFacts:
     ended_by_recorder: bool = False
     process_state: str = ""
     moving: bool | None = None
+    beats: bool | None = None
+    """Our thread in it ran between two looks; None: it has none, or nobody looked twice."""
     recording: Recording | None = None
     stack: StackDump | None = None
     """The latest."""
@@ -169,6 +177,16 @@ class RankFacts:
     """Of the thread that issues collectives; None without a stack."""
     threads: tuple[Activity, ...] = ()
     """Of every other thread worth a word (loader workers, background writers, dead trainers)."""
+    marked: MarkedWork | None = None
+    """The phase its program marked and was in, as far as its record told."""
+    guard_wait: GuardWait | None = None
+    """It waits in a guard, on the store and in no collective."""
+    unanswered: tuple[str, ...] = ()
+    """``address:port`` it tries to connect to, without an answer."""
+    addresses: tuple[str, ...] = ()
+    """Its own, of its connections to other machines, in a job that moves."""
+    piled_up: tuple[str, ...] = ()
+    """``OWN>OTHER``: addresses between which what it sends stands in its queue most of the time."""
 
     @property
     def alive(self) -> bool:
@@ -275,6 +293,15 @@ class Straggler:
     change: StepChange | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AllWait:
+    """Every rank waited in at least the share ``waits`` of ``looks`` looks at the ranks' records."""
+
+    waits: float
+    looks: int
+    change: StepChange
+
+
 @dataclass(slots=True)
 class Facts:
     """The whole picture."""
@@ -304,6 +331,16 @@ class Facts:
     """Stacks of which nothing tells whose they are."""
     survived: tuple[Disagreement, ...] = ()
     """Calls that differed and did not stop the job."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """Newest first, as far as somebody looked."""
+    earlier: tuple[Guilt, ...] = ()
+    """Hosts and cards that verdicts of earlier runs named."""
+    nodes: tuple[NodeSight, ...] = ()
+    """The other nodes, as the one that looked saw them."""
+    machines: tuple[MachineSeries, ...] = ()
+    """What the machines were doing beside the job."""
+    all_wait: AllWait | None = None
+    """In a job that moves: every rank waits most of the time, and steps have grown slower."""
     _places: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Where events of each kind stand in ``events``; filled when first asked."""
     _told: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -64,6 +64,16 @@ def differences(signatures: Collection[Signature]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def gist(signature: Signature) -> str:
+    """What every rank must call alike, as a text; sizes only where they have to be the same."""
+    operation = canonical(signature.operation)
+    if operation in _OPAQUE or operation == "barrier":
+        return ""
+    free = operation in _FREE_SIZES or operation in ("all_gather", "reduce_scatter")
+    amount = () if free else _amount(signature)
+    return f"{operation} {amount} {sorted(set(signature.input_dtypes))}"
+
+
 def _sizes_fit(operation: str, signatures: Collection[Signature]) -> bool:
     if operation == "barrier":
         return True

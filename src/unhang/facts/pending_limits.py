@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unhang.facts.guard_waits import guard_of
 from unhang.facts.model import Facts
 
 
@@ -20,3 +21,15 @@ def limit_at_s(facts: Facts, stalled_since_s: float | None = None) -> float | No
             if since_s is not None:
                 moments.append(since_s + call.timeout_ms / 1000)
     return min(moments, default=None)
+
+
+def guard_limit(facts: Facts) -> tuple[float, str] | None:
+    """When the first guard in which a rank waits gives up (seconds since the epoch), and which; None: none does."""
+    taken_s = max((manifest.taken_s for manifest in facts.manifests if manifest.taken_s is not None), default=None)
+    if taken_s is None:
+        return None
+    waits = [(rank, rank.guard_wait) for rank in facts.ranks.values() if rank.guard_wait is not None]
+    limits = [
+        (taken_s - wait.waited_s + wait.limit_s, guard_of(rank)) for rank, wait in waits if wait.limit_s is not None
+    ]
+    return min(limits, default=None)

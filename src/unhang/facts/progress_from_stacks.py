@@ -15,6 +15,7 @@ from unhang.evidence.items import Signature, SourceFile
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
+from unhang.facts.guard_waits import in_guard
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.named_groups import groups_by_name
 from unhang.facts.operations import POINT_TO_POINT, canonical
@@ -62,7 +63,7 @@ def waiting_activity(facts: RankFacts) -> Activity | None:
     """What the rank waits in, whichever thread issues it: a collective call, the making of a group, or backward with
     its hooks; else None."""
     everything = [a for a in (facts.activity, *facts.threads) if a is not None]
-    calls = [a for a in everything if in_collective(a) or in_meeting(a)]
+    calls = [a for a in everything if in_collective(a) or in_meeting(a) or in_guard(a)]
     backward = [a for a in everything if a.what == "backward"]
     return next(iter(calls or backward), None)
 
@@ -86,7 +87,7 @@ def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) 
     pending = [g for g in mine if g.progress[rank].pending is not None]
     activity = waiting_activity(facts)
     if activity is None or not in_collective(activity):
-        if activity is None or in_meeting(activity):
+        if activity is None or in_meeting(activity) or in_guard(activity):
             _settle_what_it_left(rank, facts, pending)
         return
     assert activity.operation is not None
@@ -171,6 +172,7 @@ def _from_stacks_alone(
         rank: activity
         for rank, facts in sorted(ranks.items())
         if rank not in explained and _tells(facts) and (activity := waiting_activity(facts)) is not None
+        if not in_guard(activity)
     }
     surely = (in_collective(a) or in_meeting(a) or _stands_in_backward(ranks[r], a) for r, a in lost.items())
     if not any(surely):

@@ -52,7 +52,11 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
     facts.local_rank = process.local_rank
     facts.process_state = process.state
     facts.moving = process.moving
+    facts.beats = process.beats
     facts.ended_by_recorder = process.killed_by_us
+    facts.marked, facts.guard_wait = process.marked, process.guard_wait
+    facts.unanswered = process.unanswered
+    facts.addresses, facts.piled_up = process.addresses, process.piled_up
     if process.exit_code is None:
         return
     facts.exit = ProcessExit(
@@ -64,6 +68,7 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
         time_s=process.ended_s,
         host=process.host,
         told_by="bundle",
+        terminated_by_launcher=process.terminated_by_launcher,
         text=f"rank {process.rank} (pid {process.pid}) ended with {process.exit_code}",
     )
 

@@ -12,7 +12,7 @@ from unhang.facts.activity import activity_of
 from unhang.facts.arrivals import latest_arriver
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.progress_from_stacks import in_collective
-from unhang.facts.slow_pace import SlowPace, activity_in, slow_pace
+from unhang.facts.slow_pace import SlowPace, activity_in, pace_of_all, slow_pace
 
 LEAST_LOOKS = 2
 MANY_LOOKS = 5
@@ -32,7 +32,7 @@ def find_straggler(
     None when there is no such rank.
     """
     found = _busy_in_every_look(ranks, sources) or _last_to_arrive(groups, ranks, sources)
-    pace = max(paces, key=lambda p: (p.looks, p.source.path), default=None)
+    pace = pace_of_all(paces)
     slow = slow_pace(pace) if pace is not None else None
     if pace is None or slow is None or slow.rank not in ranks or not any(f.moving for f in ranks.values()):
         return found
@@ -41,7 +41,7 @@ def find_straggler(
     same = found if found is not None and found.rank == slow.rank else None
     return Straggler(
         slow.rank,
-        activity or (same.activity if same is not None else None),
+        _fuller(activity, same.activity if same is not None else None),
         same.looks if same is not None else 0,
         waiters,
         _waiter(pace, slow, sources) or (same.waiter if same is not None else None),
@@ -51,6 +51,15 @@ def find_straggler(
         slow.looks,
         slow.change,
     )
+
+
+def _fuller(of_many: Activity | None, of_few: Activity | None) -> Activity | None:
+    """Where it mostly stood; a look at the same line knows all frames, and so what they are for."""
+    if of_many is None or of_few is None:
+        return of_many or of_few
+    there, here = of_many.where, of_few.where
+    same = there is not None and here is not None and (there.file, there.line) == (here.file, here.line)
+    return of_few if same and of_few.phase is of_many.phase else of_many
 
 
 def _waiter(pace: Pace, slow: SlowPace, sources: Mapping[str, SourceFile]) -> Activity | None:

@@ -65,6 +65,19 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
     )
 
 
+def unfinished_work(facts: Facts) -> Progress | None:
+    """The last bar of preparing work that was not done and that no rank that gave up waiting shows."""
+    incident = incident_of(facts)
+    bars = [
+        bar
+        for log in facts.logs
+        for bar in log.progress
+        if bar.label != "bar" and bar.total is not None and 0 < bar.last_step < bar.total and bar.elapsed_s is not None
+        if not (is_training(bar) and not is_preparing(bar)) and not _everybody_counts(facts, bar, incident)
+    ]
+    return max(bars, key=lambda bar: bar.last_line, default=None)
+
+
 def _spanned(progress: Progress, limits: tuple[float, ...]) -> float | None:
     if progress.total is None or progress.elapsed_s is None or progress.last_step >= progress.total:
         return None

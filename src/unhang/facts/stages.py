@@ -37,6 +37,11 @@ def is_preparing(progress: Progress) -> bool:
     return bool(_PREPARING.search(progress.label))
 
 
+def prepares(name: str) -> bool:
+    """A function of this name prepares data: ``map``, ``load_dataset``, ``tokenize``."""
+    return bool(_PREPARING.search(name))
+
+
 def stage_of(facts: Facts, event: LogEvent) -> Stage:
     """How far the job was when ``event`` was printed."""
     if any(_ran_before(progress, event) for log in facts.logs for progress in log.progress):

@@ -8,12 +8,15 @@ from statistics import median
 
 from unhang.evidence.items import Progress
 from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt
 from unhang.facts.stages import is_preparing
 from unhang.findings import Evidence, Source
 
 LEAST_STEPS = 30
 SLOWER = 1.5
 """The last steps take at least this many times as long as the first ones."""
+STILL_MOVES = 5.0
+"""So many times a step's usual duration may lie between the last step and the end of the job."""
 _WINDOWS = 5
 
 
@@ -26,6 +29,8 @@ class GrowingSteps:
     before_s: float
     now_s: float
     since_step: int
+    last_s: float
+    """When the last of them was over (seconds since the epoch)."""
     evidence: Evidence
 
 
@@ -33,6 +38,15 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     """The loop that slowed most; None when all keep their pace or too few steps carry a time."""
     found = [g for log in facts.logs for p in log.progress if (g := _growing(p)) is not None]
     return max(found, key=lambda g: g.now_s / g.before_s, default=None)
+
+
+def slowed_to_its_end(facts: Facts) -> GrowingSteps | None:
+    """The loop that had grown slow and still moved when somebody ended the job; None where it may have stood still."""
+    ends = [e.time_s for e in first_attempt(facts.events_of("te.signal", "slurm.cancel")) if e.time_s is not None]
+    growing = growing_steps(facts) if ends else None
+    if growing is None or not 0 <= ends[0] - growing.last_s <= STILL_MOVES * growing.now_s:
+        return None
+    return growing
 
 
 def _growing(progress: Progress) -> GrowingSteps | None:
@@ -43,8 +57,9 @@ def _growing(progress: Progress) -> GrowingSteps | None:
         return None
     size = len(paces) // _WINDOWS
     windows = [median(pace for _, pace in paces[i * size : (i + 1) * size]) for i in range(_WINDOWS)]
-    before, now = windows[0], windows[-1]
-    if before <= 0 or now < before * SLOWER or any(b < a * 0.9 for a, b in pairwise(windows)):
+    fastest = windows.index(min(windows))  # steps may get faster first: on a machine that was busy as they began
+    before, now = max(windows[: fastest + 1]), windows[-1]
+    if before <= 0 or now < before * SLOWER or any(b < a * 0.9 for a, b in pairwise(windows[fastest:])):
         return None
     limit = before * (1 + SLOWER) / 2
     return GrowingSteps(
@@ -53,6 +68,7 @@ def _growing(progress: Progress) -> GrowingSteps | None:
         before_s=before,
         now_s=now,
         since_step=_since(paces, limit),
+        last_s=max(time_s for _, time_s in progress.recent if time_s is not None),
         evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
     )
 

@@ -28,7 +28,7 @@ def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Rec
     for _, recorded in sorted(groups.items()):
         if len(recorded.entries) < 2:
             continue
-        group = replace(recorded, entries={rank: _of_this_group(e) for rank, e in recorded.entries.items()})
+        group = replace(recorded, entries={rank: of_this_group(e) for rank, e in recorded.entries.items()})
         table = CallTable(group)
         passed = min(int(entries.position[-1]) for entries in group.entries.values())
         wrong = {
@@ -55,7 +55,7 @@ def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Rec
     return tuple(found)
 
 
-def _of_this_group(entries: Entries) -> Entries:
+def of_this_group(entries: Entries) -> Entries:
     """Without what an earlier group of the same name called: a job may tear its groups down and make them again."""
     again = np.flatnonzero(np.diff(entries.position) < 0)
     return rows(entries, np.arange(int(again[-1]) + 1, len(entries))) if len(again) else entries

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.program import Program, Scope, call_name, dotted, own_nodes, parse_program
 from unhang.facts.rank_values import RankValues, rank_values
 
-_SEEDERS = {"manual_seed", "manual_seed_all", "set_seed", "seed_everything", "seed_all", "enable_full_determinism"}
+_SEEDS_ALL = {"set_seed", "seed_everything", "seed_all", "enable_full_determinism"}
+_SEEDS_TORCH = ("torch.manual_seed", "manual_seed", "torch.random.manual_seed")
+GENERATORS = ("python", "numpy", "torch")
 _SEED_WORDS = {"generator", "seed", "random_state", "rng", "seeds"}
-_SPLITTERS = {"random_split", "train_test_split", "randperm", "RandomSampler", "SubsetRandomSampler", "permutation"}
+_DRAW = {
+    "random_split": "torch",
+    "train_test_split": "numpy",  # datasets and scikit-learn: without a seed both read numpy's global state
+    "randperm": "torch",
+    "RandomSampler": "torch",
+    "SubsetRandomSampler": "torch",
+    "permutation": "numpy",
+}
 _SHUFFLERS = {"shuffle", "sample", "choices"}
-_RANDOM_MODULES = ("random", "np.random", "numpy.random")
+_RANDOM_MODULES = {"random": "python", "np.random": "numpy", "numpy.random": "numpy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,63 +33,94 @@ class UnseededSplit:
     line: int
     call: str
     why: str
+    draws_from: str = ""
+    """The global generator it draws from: ``python``, ``numpy`` or ``torch``; empty where its name does not tell."""
+    seeded: tuple[str, ...] = ()
+    """The global generators that the program does seed, which do not help."""
+
+
+@dataclass(slots=True)
+class _Seeds:
+    """Global generators that some file seeds: ``common`` to all ranks, or with what ``differs`` by rank."""
+
+    common: set[str] = field(default_factory=set)
+    differs: set[str] = field(default_factory=set)
+
+
+def splits_without_seed(files: Iterable[SourceFile]) -> tuple[tuple[SourceFile, UnseededSplit], ...]:
+    """Splits and shuffles of a program that have no seed common to all ranks, in the order of its files and lines.
+
+    A seed set in one file counts in all. Supporting evidence only: what runs first is not known, nor what libraries do.
+    """
+    read = [(file, program) for file in files if not isinstance(program := parse_program(file.text), str)]
+    own = {name for _, program in read for name in _defined(program)}
+    seeds = _Seeds()
+    for _, program in read:
+        _add_seeds(program, seeds, own)
+    return tuple((file, split) for file, program in read for split in _splits(program, seeds))
 
 
 def split_without_seed(source: SourceFile) -> tuple[UnseededSplit, ...]:
-    """Splits and shuffles of ``source`` that have no seed common to all ranks, by line; empty without usable source.
+    """As :func:`splits_without_seed` for a program of one file; empty without usable source."""
+    return tuple(split for _, split in splits_without_seed((source,)))
 
-    Supporting evidence only: a global seed in another file cannot be seen from here.
-    """
-    program = parse_program(source.text)
-    if isinstance(program, str):
-        return ()
+
+def _splits(program: Program, seeds: _Seeds) -> list[UnseededSplit]:
     values = rank_values(program)
-    seeded, differs = _global_seeds(program, values)
-    found: list[UnseededSplit] = []
+    found: set[UnseededSplit] = set()
     for scope, outer in program.owners.items():
         scopes: Sequence[Scope] = (*outer, scope)
         for node in own_nodes(scope):
             if isinstance(node, ast.Call) and (call := _random_call(node)):
-                why = _why(node, values, scopes, seeded=seeded, differs=differs)
+                generator = _generator(call)
+                why = _why(node, values, scopes, seeds, generator)
                 if why:
-                    found.append(UnseededSplit(node.lineno, call, why))
-    return tuple(sorted(set(found), key=lambda split: (split.line, split.call)))
+                    seeded = tuple(name for name in GENERATORS if name in seeds.common) if why == "no-seed" else ()
+                    found.add(UnseededSplit(node.lineno, call, why, generator, seeded))
+    return sorted(found, key=lambda split: (split.line, split.call))
 
 
-def _global_seeds(program: Program, values: RankValues) -> tuple[bool, bool]:
-    """(some global seed is set, some global seed depends on the rank)."""
-    seeded = differs = False
+def _defined(program: Program) -> Iterator[str]:
+    """Functions the program defines itself: a ``set_seed`` of its own seeds what stands in it."""
+    return (node.name for node in ast.walk(program.tree) if isinstance(node, ast.FunctionDef))
+
+
+def _add_seeds(program: Program, seeds: _Seeds, own: set[str]) -> None:
+    values = rank_values(program)
     for scope, outer in program.owners.items():
         scopes: Sequence[Scope] = (*outer, scope)
         for node in own_nodes(scope):
-            if not isinstance(node, ast.Call) or not _seeds_everything(node):
+            seeded = _seeded_by(node, own) if isinstance(node, ast.Call) and _values(node) else set()
+            if not seeded or not isinstance(node, ast.Call):
                 continue
-            seeded = True
-            differs = differs or any(values.value_depends(argument, scopes) for argument in _values(node))
-    return seeded, differs
+            by_rank = any(values.value_depends(argument, scopes) for argument in _values(node))
+            (seeds.differs if by_rank else seeds.common).update(seeded)
 
 
-def _seeds_everything(call: ast.Call) -> bool:
-    if not _values(call):
-        return False
-    name = call_name(call)
+def _seeded_by(call: ast.Call, own: set[str]) -> set[str]:
+    """The global generators that ``call`` seeds."""
+    name, full = call_name(call), dotted(call.func)
     if name == "seed":
-        return dotted(call.func).rpartition(".")[0] in _RANDOM_MODULES
+        module = _RANDOM_MODULES.get(full.rpartition(".")[0])
+        return {module} if module else set()
     if name == "manual_seed":
-        # `torch.Generator().manual_seed(0)` seeds that generator only.
-        return dotted(call.func) in (
-            "torch.manual_seed",
-            "manual_seed",
-            "torch.cuda.manual_seed",
-            "torch.random.manual_seed",
-        )
-    return name in _SEEDERS
+        # `torch.Generator().manual_seed(0)` seeds that generator only; torch.cuda's draws nothing on the CPU
+        return {"torch"} if full in _SEEDS_TORCH else set()
+    return set(GENERATORS) if name in _SEEDS_ALL and name not in own else set()
+
+
+def _generator(call: str) -> str:
+    """The global generator from which a call without a seed draws."""
+    before, _, name = call.rpartition(".")
+    if name in _SHUFFLERS or name == "permutation":
+        return _RANDOM_MODULES.get(before, "numpy" if name == "permutation" else "")
+    return _DRAW.get(name, "torch")
 
 
 def _random_call(call: ast.Call) -> str:
     """The call's name when it draws at random, else an empty text."""
     name, full = call_name(call), dotted(call.func)
-    if name in _SPLITTERS:
+    if name in _DRAW:
         return full
     if name in _SHUFFLERS:
         before = full.rpartition(".")[0]
@@ -92,7 +132,7 @@ def _random_call(call: ast.Call) -> str:
     return ""
 
 
-def _why(call: ast.Call, values: RankValues, scopes: Sequence[Scope], *, seeded: bool, differs: bool) -> str:
+def _why(call: ast.Call, values: RankValues, scopes: Sequence[Scope], seeds: _Seeds, generator: str) -> str:
     given = [keyword.value for keyword in call.keywords if keyword.arg in _SEED_WORDS and not _is_none(keyword.value)]
     if given:
         return "seed-differs" if any(values.value_depends(value, scopes) for value in given) else ""
@@ -100,9 +140,11 @@ def _why(call: ast.Call, values: RankValues, scopes: Sequence[Scope], *, seeded:
         k.arg == "shuffle" and isinstance(k.value, ast.Constant) and k.value.value is False for k in call.keywords
     ):
         return ""
-    if not seeded:
-        return "no-seed"
-    return "seed-differs" if differs else ""
+    if generator in seeds.differs or (not generator and seeds.differs):
+        return "seed-differs"
+    if generator in seeds.common or (not generator and seeds.common):
+        return ""
+    return "no-seed"
 
 
 def _values(call: ast.Call) -> list[ast.expr]:

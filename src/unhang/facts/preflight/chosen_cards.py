@@ -48,12 +48,12 @@ def chosen_cards(here: Situation) -> Chosen | None:
     cards, choice, launch = here.found(Cards), here.found(Choice), here.found(Launch)
     if cards is None or not cards.cards or choice is None:
         return None
-    chosen = _seen(cards, choice)
+    chosen = seen_cards(cards, choice)
     count = launch.processes if launch is not None and launch.processes else len(chosen.visible)
     return replace(chosen, cards=chosen.visible[:count], named=choice.words is not None, given=bool(choice.scheduler))
 
 
-def _seen(cards: Cards, choice: Choice) -> Chosen:
+def seen_cards(cards: Cards, choice: Choice) -> Chosen:
     """As the CUDA runtime reads the list: it ends at the first word that names nothing; a double empties it."""
     if choice.words is None:
         return Chosen(visible=cards.cards)

@@ -101,6 +101,8 @@ class Probed:
     devices: tuple[str, ...] = ()
     """Names of the cards by rank; empty on CPU."""
     took_s: float = 0.0
+    failed_once: bool = False
+    """The first try did not finish and no group alone failed; what is told here is the second."""
 
     @property
     def ranks(self) -> int:
