@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from unhang.diagnosis.gaps import gaps_of, stacks_wanted
 from unhang.diagnosis.levels import at_moment_of_look
+from unhang.diagnosis.machine_notes import noting_machines
 from unhang.diagnosis.ranking import rank_findings
+from unhang.diagnosis.repeated import noting_repeats, without_repeated
 from unhang.diagnosis.restart import restart_after
 from unhang.diagnosis.ruled_out import ruled_out_by
 from unhang.diagnosis.state import status_of, unexplained
@@ -37,6 +39,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     if not findings:
         findings = unexplained(facts)
     not_checked.extend(stacks_wanted(facts, findings))
+    findings = noting_machines(facts, noting_repeats(facts, findings))
     verdict = Verdict(
         status=status_of(facts, findings),
         world_size=facts.world_size,
@@ -46,7 +49,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
         ruled_out=ruled_out_by(facts, findings, limit),
         not_checked=_once(not_checked),
         unread=tuple(dict.fromkeys(facts.unread)),
-        restart=restart_after(findings),
+        restart=without_repeated(facts, findings, restart_after(findings, facts.checkpoints)),
         stalled_since=stalled_since(facts),
     )
     return at_moment_of_look(verdict, facts)

@@ -71,13 +71,13 @@ def _no_world(facts: Facts) -> Iterator[NotChecked]:
         yield NotChecked(
             say("how many ranks there are"),
             say("no line that was read says of which rank it is"),
-            how="unhang diagnose with the launcher's log or all ranks' files added",
+            how="unhang diagnose launcher.log rank_*.log",
             caps=Certainty.LIKELY,
         )
     if facts.world_size is None and seen and any(r.state is not RankState.MISSING for r in facts.ranks.values()):
         yield NotChecked(
             say("how many ranks there are"),
             say("nothing that was read names the world size; {ranks:who} {ranks:was|were} seen", ranks=seen),
-            how="unhang diagnose with the launcher's log or all ranks' files added",
+            how="unhang diagnose launcher.log rank_*.log",
             caps=Certainty.LIKELY if len(seen) <= max(seen) or len(seen) == 1 else None,
         )

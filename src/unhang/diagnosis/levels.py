@@ -2,38 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.evidence.items import BundleManifest
+from unhang.diagnosis.restart import restart_after
+from unhang.facts.marked_work import is_overlong, is_planned, marked_work
 from unhang.facts.model import Facts
-from unhang.facts.pending_limits import limit_at_s
-from unhang.findings import Cause, Severity, Status, Verdict
+from unhang.facts.near_limit import is_near, look_at_life
+from unhang.facts.step_pace import GrowingSteps, growing_steps, slowed_to_its_end
+from unhang.findings import Cause, Finding, Restart, Severity, Status, Text, Verdict, say
 
 WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
 """The laggard gets on by itself."""
-NEAR_S = 10.0
-NEAR_SHARE = 0.2
-"""The limit is near when so much of the wait is left."""
 
 
 def at_moment_of_look(verdict: Verdict, facts: Facts) -> Verdict:
-    """``verdict``, milder where a job that lived on was looked at while its laggard worked, far from its limit."""
-    looked = next((manifest for manifest in facts.manifests if manifest.live and manifest.taken_s is not None), None)
-    if looked is None or not verdict.findings or verdict.findings[0].cause not in WORK:
+    """``verdict``, milder where a job that lived on was looked at while its laggard worked, far from its limit; no more
+    than a note while that is work its author marked."""
+    looked = look_at_life(facts)
+    if not verdict.findings or verdict.findings[0].cause not in WORK:
         return verdict
+    if looked is None:
+        slowed = slowed_to_its_end(facts)
+        return verdict if slowed is None else _as_slow(_with_growth(verdict, slowed))
+    verdict = _with_marks(verdict, facts)
+    near = is_near(looked, facts)
+    first = verdict.findings[0]
+    if is_planned(facts, first.ranks) and not (near and first.cause is Cause.TIMEOUT_TOO_SHORT):
+        return _as_note(verdict)
     idle = {process.rank for process in looked.processes if process.idle}
     if idle.issuperset(verdict.findings[0].ranks):
         return verdict
-    return verdict if _limit_is_near(looked, facts) else _as_slow(verdict)
+    if near:
+        return verdict
+    growing = growing_steps(facts) if _since_is_not_said(facts) else None
+    return _as_slow(verdict if growing is None else _with_growth(verdict, growing))
 
 
-def _limit_is_near(looked: BundleManifest, facts: Facts) -> bool:
-    at_s = limit_at_s(facts, looked.stalled_since_s)
-    if at_s is None or looked.taken_s is None:
-        return False
-    left_s = at_s - looked.taken_s
-    waited_s = max(0.0, looked.taken_s - (looked.stalled_since_s or looked.taken_s))
-    return left_s <= max(NEAR_S, NEAR_SHARE * (left_s + waited_s))
+def _since_is_not_said(facts: Facts) -> bool:
+    return facts.straggler is None or facts.straggler.change is None
+
+
+def _with_growth(verdict: Verdict, slowed: GrowingSteps) -> Verdict:
+    said = say(
+        "steps took longer and longer since step {step}: {before:.2g} s at first, {now:.2g} s at last",
+        step=slowed.since_step,
+        before=slowed.before_s,
+        now=slowed.now_s,
+    )
+    first = replace(verdict.findings[0], because=(said, *verdict.findings[0].because))
+    return replace(verdict, findings=(first, *verdict.findings[1:]))
+
+
+def _with_marks(verdict: Verdict, facts: Facts) -> Verdict:
+    """With what the program itself says of the work."""
+    first = verdict.findings[0]
+    if first.cause is Cause.TIMEOUT_TOO_SHORT:
+        return verdict
+    because = (*first.because, *_told(facts, first.ranks))
+    return replace(verdict, findings=(replace(first, because=because), *verdict.findings[1:]))
+
+
+def _told(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
+    for rank, work in marked_work(facts, ranks).items():
+        if work.at_most_s is None:
+            yield say("rank {rank} says of itself that it is in {label}", rank=rank, label=work.label)
+        elif is_overlong(work):
+            yield say(
+                "rank {rank} has been in {label} for {gone:.0f} s; its program allows {limit:g} s",
+                rank=rank,
+                label=work.label,
+                gone=work.gone_s,
+                limit=work.at_most_s,
+            )
+        else:
+            yield say(
+                "rank {rank} says of itself that it is in {label}, which may take {limit:g} s",
+                rank=rank,
+                label=work.label,
+                limit=work.at_most_s,
+            )
+
+
+def _as_note(verdict: Verdict) -> Verdict:
+    """Nothing is wrong as long as the work ends as planned."""
+    findings = tuple(replace(f, severity=Severity.NOTE) if f.cause in WORK else f for f in verdict.findings)
+    return replace(verdict, status=Status.HEALTHY, findings=findings, restart=_restart(verdict, findings))
 
 
 def _as_slow(verdict: Verdict) -> Verdict:
@@ -42,4 +96,10 @@ def _as_slow(verdict: Verdict) -> Verdict:
         replace(f, severity=Severity.SLOWS) if f.severity is Severity.STOPS and f.cause in WORK else f
         for f in verdict.findings
     )
-    return replace(verdict, status=Status.SLOW, findings=findings)
+    return replace(verdict, status=Status.SLOW, findings=findings, restart=_restart(verdict, findings))
+
+
+def _restart(verdict: Verdict, findings: tuple[Finding, ...]) -> Restart:
+    """What follows for a restart now that these findings stop nothing."""
+    said = restart_after(findings)
+    return replace(verdict.restart, advice=said.advice, exclude_nodes=said.exclude_nodes, because=said.because)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from unhang.diagnosis.checkpoints import last_whole, torn_since
+from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.findings import Cause, Certainty, Finding, RemedyKind, Restart, Severity, say
 
 _PROGRAM = {
@@ -21,11 +26,23 @@ _PROGRAM = {
 }
 
 
-def restart_after(findings: tuple[Finding, ...]) -> Restart:
-    """The advice that follows from the leading finding."""
+def restart_after(findings: tuple[Finding, ...], checkpoints: Sequence[Checkpoint] = ()) -> Restart:
+    """The advice that follows from the leading finding, and from which of ``checkpoints`` (newest first) to go on."""
+    whole = last_whole(checkpoints)
+    return replace(
+        _advice(findings),
+        last_complete_checkpoint=whole.path if whole is not None else None,
+        torn_checkpoints=torn_since(checkpoints),
+    )
+
+
+def _advice(findings: tuple[Finding, ...]) -> Restart:
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if not stopping and any(f.cause is Cause.COLLECTIVE_MISMATCH and f.severity is Severity.SLOWS for f in findings):
         return Restart("after-change", because=say("it goes on, but what it computes is wrong"))
+    slow = [f for f in findings if f.severity is Severity.SLOWS and f.certainty is not Certainty.POSSIBLE]
+    if not stopping and any(f.remedies for f in slow):
+        return Restart("after-change", because=say("it would be as slow again"))
     if not stopping:
         return Restart("as-is", because=say("nothing was found that would stop it again"))
     lead = stopping[0]
@@ -33,6 +50,8 @@ def restart_after(findings: tuple[Finding, ...]) -> Restart:
         return Restart("unknown", because=say("the cause is not known well enough"))
     if lead.cause is Cause.GPU_HARDWARE and lead.nodes:
         return Restart("without-node", lead.nodes, because=say("the hardware fault stays with the node"))
+    if lead.rule == "network_fault_cut_off" and lead.ranks:
+        return Restart("without-node", lead.nodes, because=say("the node cannot be reached"))
     if lead.cause in _PROGRAM:
         return Restart("after-change", because=say("it would stall again in the same place"))
     if lead.cause is Cause.RANK_FROZEN and any(r.kind is RemedyKind.INFRASTRUCTURE for r in lead.remedies):

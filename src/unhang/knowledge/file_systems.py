@@ -21,6 +21,8 @@ class FileSystem:
     kind: str
     effect: str
     source: str
+    rewrites: bool = False
+    """An append writes the whole file again: what only grows takes longer and longer."""
 
 
 def file_system(kind: str) -> FileSystem | None:
@@ -37,7 +39,8 @@ def file_systems() -> tuple[FileSystem, ...]:
 def _by_type() -> Mapping[str, FileSystem]:
     found: dict[str, FileSystem] = {}
     for row in rows_of("file_systems.toml", "file_system", ("types", "name", "kind", "effect", "source")):
-        one = FileSystem(tuple(row["types"]), row["name"], row["kind"], row["effect"], row["source"])
+        parts = (tuple(row["types"]), row["name"], row["kind"], row["effect"], row["source"])
+        one = FileSystem(*parts, rewrites=row.get("rewrites", False))
         if one.kind not in KINDS:
             raise KnowledgeError(f"file_systems.toml: {one.name} has no known kind")
         found.update(dict.fromkeys(one.types, one))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.model import Facts, SymmetricStall
+from unhang.facts.transport_chosen import transport_chosen
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, say
 from unhang.rules.evidence_lines import group_label
 from unhang.rules.rule import finding
@@ -18,6 +19,8 @@ def transport_suspects(facts: Facts, stall: SymmetricStall, rule: str) -> Iterat
     """One *possible* finding each; on groups that no GPU takes part in only the network."""
     cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
     for cause in SUSPECTS[:1] if cpu else SUSPECTS:
+        if not _may_carry(facts, cause):
+            continue
         yield finding(
             cause,
             Certainty.POSSIBLE,
@@ -26,6 +29,17 @@ def transport_suspects(facts: Facts, stall: SymmetricStall, rule: str) -> Iterat
             remedies=(_test_of(cause),),
             rule=rule,
         )
+
+
+def _may_carry(facts: Facts, cause: Cause) -> bool:
+    """False for a way that NCCL, as every rank's lines of the start tell, does not use."""
+    chosen = transport_chosen(facts)
+    if chosen is None or not chosen.all_told:
+        return True
+    if cause is Cause.P2P_BROKEN:
+        return chosen.uses("P2P")
+    one_node = len({known.host for known in facts.ranks.values()}) == 1
+    return cause is not Cause.NETWORK_FAULT or chosen.uses("NET") or not one_node
 
 
 def _test_of(cause: Cause) -> Remedy:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, past_and_inside
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
+from unhang.facts.parted_ways import left_the_loop
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.roots import rank_dependent_root
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
@@ -31,6 +32,8 @@ def check(facts: Facts) -> Iterator[Answer]:
     for disagreement in facts.disagreements:
         camps = camps_of_disagreement(facts, disagreement)
         if any(c.context is CodeContext.RANK_BRANCH for c in camps) or past_and_inside(camps) is not None:
+            continue
+        if left_the_loop(facts, camps) is not None:
             continue
         yield _found(facts, disagreement, camps)
     for symmetric in () if facts.graph.edges else facts.symmetric:

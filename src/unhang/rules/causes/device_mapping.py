@@ -123,6 +123,8 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
         return
     incident = incident_of(facts)
     first = incident is not None and all(p is not None and p <= FIRST_POSITIONS for p in incident.positions)
+    right = _guessed_its_own_number(facts, events)
+    first = first and not right
     yield finding(
         CAUSE,
         Certainty.POSSIBLE,
@@ -131,11 +133,24 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
         else say("torch guessed which GPU a rank uses, because nothing had told it"),
         severity=Severity.STOPS if first else Severity.NOTE,
         ranks=ranks_in(events) if first else (),
-        because=(say("a guess is right where rank and GPU have the same number; where it is wrong the barrier hangs"),),
+        because=(
+            say(
+                "the guess is right: on one machine rank and GPU have the same number (counted among the visible cards)"
+            )
+            if right
+            else say("a guess is right where rank and GPU have the same number; where it is wrong the barrier hangs"),
+        ),
         evidence=quotes(events),
         remedies=(_set_device(),),
         rule=__name__.rsplit(".", 1)[-1],
     )
+
+
+def _guessed_its_own_number(facts: Facts, events: tuple[LogEvent, ...]) -> bool:
+    """Several ranks of one machine, and each took the GPU of its own number, as its local rank would."""
+    hosts = {known.host for known in facts.ranks.values() if known.host is not None}
+    pairs = [(event.rank, event.values.get("device")) for event in events]
+    return len(hosts) <= 1 and len({rank for rank, _ in pairs}) > 1 and all(rank == device for rank, device in pairs)
 
 
 def _set_device() -> Remedy:

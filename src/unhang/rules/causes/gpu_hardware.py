@@ -16,6 +16,7 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
+from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, say
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of
@@ -31,7 +32,7 @@ _VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains."""
-    faults = [e for e in saying(facts, "gpu-fault", "pcie") if e.kind not in _ELSEWHERE and _is_fault(e)]
+    faults = [e for e in saying(facts, "gpu-fault", "pcie") if _is_fault(e) and not is_of_another_job(facts, e)]
     if faults:
         yield _found(
             facts, faults, Certainty.LIKELY if _doubtful(facts, faults) else Certainty.CERTAIN, _summary(faults)
@@ -52,7 +53,8 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 def _noted(facts: Facts) -> Iterator[Answer]:
     """Codes that stop nothing by themselves are a note."""
-    events = [e for e in saying(facts, "gpu-fault") if (row := _xid_of(e)) is not None and row.kind == "note"]
+    told = [e for e in saying(facts, "gpu-fault") if not is_of_another_job(facts, e)]
+    events = [e for e in told if (row := _xid_of(e)) is not None and row.kind == "note"]
     if not events:
         return
     row = _xid_of(events[0])
@@ -83,12 +85,13 @@ def _tell() -> Remedy:
 
 def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
     """A fabric manager that does not run is mended without hardware; some codes are effects; old ones another job's."""
-    return all(e.kind == "cuda.noninit" or _may_be_an_effect(e) for e in faults) or _long_before(facts, faults)
+    return all(_is_doubtful(facts, e) for e in faults) or _long_before(facts, faults)
 
 
-def _may_be_an_effect(event: LogEvent) -> bool:
+def _is_doubtful(facts: Facts, event: LogEvent) -> bool:
     row = _xid_of(event)
-    return row is not None and row.doubt
+    an_effect = event.kind == "cuda.noninit" or (row is not None and row.doubt)
+    return an_effect or may_be_of_another_job(facts, event)
 
 
 def _xid_of(event: LogEvent) -> XidRow | None:
@@ -99,12 +102,15 @@ def _xid_of(event: LogEvent) -> XidRow | None:
 def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
     """All of it happened more than an hour before the ranks began to wait: it may be another job's."""
     incident = incident_of(facts)
-    began = incident.began_s if incident is not None else None
+    stalled = min((m.stalled_since_s for m in facts.manifests if m.stalled_since_s is not None), default=None)
+    began = incident.began_s if incident is not None else stalled
     times = [e.time_s for e in faults]
     return began is not None and all(t is not None and t < began - OLD_S for t in times)
 
 
 def _is_fault(event: LogEvent) -> bool:
+    if event.kind in _ELSEWHERE:
+        return False
     if event.kind == "k.xid":
         row = _xid_of(event)
         return row is not None and row.kind in ("gpu", "link")
@@ -149,7 +155,7 @@ def _severity(event: LogEvent) -> int:
 
 
 def _found(facts: Facts, faults: list[LogEvent], certainty: Certainty, summary: Text) -> Answer:
-    ranks = ranks_in(faults) or _ranks_of_processes(facts, faults)
+    ranks = ranks_in(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
     nodes = tuple(dict.fromkeys((*hosts_in(faults), *hosts_of(facts, ranks))))
     return finding(
         CAUSE,
@@ -170,6 +176,11 @@ def _ranks_of_processes(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]
     pids = {e.values["pid"] for e in facts.events_of("k.xid") if isinstance(e.values.get("pid"), int)}
     pids |= {e.values["pid"] for e in faults if isinstance(e.values.get("pid"), int)}
     return tuple(sorted(r for r, known in facts.ranks.items() if known.pid in pids and known.pid is not None))
+
+
+def _ranks_on_cards(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
+    """Several ranks may share a card."""
+    return tuple(sorted({rank for e in faults if e.kind == KIND for rank in users_of(facts, e) or ()}))
 
 
 def _drain() -> Remedy:

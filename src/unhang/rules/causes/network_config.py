@@ -22,6 +22,7 @@ from unhang.facts.settings import overruled, settings_of
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import RETRY_EXCEEDED, transport_trouble
 from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.rules.interface_choice import name_the_interface, search_the_setting
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.NETWORK_CONFIG
@@ -51,7 +52,7 @@ def _no_interface(facts: Facts) -> Answer | None:
         if setting is not None
         else say("no usable network interface was found (see {name})", name=name),
         (say("every rank that prints this leaves before the first collective"),),
-        (_interface(),),
+        (name_the_interface(),),
         extra,
     )
 
@@ -76,7 +77,7 @@ def _gloo(facts: Facts) -> Answer | None:
         Certainty.LIKELY,
         say("Gloo could not connect the ranks with each other"),
         (say("it failed while connecting, before any collective: address, interface or firewall"),),
-        (_interface(), _hosts_file()),
+        (name_the_interface(), search_the_setting(), _hosts_file()),
         ranks=ranks,
     )
 
@@ -93,7 +94,7 @@ def _loopback_socket(facts: Facts) -> Answer | None:
         Certainty.LIKELY,
         say("NCCL took the loopback interface on one machine, and the others cannot reach it"),
         (say("{address} is only reachable from the machine itself", address=value_of(chosen[0], "address")),),
-        (_interface(),),
+        (name_the_interface(),),
     )
 
 
@@ -139,7 +140,7 @@ def _first_use(facts: Facts) -> Answer | None:
         Certainty.LIKELY if first else Certainty.POSSIBLE,
         _first_use_summary(trouble.events[0]),
         tuple(because),
-        (_choose_hca() if _is_verbs(trouble.events[0]) else _interface(),),
+        (_choose_hca() if _is_verbs(trouble.events[0]) else name_the_interface(),),
         tuple(library.evidence for _, library in overrides[:2]),
     )
 
@@ -200,16 +201,6 @@ def _found(
         remedies=remedies,
         rule=__name__.rsplit(".", 1)[-1],
         weight=1.0,
-    )
-
-
-def _interface() -> Remedy:
-    return Remedy(
-        title=say("Name the interface that connects the nodes"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say("NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME = the interface with the nodes' addresses (ip -br addr)"),
-        cost=say("none"),
-        verify=say("the line 'NET/Socket : Using' or 'Bootstrap : Using' shows that interface on every node"),
     )
 
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
+from unhang.facts.machine_state import network_signs
 from unhang.facts.model import Facts
 from unhang.facts.said import hosts_in, quotes, ranks_in
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import TransportTrouble, transport_trouble
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.rules import machine_lines
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.NETWORK_FAULT
@@ -33,23 +35,28 @@ def check(facts: Facts) -> Iterator[Answer]:
     link = [e for e in trouble.events if e.kind in _LINK]
     if link:
         yield _found(
+            facts,
             trouble,
             Certainty.CERTAIN if any(e.kind == "k.mlx5" for e in link) else Certainty.LIKELY,
             say("a network port or link failed: {error}", error=link[0].text.strip()[-100:]),
         )
     elif trouble.stage is Stage.RUNNING:
         yield _found(
-            trouble, Certainty.LIKELY, say("the network failed after it had worked: {error}", error=_last(trouble))
+            facts,
+            trouble,
+            Certainty.LIKELY,
+            say("the network failed after it had worked: {error}", error=_last(trouble)),
         )
     elif trouble.few_of_many:
         yield _found(
+            facts,
             trouble,
             Certainty.LIKELY,
             say("{ranks:who} alone could not connect; all others could", ranks=ranks_in(trouble.events)),
         )
     elif trouble.stage is Stage.UNKNOWN:
         yield _found(
-            trouble, Certainty.POSSIBLE, say("possible: the network failed; nothing tells whether it had worked")
+            facts, trouble, Certainty.POSSIBLE, say("possible: the network failed; nothing tells whether it had worked")
         )
 
 
@@ -57,16 +64,17 @@ def _last(trouble: TransportTrouble) -> str:
     return trouble.events[0].text.strip()[-100:]
 
 
-def _found(trouble: TransportTrouble, certainty: Certainty, summary: Text) -> Answer:
+def _found(facts: Facts, trouble: TransportTrouble, certainty: Certainty, summary: Text) -> Answer:
+    signs = network_signs(facts)
     return finding(
         CAUSE,
         certainty,
         summary,
         ranks=_ranks(trouble.events),
         nodes=hosts_in(trouble.events),
-        because=tuple(_because(trouble)),
-        evidence=quotes(trouble.events),
-        remedies=(_look_at_links(),),
+        because=(*_because(trouble), *machine_lines.because(signs)),
+        evidence=(*quotes(trouble.events), *machine_lines.evidence(signs)),
+        remedies=(look_at_links(),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=1.0,
     )
@@ -84,7 +92,8 @@ def _because(trouble: TransportTrouble) -> Iterator[Text]:
         yield say("so the network as a whole is set up right, and one link or node is not")
 
 
-def _look_at_links() -> Remedy:
+def look_at_links() -> Remedy:
+    """For whoever looks after the nodes named."""
     return Remedy(
         title=say("Find the link or card, and start again without it"),
         kind=RemedyKind.INFRASTRUCTURE,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
+from unhang.facts.crashes import Crash, is_echo, lone_last_lines, own_crashes, signal_name
 from unhang.facts.failure_kinds import cause_of_text, port_of_the_job
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import (
@@ -31,6 +31,8 @@ from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CRASHED
 SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7
+UNCAUGHT = 1
+"""The exit code of Python after an exception, which it prints."""
 SENT_BY_HAND = (15, 2, 1)
 """Only crashes that the launcher did not cause carry these."""
 
@@ -96,6 +98,9 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
         return Certainty.LIKELY
     if not crash.exception and crash.signal is None and _others_failed_too(facts, ranks):
         # A bare exit code may be the echo of what another rank's end did; its own log, which would tell, says nothing.
+        return Certainty.LIKELY
+    if crash.exit_code == UNCAUGHT and not crash.exception and lone_last_lines(facts):
+        # Lines are missing in front of other ranks' last words: what this one said may have stood there too.
         return Certainty.LIKELY
     if stall is not None or crash.signal is not None:
         return Certainty.CERTAIN

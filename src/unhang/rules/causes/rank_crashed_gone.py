@@ -18,6 +18,7 @@ from unhang.facts.failure_kinds import cause_of_text
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
+from unhang.facts.xids import KIND, is_of_another_job
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
 from unhang.knowledge.xid import xid_row
 from unhang.rules.evidence_lines import hosts_of
@@ -108,7 +109,7 @@ def _its_end() -> Remedy:
 
 def _program_xids(facts: Facts) -> tuple[LogEvent, ...]:
     """Driver events that a kernel of the program causes, when the driver reports no fault of the card."""
-    events = first_attempt(facts.events_of("k.xid"))
+    events = first_attempt(e for e in facts.events_of(KIND) if not is_of_another_job(facts, e))
     rows = [xid_row(e.values["xid"]) if isinstance(e.values.get("xid"), int) else None for e in events]
     if any(row is not None and row.kind in ("gpu", "link") for row in rows):
         return ()

@@ -8,7 +8,7 @@ Example: `ctypes.PyDLL("libx.so").compute()` for ten minutes on one rank; `kill 
 Fix: continue the process (`kill -CONT PID`); release the lock around long native work
 (`ctypes.CDLL`, `py::gil_scoped_release`).
 Certain when: the process state is T; or two looks show the same thread holding the lock at the same line, and either
-the rank gave no dump while others did, or that thread sleeps in both looks.
+the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on.
 Possible when: only one look, or no other rank answered either.
 """
 

@@ -17,6 +17,7 @@ from unhang.facts.model import Facts, RankFacts
 from unhang.facts.progress_from_stacks import MEETINGS, in_meeting
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import hosts_of, place_of
+from unhang.rules.interface_choice import search_the_setting
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RENDEZVOUS
@@ -26,6 +27,8 @@ def check(facts: Facts) -> Iterator[Answer]:
     """Everybody alive makes a group, at one kind of call."""
     alive = [known for known in facts.ranks.values() if known.alive and known.stack is not None]
     if not alive or facts.graph.edges or not all(in_meeting(known.activity) for known in alive):
+        return
+    if any(known.unanswered for known in alive):  # they have met and cannot reach each other: network-config
         return
     calls = {MEETINGS[known.activity.what] for known in alive if known.activity is not None}
     if len(calls) != 1:
@@ -60,10 +63,25 @@ def check(facts: Facts) -> Iterator[Answer]:
             else say("all ranks have come, so they make different groups: some made one more, or in other order"),
         ),
         evidence=tuple(known.activity.evidence for known in alive[:3] if known.activity is not None),
-        remedies=(_all_come() if call == "init_process_group" else _all_make(),),
+        remedies=tuple(_remedies(call, alive)),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(ranks)),
     )
+
+
+def _remedies(call: str, alive: list[RankFacts]) -> Iterator[Remedy]:
+    if call != "init_process_group":
+        yield _all_make()
+        return
+    yield _all_come()
+    if all(_past_the_store(known) for known in alive):
+        # The group itself is being made: who is awaited may have come, and not be able to connect to here.
+        yield search_the_setting()
+
+
+def _past_the_store(known: RankFacts) -> bool:
+    threads = known.stack.threads if known.stack is not None else ()
+    return any(frame.function == "_new_process_group_helper" for thread in threads for frame in thread.frames)
 
 
 def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:

@@ -14,12 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_stall, is_past
+from unhang.facts.guard_waits import is_guard
 from unhang.facts.lock_holders import holds_lock
+from unhang.facts.longer_generation import longer_generation
+from unhang.facts.machine_state import storage_signs
+from unhang.facts.main_process_first import turnstile_of
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.operations import is_barrier
 from unhang.facts.progress_from_stacks import MEETINGS
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.rules import machine_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.rules.log_remedies import log_remedies
 from unhang.rules.rule import Answer, finding
+from unhang.rules.store_wait import wait_on_the_store
 
 CAUSE = Cause.SINGLE_RANK_WORK
 
@@ -54,6 +62,7 @@ WORK = {
     "image-decode": "decoding images",
     "file-lock": "waiting for a file lock",
 }
+_FILES = {"file-io", "json", "file-lock", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
 _SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
 
 
@@ -67,6 +76,8 @@ def check(facts: Facts) -> Iterator[Answer]:
         moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
         if _belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag):
             continue
+        if longer_generation(facts, stall) is not None:
+            continue  # the others did the same work, and are done
         yield _found(facts, stall, lag)
 
 
@@ -122,14 +133,11 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         doing = f"standing still in {lag.where.function}"
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
     certainty = Certainty.CERTAIN if known_work or moving else Certainty.LIKELY
+    signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     return finding(
         CAUSE,
         certainty,
-        say(
-            "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective",
-            ranks=stall.laggards,
-            doing=doing,
-        ),
+        _summary(stall, doing),
         ranks=stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
         group=group_label(facts, stall.group),
@@ -137,12 +145,17 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         where=place_of(facts, stall.laggards[0]),
         waiter_where=stall.call.where if stall.call else None,
         calls=call_of(stall.direct_waiters, stall.call),
-        because=tuple(_because(stall, doing, moving=moving)),
-        evidence=quote_stall(facts, stall),
-        remedies=tuple(_remedies(lag)),
+        because=(*_because(stall, doing, moving=moving), *machine_lines.because(signs)),
+        evidence=(*quote_stall(facts, stall), *machine_lines.evidence(signs)),
+        remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.waiters)),
     )
+
+
+def writes_or_reads(phase: Phase | None, what: str) -> bool:
+    """Work that storage may hold up."""
+    return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or what in _FILES
 
 
 def _idle(facts: Facts, rank: int) -> bool:
@@ -151,12 +164,28 @@ def _idle(facts: Facts, rank: int) -> bool:
     return known.moving is False and known.process_state == "S"
 
 
-def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
-    yield say(
-        "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
+def _summary(stall: Stall, doing: str | Text) -> Text:
+    if stall.call is not None and is_guard(stall.call):
+        return say(
+            "{ranks:who} {ranks:is|are} {doing}; the others wait for it in {guard}, on the store",
+            ranks=stall.laggards,
+            doing=doing,
+            guard=stall.call.operation,
+        )
+    return say(
+        "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective",
         ranks=stall.laggards,
         doing=doing,
     )
+
+
+def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
+    if not is_guard(stall.call):
+        yield say(
+            "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
+            ranks=stall.laggards,
+            doing=doing,
+        )
     if moving:
         yield say("its stack moves between two looks: it works, it is not stuck")
     if stall.call is not None:
@@ -172,8 +201,15 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
         )
 
 
-def _remedies(lag: Camp) -> Iterator[Remedy]:
-    if lag.phase in (Phase.SAVE, Phase.LOG):
+def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
+    waiter = stall.call.where if stall.call is not None else None
+    turnstile = turnstile_of(facts, stall)
+    at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
+    if turnstile is not None:
+        yield wait_on_the_store(turnstile, waiter)
+    if lag.phase is Phase.LOG:
+        yield from log_remedies()
+    elif lag.phase is Phase.SAVE:
         yield Remedy(
             title=say("Move the write off the training thread"),
             kind=RemedyKind.CODE,
@@ -189,6 +225,10 @@ def _remedies(lag: Camp) -> Iterator[Remedy]:
             cost=say("disk for the cache"),
             verify=say("all ranks reach the next collective within seconds of each other"),
         )
+        if turnstile is None and at_a_barrier:
+            yield wait_on_the_store("", waiter)
+    if is_guard(stall.call):
+        return
     yield Remedy(
         title=say("If it must stay on one rank, give the wait a limit that fits"),
         kind=RemedyKind.CODE,

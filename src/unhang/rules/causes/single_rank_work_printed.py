@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from unhang.evidence.items import Progress
 from unhang.facts.last_words import LastWords, last_words
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.main_process_first import WaitsForMain, waits_for_main
 from unhang.facts.model import Facts
-from unhang.facts.spanning_work import SpanningWork, absent_rank, spanning_work
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.facts.spanning_work import SpanningWork, absent_rank, spanning_work, unfinished_work
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Source, Text, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
+from unhang.rules.store_wait import wait_on_the_store
 
 CAUSE = Cause.SINGLE_RANK_WORK
 # A barrier this early in a group is the one that frameworks put around preparing data.
@@ -40,7 +42,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         yield _bar(facts, work)
         return
     turnstile = waits_for_main(facts)
-    if turnstile is not None and not (incident is not None and any(w.partner_gone for w in incident.waits)):
+    if turnstile is not None and not _no_longer_prepares(facts, turnstile, incident):
         yield _turnstile(facts, turnstile)
         return
     if incident is None:
@@ -91,6 +93,7 @@ def _bar(facts: Facts, work: SpanningWork) -> Answer:
 
 def _turnstile(facts: Facts, turnstile: WaitsForMain) -> Answer:
     ranks = () if turnstile.local and turnstile.waiter is None else (_first_of_node(facts, turnstile),)
+    bar = unfinished_work(facts)
     return finding(
         CAUSE,
         Certainty.LIKELY,
@@ -104,12 +107,35 @@ def _turnstile(facts: Facts, turnstile: WaitsForMain) -> Answer:
             if turnstile.waiter is not None
             else say("a waiter's stack ends in a barrier that lets the main process go first"),
             say("it gave up by its limit; the connection was not closed, so the main process lived"),
+            *(
+                (
+                    say(
+                        "'{label}' stood at {done} of {total} and counted on",
+                        label=bar.label,
+                        done=bar.last_step,
+                        total=bar.total,
+                    ),
+                )
+                if bar is not None
+                else ()
+            ),
         ),
-        evidence=(turnstile.evidence,),
-        remedies=(_before_the_job(), _longer()),
+        evidence=(turnstile.evidence, *((_quoted(bar),) if bar is not None else ())),
+        remedies=(wait_on_the_store(turnstile.turnstile, turnstile.where), _before_the_job(), _longer()),
         rule=__name__.rsplit(".", 1)[-1],
         weight=1.0,
     )
+
+
+def _no_longer_prepares(facts: Facts, turnstile: WaitsForMain, incident: Incident | None) -> bool:
+    """The main process is gone, or gave up waiting for others itself."""
+    if incident is None:
+        return False
+    return _first_of_node(facts, turnstile) in incident.ranks or any(wait.partner_gone for wait in incident.waits)
+
+
+def _quoted(bar: Progress) -> Evidence:
+    return Evidence(Source(bar.source.path, bar.last_line), bar.last_text, bar.rank)
 
 
 def _first_of_node(facts: Facts, turnstile: WaitsForMain) -> int:
@@ -226,7 +252,11 @@ def _found(
         phase=phase,
         because=because,
         evidence=(work.evidence, *(w.evidence for w in waits)),
-        remedies=(_before_the_job(), _longer()),
+        remedies=(
+            _before_the_job(),
+            *((wait_on_the_store("", None),) if any(wait.barrier for wait in waits) else ()),
+            _longer(),
+        ),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(work.waiters)),
     )

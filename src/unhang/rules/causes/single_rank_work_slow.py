@@ -12,14 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.machine_state import storage_signs
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Phase, Remedy, RemedyKind, Severity, Text, say
-from unhang.rules import pace_lines
-from unhang.rules.causes.single_rank_work import WORK
+from unhang.rules import machine_lines, pace_lines
+from unhang.rules.causes.single_rank_work import WORK, writes_or_reads
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.log_remedies import log_remedies
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SINGLE_RANK_WORK
+_MEANS = {"http", "file-io", "json", "file-lock"}
+"""How something is done, not what: where the phase is known, it says more."""
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -29,6 +33,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         return
     activity = straggler.activity
     assert activity is not None
+    signs = storage_signs(facts, (straggler.rank,)) if writes_or_reads(activity.phase, activity.what) else ()
     yield finding(
         CAUSE,
         pace_lines.certainty_of(straggler),
@@ -43,9 +48,9 @@ def check(facts: Facts) -> Iterator[Answer]:
         phase=activity.phase,
         where=activity.where,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
-        because=tuple(pace_lines.because(straggler)),
-        evidence=(activity.evidence,),
-        remedies=(_off_the_training_thread(),),
+        because=(*pace_lines.because(straggler), *machine_lines.because(signs)),
+        evidence=(activity.evidence, *machine_lines.evidence(signs)),
+        remedies=(*machine_lines.remedies(signs), *_remedies(activity.phase)),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(straggler.waiters)),
     )
@@ -53,7 +58,13 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 def _doing(what: str, phase: Phase | None) -> str | Text:
     by_phase = {Phase.SAVE: "saving a checkpoint", Phase.LOG: "writing a log", Phase.EVAL: "evaluating"}
+    if what in _MEANS:
+        return by_phase.get(phase or Phase.OTHER) or WORK[what]
     return WORK.get(what) or by_phase.get(phase or Phase.OTHER) or "working alone"
+
+
+def _remedies(phase: Phase) -> tuple[Remedy, ...]:
+    return log_remedies() if phase is Phase.LOG else (_off_the_training_thread(),)
 
 
 def _off_the_training_thread() -> Remedy:

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.camps import camps_of_stall
+from unhang.facts.machine_state import signs_of_rank, storage_signs
 from unhang.facts.model import Activity, Facts, Stall, Straggler
 from unhang.facts.worker_stacks import loader_workers
 from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Severity, Text, say
-from unhang.rules import pace_lines
+from unhang.rules import machine_lines, pace_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 
@@ -35,6 +36,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         if not all(facts.ranks[rank].outlived_the_others for rank in stall.laggards):
             continue
         workers = [w for rank in stall.laggards for w in loader_workers(facts, rank)]
+        signs = storage_signs(facts, stall.laggards)
         yield finding(
             CAUSE,
             Certainty.CERTAIN,
@@ -46,15 +48,16 @@ def check(facts: Facts) -> Iterator[Answer]:
             where=place_of(facts, stall.laggards[0]),
             waiter_where=stall.call.where if stall.call else None,
             calls=call_of(stall.direct_waiters, stall.call),
-            because=tuple(_because(stall, workers)),
-            evidence=(*quote_stall(facts, stall), *workers[:2]),
-            remedies=(_look_at_worker(), _loader_timeout()),
+            because=(*_because(stall, workers), *machine_lines.because(signs)),
+            evidence=(*quote_stall(facts, stall), *workers[:2], *machine_lines.evidence(signs)),
+            remedies=(*machine_lines.remedies(signs), _look_at_worker(), _loader_timeout()),
             rule=__name__.rsplit(".", 1)[-1],
             weight=float(len(stall.waiters)),
         )
 
 
 def _slow(facts: Facts, straggler: Straggler, activity: Activity) -> Answer:
+    signs = (*signs_of_rank(facts, straggler.rank), *storage_signs(facts, (straggler.rank,)))
     return finding(
         CAUSE,
         Certainty.LIKELY,
@@ -68,9 +71,14 @@ def _slow(facts: Facts, straggler: Straggler, activity: Activity) -> Answer:
         because=(
             *pace_lines.because(straggler),
             say("rank {rank} waited for its next batch meanwhile", rank=straggler.rank),
+            *machine_lines.because(signs),
         ),
-        evidence=(activity.evidence, *loader_workers(facts, straggler.rank)[:2]),
-        remedies=(_more_workers(), _look_at_worker()),
+        evidence=(
+            activity.evidence,
+            *loader_workers(facts, straggler.rank)[:2],
+            *machine_lines.evidence(signs),
+        ),
+        remedies=(*machine_lines.remedies(signs), _more_workers(), _look_at_worker()),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(straggler.waiters)),
     )

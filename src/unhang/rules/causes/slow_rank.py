@@ -4,7 +4,8 @@ What happens: every step goes at the pace of one rank; the others stand in the s
 Why it hangs: it does not; it slows, until a limit is passed.
 Example: rank 1 augments its samples with four times the work; a card of one node runs hot and lowers its clocks.
 Fix: look at the line this rank is busy at; compare clocks, heat and other processes of its card with the others'.
-Certain when: never from looks alone; *likely* from many looks, or when it comes last to nearly all collectives.
+Certain when: never from looks alone; *likely* from many looks, or when it comes last to nearly all collectives, or when
+the machine shows what holds this rank alone up: its card's clocks, a stranger on it, a limit on its processors.
 Possible when: in two looks the same rank computes while all others wait for it, and the job moves.
 """
 
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.machine_state import signs_of_rank
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Remedy, RemedyKind, Severity, say
-from unhang.rules import pace_lines
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.rules import machine_lines, pace_lines
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
 
@@ -29,9 +31,10 @@ def check(facts: Facts) -> Iterator[Answer]:
     activity = straggler.activity
     if pace_lines.is_loading(activity) or pace_lines.is_own_work(activity):
         return
+    signs = signs_of_rank(facts, straggler.rank)
     yield finding(
         CAUSE,
-        pace_lines.certainty_of(straggler),
+        Certainty.LIKELY if signs else pace_lines.certainty_of(straggler),
         say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank),
         severity=Severity.SLOWS,
         ranks=(straggler.rank,),
@@ -39,9 +42,9 @@ def check(facts: Facts) -> Iterator[Answer]:
         phase=activity.phase if activity is not None else None,
         where=activity.where if activity is not None else None,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
-        because=tuple(pace_lines.because(straggler)),
-        evidence=(activity.evidence,) if activity is not None else (),
-        remedies=(_look_closer(straggler.rank),),
+        because=(*pace_lines.because(straggler), *machine_lines.because(signs)),
+        evidence=(*((activity.evidence,) if activity is not None else ()), *machine_lines.evidence(signs)),
+        remedies=(*machine_lines.remedies(signs), _look_closer(straggler.rank)),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(straggler.waiters)),
     )

@@ -3,8 +3,8 @@
 What happens: one rank runs out of batches first and leaves the loop: to the end, to an evaluation, to a save.
 Why it hangs: the others are still inside the loop and wait in a step's collective that this rank will never join.
 Example: `random_split` without a seed and a length filter: 1,000 samples on rank 0, 997 on rank 1; or no sampler.
-Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler), or stop
-together when the first rank runs out (DDP's `join()`, a flag reduced each step).
+Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler; equal shards:
+`unhang reshard`), or stop together when the first rank runs out (`unhang.even_batches`, DDP's `join()`).
 Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, or recorded step
 totals differ between ranks; and no branch on the rank explains it, and no collective had settled the number of steps.
 Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
@@ -17,12 +17,15 @@ from collections.abc import Iterator
 from unhang.facts.agreed_rounds import agreeing_call
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
 from unhang.facts.caught import caught_in_a_call
+from unhang.facts.counts import UnequalCounts, unequal_counts
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import CodeContext, Facts
+from unhang.facts.parted_ways import Parted, left_the_loop
 from unhang.facts.program import find_source
 from unhang.facts.step_counts import StepCounts, step_counts
-from unhang.facts.unseeded_splits import split_without_seed
-from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, Where, say
+from unhang.rules.even_remedies import equal_shards, leave_together
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
 from unhang.rules.rule import Answer, finding
 
@@ -37,6 +40,10 @@ def check(facts: Facts) -> Iterator[Answer]:
         pair = past_and_inside(camps)
         if pair is not None and not _fell(facts, pair[0].ranks):
             yield _found(facts, *pair, counts, calls_of(disagreement), disagreement.group, len(facts.ranks))
+        elif (parted := left_the_loop(facts, camps)) is not None and not _fell(facts, parted.past.ranks):
+            calls, weight = calls_of(disagreement), len(facts.ranks)
+            camps = (parted.past, parted.inside)
+            yield _found(facts, *camps, counts, calls, disagreement.group, weight, Certainty.LIKELY, parted)
     for stall in facts.stalls:
         if _fell(facts, stall.laggards):
             continue
@@ -66,7 +73,8 @@ def _fell(facts: Facts, ranks: tuple[int, ...]) -> bool:
 
 def _agreed(facts: Facts, wait: Camp) -> int | None:
     """Line of the collective by which the ranks had agreed on the number of rounds."""
-    source = find_source(facts.sources, wait.where.file) if wait.where is not None else None
+    where = wait.reading.where or wait.where  # the loop is where the stack was judged, a helper's frame may lie deeper
+    source = find_source(facts.sources, where.file) if where is not None else None
     return agreeing_call(source, wait.loop_line)
 
 
@@ -85,8 +93,9 @@ def _found(
     group: str,
     weight: float,
     certainty: Certainty = Certainty.CERTAIN,
+    parted: Parted | None = None,
 ) -> Answer:
-    agreed = _agreed(facts, wait)
+    agreed, printed = _agreed(facts, wait), _printed(facts, lag.ranks)
     return finding(
         CAUSE,
         certainty if agreed is None else certainty.capped(Certainty.LIKELY),
@@ -98,9 +107,14 @@ def _found(
         where=lag.where,
         waiter_where=wait.where,
         calls=calls,
-        because=tuple(_because(lag, wait, counts, agreed)),
-        evidence=tuple(_evidence(facts, lag, wait)),
-        remedies=tuple(_remedies(facts)),
+        because=(
+            *_parted(parted),
+            *_because(lag, wait, counts, agreed),
+            *_of_printed(printed, counts),
+            *_of_split(facts),
+        ),
+        evidence=tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed)))),
+        remedies=tuple(_remedies(facts, wait, parted, printed)),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(weight),
     )
@@ -118,7 +132,7 @@ def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> I
         yield say(
             "{ranks:who} {ranks:waits|wait} at line {line}, inside the loop that starts at line {loop}",
             ranks=wait.ranks,
-            line=wait.where.line,
+            line=(wait.reading.where or wait.where).line,
             loop=loop,
         )
     if agreed is not None:
@@ -133,12 +147,80 @@ def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> I
         yield say("the source was not in the evidence, so where the loop ends is not proven")
 
 
-def _evidence(facts: Facts, lag: Camp, wait: Camp) -> Iterator[Evidence]:
+def _parted(parted: Parted | None) -> Iterator[Text]:
+    if parted is None:
+        return
+    if parted.line is None:
+        yield say(
+            "{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=parted.past.ranks
+        )
+    else:
+        yield say(
+            "{ranks:who} {ranks:is|are} at line {line} of a function in whose line {step} the others make a step",
+            ranks=parted.past.ranks,
+            line=parted.line,
+            step=parted.step_line,
+        )
+    if parted.bars is not None:
+        told = parted.bars.told
+        yield say("one progress bar runs with several lengths at a time: {told}; the shortest is done", told=told)
+
+
+def _printed(facts: Facts, ranks: tuple[int, ...]) -> UnequalCounts | None:
+    """What the program printed of each rank's batches or samples, where these ranks had the fewest."""
+    counted = unequal_counts(facts)
+    return counted if counted is not None and counted.announced and counted.short == ranks else None
+
+
+def _of_printed(printed: UnequalCounts | None, counts: StepCounts) -> Iterator[Text]:
+    if printed is not None and not counts.differ:  # else that was said
+        yield say("ranks printed different numbers of {what}: {told}", what=printed.what, told=printed.told)
+
+
+def _lines(printed: UnequalCounts | None) -> tuple[Evidence, ...]:
+    return printed.evidence[:2] if printed is not None else ()
+
+
+def _evidence(facts: Facts, lag: Camp, wait: Camp, parted: Parted | None) -> Iterator[Evidence]:
     yield from quote_rank(facts.ranks[lag.ranks[0]])[:1]
     if lag.call is not None:
         yield lag.call.evidence
     if wait.evidence is not None:
         yield wait.evidence
+    if parted is not None and parted.bars is not None:
+        yield parted.bars.evidence
+
+
+def _split(facts: Facts) -> tuple[str, UnseededSplit | None]:
+    """(path, the split without a seed); a loader that shuffles cuts nothing and comes last."""
+    splits = [(file.path, split) for file, split in splits_without_seed(facts.sources.values())]
+    return min(splits, key=lambda found: found[1].call.endswith("DataLoader"), default=("", None))
+
+
+def _of_split(facts: Facts) -> Iterator[Text]:
+    """Why the seeds that are there do not help."""
+    _, split = _split(facts)
+    if split is not None and split.draws_from and split.seeded:
+        yield say(
+            "{call} draws from the generator of {drawn}, which nothing seeds; seeded are those of {seeded}",
+            call=split.call,
+            drawn=split.draws_from,
+            seeded=", ".join(split.seeded),
+        )
+
+
+def _seed_what_draws() -> Remedy:
+    """Without source nobody knows what was drawn."""
+    return Remedy(
+        title=say("Give every split and shuffle of the data a seed, the same on every rank"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "dataset.train_test_split(..., seed=42), random_split(..., generator=torch.Generator().manual_seed(42)); "
+            "unhang check -- CMD names those without one"
+        ),
+        cost=say("none"),
+        verify=say("print(len(loader)) shows the same number on every rank"),
+    )
 
 
 def _seeded(call: str) -> Text:
@@ -148,15 +230,16 @@ def _seeded(call: str) -> Text:
         return say("random.Random(42).shuffle(...), or numpy.random.default_rng(42).shuffle(...)")
     if name in ("sample", "choice", "choices"):
         return say("draw from random.Random(42) instead of the module's own state")
+    if name == "train_test_split" and "." in call and "model_selection" not in call:
+        return say("{call}(..., seed=42)", call=call)  # of datasets
     if name in ("train_test_split", "shuffle"):
         return say("{call}(..., seed=42) (datasets) or random_state=42 (scikit-learn)", call=name)
     return say("{call}(..., generator=torch.Generator().manual_seed(42))", call=name)
 
 
-def _remedies(facts: Facts) -> Iterator[Remedy]:
-    splits = [(path, split) for path, source in facts.sources.items() for split in split_without_seed(source)]
-    if splits:
-        path, split = splits[0]
+def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalCounts | None) -> Iterator[Remedy]:
+    path, split = _split(facts)
+    if split is not None:
         yield Remedy(
             title=say(
                 "Give the split a seed: {call} at {path}:{line} has none", call=split.call, path=path, line=split.line
@@ -166,6 +249,10 @@ def _remedies(facts: Facts) -> Iterator[Remedy]:
             cost=say("none"),
             verify=say("print(len(loader)) shows the same number on every rank"),
         )
+    shards, together = equal_shards(facts, _lines(printed)), leave_together(facts, _loop(wait))
+    if split is None and shards is None and parted is not None:
+        yield _seed_what_draws()
+    yield from (shards, together) if shards is not None else ()
     yield Remedy(
         title=say("Give every rank the same number of batches"),
         kind=RemedyKind.CODE,
@@ -173,10 +260,10 @@ def _remedies(facts: Facts) -> Iterator[Remedy]:
         cost=say("at most one batch of samples per rank is dropped"),
         verify=say("print(len(loader)) shows the same number on every rank"),
     )
-    yield Remedy(
-        title=say("Stop together when the first rank runs out"),
-        kind=RemedyKind.CODE,
-        change=say("wrap the loop in `with Join([model]):` (DDP), or all-reduce a has-batch flag each step"),
-        cost=say("one small all-reduce per step"),
-        verify=say("all ranks leave the loop at the same step"),
-    )
+    yield from (together,) if shards is None else ()
+
+
+def _loop(wait: Camp) -> Where | None:
+    """Where the header of the loop around the waiters stands."""
+    where, line = wait.reading.where, wait.loop_line
+    return Where(where.file, line, where.function) if where is not None and line is not None else None

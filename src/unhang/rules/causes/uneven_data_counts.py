@@ -5,7 +5,8 @@ Why it hangs: the rank with fewer leaves the loop first; the others wait in a co
 Example: `Ran 327 validation batches`, `Ran 338 validation batches`, and nothing after it.
 Fix: the same data set, split and filter on every rank; drop_last; or stop together.
 Certain when: never from logs alone.
-Possible when: only the counters' last values differ, or no line says of which rank a count is.
+Possible when: only the counters' last values differ, no line says of which rank a count is, or the ranks made steps
+after they had printed it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from unhang.facts.counts import UnequalCounts, unequal_counts
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, say
+from unhang.rules.even_remedies import equal_shards, leave_together
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
 
@@ -34,7 +36,7 @@ def check(facts: Facts) -> Iterator[Answer]:
 def _found(facts: Facts, counts: UnequalCounts) -> Answer:
     return finding(
         CAUSE,
-        Certainty.LIKELY if counts.announced and counts.short else Certainty.POSSIBLE,
+        Certainty.LIKELY if counts.announced and counts.short and not counts.went_on else Certainty.POSSIBLE,
         say("ranks do not run the same number of steps: {what}: {told}", what=counts.what, told=counts.told),
         ranks=counts.short,
         nodes=hosts_of(facts, counts.short),
@@ -43,9 +45,10 @@ def _found(facts: Facts, counts: UnequalCounts) -> Answer:
             say("each rank must print the same number, for each step holds a collective")
             if counts.announced
             else say("ranks that share a collective in each step stop at most one step apart"),
+            *((say("all of them went on after they had printed it"),) if counts.went_on else ()),
         ),
         evidence=counts.evidence,
-        remedies=(_equal(), _together()),
+        remedies=(*_shards(facts, counts), _equal(), leave_together(facts)),
         rule=__name__.rsplit(".", 1)[-1],
         weight=1.0,
     )
@@ -63,11 +66,6 @@ def _equal() -> Remedy:
     )
 
 
-def _together() -> Remedy:
-    return Remedy(
-        title=say("Or stop together when the first rank runs out"),
-        kind=RemedyKind.CODE,
-        change=say("wrap the loop in `with Join([model]):` (DDP), or all-reduce a has-batch flag each step"),
-        cost=say("one small all-reduce per step"),
-        verify=say("all ranks leave the loop at the same step"),
-    )
+def _shards(facts: Facts, counts: UnequalCounts) -> tuple[Remedy, ...]:
+    shards = equal_shards(facts, counts.evidence)
+    return () if shards is None else (shards,)

@@ -18,6 +18,7 @@ from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Facts, RankState, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
+from unhang.rules import transport_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
 from unhang.rules.transport_suspects import transport_suspects
@@ -57,8 +58,12 @@ def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
         because=(
             say("every member of the group issued the same call with the same shape"),
             say("no rank is behind, so no line of the program explains it"),
+            *transport_lines.ways(facts),
         ),
-        evidence=tuple(stall.pending[rank].evidence for rank in stall.ranks[:2]),
+        evidence=(
+            *(stall.pending[rank].evidence for rank in stall.ranks[:2]),
+            *transport_lines.evidence(facts),
+        ),
         remedies=(_look_at_transport(),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.ranks)),

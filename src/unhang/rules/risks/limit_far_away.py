@@ -24,6 +24,7 @@ from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "timers"
 DAY_S = 86400.0
+YEAR_DAYS = 365.25
 
 
 def ask(here: Situation) -> Iterator[Answer]:
@@ -37,6 +38,12 @@ def ask(here: Situation) -> Iterator[Answer]:
             timer.name,
             Cause.UNKNOWN,
             say(
+                "{name} is {years:,.1f} years: a stall would never be ended, and no dump written",
+                name=timer.name,
+                years=timer.seconds / DAY_S / YEAR_DAYS,
+            )
+            if timer.seconds >= DAY_S * YEAR_DAYS
+            else say(
                 "{name} is {days:,.0f} days: a stall would never be ended, and no dump written",
                 name=timer.name,
                 days=timer.seconds / DAY_S,

@@ -56,6 +56,9 @@ def ask(here: Situation) -> Iterator[Answer]:
             seconds=probed.took_s,
         ),
     )
+    if probed.failed_once:
+        what = say("a first try did not finish within {seconds:g} s, the second did", seconds=probed.limit_s)
+        yield Checked(CHECK, what)
     yield from _not_tried(probed)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from unhang.evidence.items import SourceFile
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
-from unhang.facts.unseeded_splits import UnseededSplit, split_without_seed
+from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
 from unhang.rules.risks.risk import Answer, risk
 
@@ -34,7 +34,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     program = here.found(ProgramSource)
     if program is None:
         return
-    found = [(source, split) for source in program.files for split in split_without_seed(source)]
+    found = splits_without_seed(program.files)
     for source, split in found:
         yield _finding(source, split)
     if not found:
@@ -52,6 +52,16 @@ def _with_seed(split: UnseededSplit) -> Text:
     return say("{call}(…, generator=torch.Generator().manual_seed(42))", call=split.call)
 
 
+def _because(split: UnseededSplit) -> Iterator[Text]:
+    if split.why == "no-seed" and split.draws_from and split.seeded:
+        yield say(
+            "{call} draws from the generator of {drawn}, which nothing seeds; seeded are those of {seeded}",
+            call=split.call,
+            drawn=split.draws_from,
+            seeded=", ".join(split.seeded),
+        )
+
+
 def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
     splits = split.call.rpartition(".")[2] in _SPLITS
     if split.why == "no-seed":
@@ -67,6 +77,7 @@ def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
         certainty=Certainty.LIKELY if splits else Certainty.POSSIBLE,
         severity=Severity.STOPS if splits else Severity.NOTE,
         where=Where(source.path, split.line, ""),
+        because=tuple(_because(split)),
         evidence=(Evidence(Source(source.path, split.line), text),),
         remedies=(
             Remedy(

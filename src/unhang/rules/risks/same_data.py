@@ -23,7 +23,7 @@ from unhang.evidence.items import SourceFile
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.sameness import LoaderStart, RankStart, of_each, starts_of
 from unhang.facts.preflight.situation import Situation
-from unhang.facts.unseeded_splits import UnseededSplit, split_without_seed
+from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
 from unhang.findings import (
     Cause,
     Certainty,
@@ -40,7 +40,7 @@ from unhang.findings import (
     say,
 )
 from unhang.rules.risks.risk import Answer, risk
-from unhang.rules.risks.same_lines import CHECK, drawn_from
+from unhang.rules.risks.same_lines import CHECK
 
 Split = tuple[SourceFile, UnseededSplit]
 _Key = tuple[str, int, int]
@@ -52,8 +52,7 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
     program = next((found for s in situations if (found := s.found(ProgramSource)) is not None), None)
     splits = [
         (file, split)
-        for file in (program.files if program else ())
-        for split in split_without_seed(file)
+        for file, split in splits_without_seed(program.files if program else ())
         if not split.call.endswith("DataLoader")  # shuffled, not cut
     ]
     for key in dict.fromkeys(_key(loader) for start in starts for loader in start.loaders):
@@ -136,7 +135,7 @@ def _other_data(
 def _why(starts: Sequence[RankStart], splits: Sequence[Split]) -> Iterator[Text]:
     for source, split in splits:
         yield say("{call} ({place}) draws without a common seed", call=split.call, place=f"{source.path}:{split.line}")
-    for name in dict.fromkeys(drawn_from(split.call) for _, split in splits):
+    for name in dict.fromkeys(split.draws_from for _, split in splits):
         if name and len({start.random.get("data", {}).get(name, "") for start in starts}) > 1:
             yield say("the random state of {generator} differs between ranks", generator=name)
 

@@ -9,7 +9,6 @@ from unhang.findings import Evidence, Source, Text, say
 
 CHECK = "sameness"
 PLACES_TOLD = 4
-_GENERATORS = {"random": "python", "np": "numpy", "numpy": "numpy", "torch": "torch"}
 
 
 def told(difference: Difference) -> Iterator[Text]:
@@ -29,10 +28,3 @@ def evidence(difference: Difference) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(Source(places[0]), f"{difference.name}: {value}") for value, places in difference.places.items()
     )
-
-
-def drawn_from(call: str) -> str:
-    """The generator a call without a seed draws from; empty where its name does not tell."""
-    if call in ("random_split", "randperm"):
-        return "torch"
-    return _GENERATORS.get(call.split(".", maxsplit=1)[0], "") if "." in call else ""

@@ -22,10 +22,10 @@ from collections.abc import Iterator, Sequence
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.sameness import RankStart, starts_of
 from unhang.facts.preflight.situation import Situation
-from unhang.facts.unseeded_splits import split_without_seed
+from unhang.facts.unseeded_splits import splits_without_seed
 from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Severity, say
 from unhang.rules.risks.risk import Answer, risk
-from unhang.rules.risks.same_lines import CHECK, drawn_from
+from unhang.rules.risks.same_lines import CHECK
 
 
 def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
@@ -35,12 +35,11 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
         return
     program = next((found for s in situations if (found := s.found(ProgramSource)) is not None), None)
     wrong = False
-    for file in program.files if program is not None else ():
-        for split in split_without_seed(file):
-            generator = drawn_from(split.call)
-            if generator and _differs(starts, generator) and _even(starts):
-                wrong = True
-                yield _differing(f"{file.path}:{split.line}", split.call, generator)
+    for file, split in splits_without_seed(program.files if program is not None else ()):
+        generator = split.draws_from
+        if generator and _differs(starts, generator) and _even(starts):
+            wrong = True
+            yield _differing(f"{file.path}:{split.line}", split.call, generator)
     if starts[0].random.get("step", {}).get("torch") and not _differs(starts, "torch"):
         wrong = True
         yield _alike()

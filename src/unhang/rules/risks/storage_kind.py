@@ -3,6 +3,7 @@
 What happens: logs go to a shared file system, or checkpoints to memory or to the layer of a container.
 
 Why it hangs: it does not by itself; a shared file system stalls when others use it, and then the rank that logs stops.
+One that cannot append (an object store behind FUSE) writes the whole log again each time, and takes longer each time.
 What lies in memory or in a container's layer is gone when the job is started again.
 
 Example: ``logging_dir`` in a home folder on NFS; ``output_dir`` in ``/workspace`` that no volume is mounted at.
@@ -22,6 +23,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Place, Storage
 from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, say
 from unhang.knowledge.file_systems import FileSystem, file_system
+from unhang.rules.log_remedies import log_remedies
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "storage"
@@ -54,21 +56,17 @@ def _note(place: Place, row: FileSystem) -> Answer:
             kind=place.type,
             effect=row.effect,
         ),
-        severity=Severity.NOTE,
+        severity=Severity.SLOWS if row.rewrites else Severity.NOTE,
         evidence=(place.evidence,) if place.evidence is not None else (),
-        remedies=(
-            Remedy(
-                say("Log to memory or a local disk and copy from there")
-                if row.kind == "shared"
-                else say("Write to a volume that outlives the job"),
-                RemedyKind.CONFIG,
-                say("/dev/shm/logs, or a folder on the node's own disk")
-                if row.kind == "shared"
-                else say("docker run -v; a Kubernetes volume; a folder on the cluster's storage"),
-                say("what was not copied is lost when the machine goes down")
-                if row.kind == "shared"
-                else say("slower than memory"),
-                say("unhang check --only storage"),
-            ),
-        ),
+        remedies=log_remedies() if row.kind == "shared" else (_a_volume(),),
+    )
+
+
+def _a_volume() -> Remedy:
+    return Remedy(
+        say("Write to a volume that outlives the job"),
+        RemedyKind.CONFIG,
+        say("docker run -v; a Kubernetes volume; a folder on the cluster's storage"),
+        say("slower than memory"),
+        say("unhang check --only storage"),
     )
