@@ -36,6 +36,8 @@ class Job:
         self.groups: dict[str, Sequence[int]] = {"0": range(ranks), **(groups or {})}
         self.files: dict[str, bytes] = {}
         self.processes: dict[int, dict[str, Any]] = {}
+        self.manifest: dict[str, Any] = {}
+        """Keys of the manifest that differ from the usual ones."""
         self.missing: set[int] = set()
         """Ranks of which nothing at all is left."""
         self._entries: dict[int, list[dict[str, Any]]] = {}
@@ -154,16 +156,20 @@ class Job:
         folder = CASES / case
         if folder.exists():
             shutil.rmtree(folder)
+        for name, content in self.inputs(source=source, manifest=manifest).items():
+            path = folder / "input" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+
+    def inputs(self, *, source: bool = True, manifest: bool = True) -> dict[str, bytes]:
+        """All files, by path."""
         files = dict(self.files)
         if source:
             files["source/train.py"] = self.program.encode()
         if manifest or source:
             files["bundle.json"] = json.dumps(self._manifest(source=source), indent=1).encode()
-        for name, content in files.items():
-            path = folder / "input" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+        return files
 
     def _manifest(self, *, source: bool) -> dict[str, Any]:
         plain = {"exit_code": None, "killed_by_us": True, "state": "S", "moving": False, "host": "node-a"}
@@ -182,6 +188,7 @@ class Job:
                 for r in range(self.ranks)
                 if r not in self.missing
             ],
+            **self.manifest,
         }
 
 

@@ -53,6 +53,33 @@ def make() -> None:
 
     _survived()
     _memory()
+    _slow_links()
+
+
+def _slow_links() -> None:
+    """Three nodes in a ring: what is sent piles up on the way to node b and from it, or elsewhere, or nowhere."""
+    slow = {"status": "slow", "exit_code": 1, "cause": "network-fault"}
+    likely = {**slow, "certainty": "likely", "says": ["the link of node-b", "none is late"]}
+    both = {0: ["10.0.0.1>10.0.0.2"], 1: ["10.0.0.2>10.0.0.3"]}
+    healthy = {"not_cause": "network-fault", "cause": None, "status": "healthy"}
+    ring = {**both, 2: ["10.0.0.3>10.0.0.1"]}
+    for name, piled, waits, expected in (
+        ("hit_one_link_is_slow", both, 0.8, likely),
+        ("unsure_one_way_is_slow", {0: both[0]}, 0.8, {**slow, "certainty": "possible", "says": ["node-a, node-b"]}),
+        ("miss_all_links_are_busy", ring, 0.8, healthy),
+        ("miss_one_link_is_busy_and_ranks_compute", both, 0.2, healthy),
+    ):
+        job = Job(WRITES, 3, backend="gloo")
+        job.history((0, 1, 2), 900, AT)
+        job.dump(0, 1, 2)
+        for rank in range(3):
+            job.stack(rank, AT, f"all_reduce ({COLLECTIVE}:3042)")
+            where = {"host": f"node-{'abc'[rank]}", "addresses": [f"10.0.0.{rank + 1}"]}
+            job.process(rank, moving=True, piled_up=piled.get(rank, []), **where)
+        steps = [(10 * i, 0.25 if i > 90 else 0.05) for i in range(1, 121)]
+        ranks = [{"rank": r, "steps": steps, "waits": waits} for r in range(3)]
+        job.files["machine/pace.json"] = json.dumps({"schema": "unhang.pace/1", "looks": 240, "ranks": ranks}).encode()
+        job.write(f"network-fault/{name}", expected)
 
 
 def _survived() -> None:

@@ -95,6 +95,8 @@ def test_work_of_one_rank_is_slow_until_the_others_limit_is_near(
 
     assert verdict.findings[0].cause.value == "single-rank-work"
     assert verdict.status is status
+    assert verdict.restart.advice == "after-change"
+    assert ("as slow again" in str(verdict.restart.because)) is (status is Status.SLOW)
 
 
 @pytest.mark.parametrize(

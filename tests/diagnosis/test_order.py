@@ -98,7 +98,7 @@ def recordings(draw: st.DrawFn) -> list[Recording]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(found=recordings(), seed=st.integers(0, 1000))
 def test_no_job_whatsoever_depends_on_order(found: list[Recording], seed: int) -> None:
     evidence = job(*found)
