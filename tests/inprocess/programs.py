@@ -17,7 +17,7 @@ from unhang.records.record import read_records
 from unhang.records.views import RecordView
 
 STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
-LIMIT_S = 60
+LIMIT_S = 80
 RANK_0 = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 

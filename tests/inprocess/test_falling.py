@@ -13,7 +13,7 @@ from inprocess.test_record_of_a_rank import TRAIN, asking, job, wait_for
 from unhang.evidence.flight_recorder import read_recording
 from unhang.evidence.items import Recording
 
-pytestmark = [pytest.mark.job, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.job
 
 CALLS = """
 import pickle, sys
@@ -102,7 +102,7 @@ def test_the_bell_brings_a_dump_long_before_the_next_beat(folders: Folders, tmp_
         began_s, wanted = time.monotonic(), control.ask_dump()
         wait_for(folders, lambda views: views[0].dump_served == wanted)
 
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 8
 
 
 def test_a_rank_that_ends_well_takes_its_bell_down(folders: Folders, tmp_path: Path) -> None:

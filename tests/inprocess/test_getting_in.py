@@ -216,17 +216,16 @@ def test_nothing_of_this_room_is_imported_under_another_name() -> None:
 
 
 def test_starting_costs_little(folders: Folders) -> None:
-    """A generous bound, to notice an import that does not belong there; measured: 1.6 ms."""
+    """A generous bound, to notice an import that does not belong there; measured: 1.6 ms. The shortest of several
+    starts counts: the machine may be busy with something else."""
     environment = folders.environment(base_environment(**RANK_0))
 
-    ran = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "pass"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
+    assert any(start_us(environment) < 15_000 for _ in range(20))
 
+
+def start_us(environment: dict[str, str]) -> int:
+    """How long ``sitecustomize`` took to import."""
+    words = [sys.executable, "-X", "importtime", "-c", "pass"]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=True)
     (line,) = (line for line in ran.stderr.splitlines() if line.endswith(" sitecustomize"))
-    assert int(line.split("|")[1]) < 15_000
+    return int(line.split("|")[1])

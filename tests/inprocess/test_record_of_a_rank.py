@@ -20,7 +20,7 @@ from unhang.evidence.items import Recording
 from unhang.records.control import Control, ControlWriter
 from unhang.records.views import RecordView
 
-pytestmark = [pytest.mark.job, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.job
 
 TRAIN = """
 import os, sys, time
@@ -54,7 +54,7 @@ def job(program: str, folders: Folders, tmp_path: Path, *, ranks: int, **more: s
             process.wait()
 
 
-def wait_for(folders: Folders, good: Callable[[dict[int, RecordView]], bool], limit_s: float = 40) -> dict:
+def wait_for(folders: Folders, good: Callable[[dict[int, RecordView]], bool], limit_s: float = 80) -> dict:
     """Views by rank as soon as ``good`` says yes to them."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
@@ -94,7 +94,7 @@ def test_a_training_job_tells_how_far_it_is(folders: Folders, tmp_path: Path) ->
         assert view.user.file == str(tmp_path / "train.py")
         assert view.user.function == "train"
         assert view.step_source == "rhythm"
-        assert 0.02e9 < view.step_mean_ns < 0.3e9
+        assert 0.02e9 < view.step_mean_ns < 2e9
         assert str(tmp_path / "train.py") in view.stack
         assert view.thread_id == view.identity.pid
         assert view.age_s() < 30
@@ -216,7 +216,7 @@ def test_a_stopped_and_a_killed_rank_leave_readable_records(folders: Folders, tm
 def test_an_orderly_end_says_so(folders: Folders, tmp_path: Path) -> None:
     with job(TRAIN + "train(3)\ndist.destroy_process_group()\ntime.sleep(0.6)", folders, tmp_path, ranks=1) as (rank,):
         wait_for(folders, lambda views: 0 in views and views[0].closed)
-        assert rank.wait(timeout=30) == 0
+        assert rank.wait(timeout=60) == 0
 
     view = folders.view()
     assert view.exiting
@@ -257,7 +257,10 @@ def test_a_disk_that_fills_up_later_is_no_reason_to_stop(tiny_disk: Path, folder
     control = Control.create(tiny_disk)
     full = Folders(tiny_disk, tiny_disk)
 
-    with job(TRAIN + "train(150)\nsys.exit(5)", full, tmp_path, ranks=1) as (rank,):
+    over = tmp_path / "over"
+    program = TRAIN + f"while not os.path.exists({str(over)!r}): train(10)\nsys.exit(5)"
+
+    with job(program, full, tmp_path, ranks=1) as (rank,):
         wait_for(full, lambda views: 0 in views and counted(views[0]) > 10)
         with (tiny_disk / "ballast").open("wb", buffering=0) as ballast:
             try:
@@ -268,6 +271,7 @@ def test_a_disk_that_fills_up_later_is_no_reason_to_stop(tiny_disk: Path, folder
         control.ask_dump()
         wait_for(full, lambda views: views[0].dump_served == 1)
         assert full.view().dump_result == "could not write"
+        over.touch()
         assert rank.wait(timeout=60) == 5
 
     assert full.view().ended

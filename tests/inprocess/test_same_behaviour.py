@@ -18,9 +18,18 @@ import torch, torch.distributed as dist
 def crash(): os.kill(os.getpid(), signal.SIGSEGV); time.sleep(30)
 def armed():
     # what takes longest to get there; without us there is nothing to wait for
-    folder = os.environ.get("UNHANG_RUN")
+    folder, until = os.environ.get("UNHANG_RUN"), time.monotonic() + 20
     while folder and not any(name.endswith(".rec") for name in os.listdir(folder)): time.sleep(0.01)
+    kept = os.path.join(os.environ.get("UNHANG_RUN_DIR", ""), "crash", "rank_" + os.environ.get("RANK", "0"))
+    while folder and not os.path.exists(kept + ".faulthandler") and time.monotonic() < until: time.sleep(0.01)
     if folder: time.sleep(0.3)
+def beaten(done):
+    # until the record of this rank says so; without us there is nothing to wait for
+    folder, until = os.environ.get("UNHANG_RUN"), time.monotonic() + 60
+    if not folder or not os.path.isdir(folder): return
+    from pathlib import Path
+    from unhang.records.record import read_records
+    while not any(map(done, read_records(Path(folder)).values())) and time.monotonic() < until: time.sleep(0.05)
 """
 INIT = """
 dist.init_process_group("gloo")
@@ -168,17 +177,17 @@ seen = []
 sys.stdout.reconfigure(line_buffering=True)
 for name in ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGHUP"):
     signal.signal(getattr(signal, name), lambda number, frame: seen.append(number))
-signal.setitimer(signal.ITIMER_REAL, 0.2)
-began = time.monotonic(); signal.pause(); print("woken", time.monotonic() - began < 2)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+began = time.monotonic(); signal.pause(); print("woken", time.monotonic() - began < 20)
 for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
     os.kill(os.getpid(), number)
 print(seen, signal.getsignal(signal.SIGINT))
 class Late(Exception): pass
 def late(number, frame): raise Late
 signal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, 0.2)
-with contextlib.suppress(Late): time.sleep(20)
-print("not slept", time.monotonic() - began < 10)
-signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTERM); time.sleep(20)
+with contextlib.suppress(Late): time.sleep(50)
+print("not slept", time.monotonic() - began < 40)
+signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTERM); time.sleep(50)
 """,
         folders,
         tmp_path,
@@ -330,8 +339,7 @@ def test_a_folder_that_is_missing(folder: str, folders: Folders, tmp_path: Path)
 
     path = tmp_path / "train.py"
     path.write_text(
-        BEGIN.partition("def armed")[0]
-        + "dist.init_process_group('gloo'); dist.barrier(); time.sleep(0.6); print('fine')"
+        BEGIN + "dist.init_process_group('gloo'); dist.barrier(); beaten(lambda view: view.beats > 1); print('fine')"
     )
     without, with_us = with_and_without([str(path)], other, **one_rank())
     assert without.same == with_us.same
@@ -350,7 +358,8 @@ try: dist.init_process_group("gloo")
 except Exception as error: print(type(error).__name__, error)
 dist.destroy_process_group()
 os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
-dist.init_process_group("gloo"); dist.all_reduce(torch.ones(1)); dist.all_reduce(torch.ones(1)); time.sleep(0.5)
+dist.init_process_group("gloo"); dist.all_reduce(torch.ones(1)); dist.all_reduce(torch.ones(1))
+beaten(lambda view: [group.completed for group in view.groups] == [2])
 os._exit(0)
 """,
         folders,
@@ -404,7 +413,8 @@ def test_torch_itself_brings_us_in(folders: Folders, tmp_path: Path) -> None:
     path.write_text(
         BEGIN
         + INIT
-        + "from torch.distributed import new_group\ndist.barrier(new_group([0])); time.sleep(0.4)\nos._exit(0)"
+        + "from torch.distributed import new_group\ndist.barrier(new_group([0]))\n"
+        + "beaten(lambda view: len(view.groups) == 2)\nos._exit(0)"
     )
     ours = {"UNHANG_RUN": str(folders.records), "UNHANG_RUN_DIR": str(folders.run)}
     environment = base_environment(**one_rank(), **ours, PYTHONPATH=f"{site}:{SOURCE.parent}")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 RECORDER = """
 import os, signal, sys

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from unhang.records.views import GroupCount, Identity, Place, RecordView
+from unhang.records.views import HIDDEN_COLLECTIVES, GroupCount, Identity, Place, RecordView
 from unhang.watch.detection import Detector, Doing, RankLook, Standing
 
 S = 1_000_000_000
@@ -31,6 +31,7 @@ class Rank:
     backend: str = "gloo"
     closed: bool = False
     armed: bool = True
+    top: str = "f"
 
 
 @dataclass
@@ -65,7 +66,7 @@ class Job:
             beat_ns=now_ns if rank.beats else changed_ns,
             phase="init" if rank.in_init else rank.phase,
             since_ns=changed_ns if rank.phase in ("communication", "data") or rank.cpu == 0 else now_ns,
-            top=Place("f.py", 1, "f"),
+            top=Place("f.py", 1, rank.top),
             steps=rank.steps,
             groups=[] if rank.in_init else [group(rank, done, changed_ns)],
         )
@@ -85,6 +86,17 @@ def test_ranks_that_all_compute_wait_for_nobody() -> None:
     job = Job({0: busy(), 1: busy(), 2: busy()})
 
     assert job.at(60.0) is None
+
+
+@pytest.mark.parametrize("function", HIDDEN_COLLECTIVES)
+def test_collectives_below_native_code_are_waited_in_too(function: str) -> None:
+    """Hooks of backward, DDP's buckets and buffers: the Python frame says compute, Gloo says pending."""
+    job = Job({0: Rank(phase="compute", top=function), 1: Rank(phase="compute", top=function)})
+
+    standing = job.at(2.0)
+
+    assert standing is not None
+    assert standing.due
 
 
 def test_everybody_inside_collectives_is_looked_at_after_a_second() -> None:

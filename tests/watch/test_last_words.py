@@ -49,6 +49,18 @@ def test_an_even_job_has_no_slowest_rank() -> None:
     assert words.splitlines()[0] == "unhang: 300 steps, median step 50 ms"
 
 
+def test_a_stall_makes_nobody_the_slowest_rank() -> None:
+    totals, members = ran([0.05] * 30, waits=0.3)
+    stands = {
+        rank: RankLook(RecordView(identity=Identity(rank=rank, world_size=2), steps=30, phase=phase))
+        for rank, phase in ((0, "compute"), (1, "communication"))
+    }
+    for _ in range(500):
+        totals.add(stands)
+
+    assert totals.slowest(members.by_rank) is None
+
+
 def test_what_was_found_is_told_once_with_its_folder() -> None:
     totals, members = ran([0.1] * 3)
     totals.findings += ["slow-rank", "rank-crashed", "slow-rank"]

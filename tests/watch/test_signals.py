@@ -15,7 +15,7 @@ import pytest
 
 from watch.signal_programs import RECORDER, RUN, Recorded, Terminal, ours, wait_for
 
-pytestmark = [pytest.mark.job, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 
 SENT = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH", "ALRM", "CONT", "URG", "ABRT", "PIPE", "RTMIN")
 
@@ -53,8 +53,9 @@ def test_a_signal_from_a_process_is_heard_as_often(scene: Callable[[Recorded], N
     for name, folder in (("without", None), ("with", tmp_path / "run")):
         job = Recorded(tmp_path / name, folder)
         scene(job)
-        heard.append(job.settle())
+        job.settle()
         codes.append(job.end())
+        heard.append(sorted(job.heard()))  # the kernel hands over several that wait by their numbers
 
     assert heard[0] == heard[1]
     assert len(heard[0]) > 1

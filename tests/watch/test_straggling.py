@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 
+from unhang.evidence.items import Pace
 from unhang.evidence.pace import read_pace
-from unhang.facts.slow_pace import slow_pace
+from unhang.facts.slow_pace import pace_of_all, slow_pace
 from unhang.findings import Source
 from unhang.records.views import GroupCount, Identity, Place, RecordView
 from unhang.watch.detection import RankLook
@@ -28,7 +29,8 @@ class Job:
         if moves:
             self.steps += steps
             self.now_ns += int(steps * step_s * 1e9)
-        return self.watch.add({rank: self.look(rank, phase) for rank, phase in phases.items()})
+        slow = self.watch.add({rank: self.look(rank, phase) for rank, phase in phases.items()})
+        return slow.rank if slow is not None else None
 
     def look(self, rank: int, phase: str) -> RankLook:
         group = GroupCount("0", len(phase), enqueued=10 + self.steps, completed=10 + self.steps)
@@ -154,3 +156,64 @@ def test_the_history_keeps_the_mean_of_what_it_folds() -> None:
 def test_a_record_of_the_pace_that_cannot_be_right_is_unread() -> None:
     for bad in (b"{", b'{"schema": "unhang.pace/1", "ranks": [{"rank": 0, "waits": 7}]}', b'{"schema": "x"}'):
         assert hasattr(read_pace(bad, source=Source("pace.json")), "reason")
+
+
+def test_steps_before_the_rhythm_is_known_are_told_once_it_is() -> None:
+    history = StepHistory()
+    for calls in range(0, 900, 30):
+        history.note(calls + 1, int(calls / 15 * (0.05 if calls < 600 else 0.2) * 1e9) + 1)
+
+    steps = list(history.in_rounds_of(15).told())
+
+    assert [step for step, _ in steps] == [calls // 15 for calls in range(31, 900, 30)]
+    assert {round(seconds, 2) for step, seconds in steps if step < 40} == {0.05}
+
+
+def test_collectives_become_steps_when_the_ranks_learn_how_many_there_are_in_one() -> None:
+    record = PaceRecord()
+    for calls in range(0, 3000, 30):
+        view = RecordView(identity=Identity(rank=0))
+        view.groups = [GroupCount("0", 1, enqueued=calls, completed=calls)]
+        if calls >= 1500:
+            view.steps, view.step_source, view.collectives_per_step = calls // 15, "rhythm", 15
+            view.last_step_ns = calls
+        record.note_steps({0: RankLook(view)})
+
+    steps = [step for step, _ in record.ranks[0].steps.told()]
+
+    assert steps == sorted(set(steps))
+    assert steps[0] < 10
+    assert steps[-1] == 198
+
+
+def test_a_node_with_one_rank_tells_what_it_saw_and_says_nothing_itself() -> None:
+    job = Job()
+    for _ in range(LEAST + 40):
+        job.steps += 5
+        assert job.watch.add({3: job.look(3, "compute")}, {}, judges=False) is None
+
+    assert job.watch.told is not None
+    assert (job.watch.told.rank, job.watch.told.waits, job.watch.told.next) == (3, 0, -1)
+
+
+def test_records_of_several_nodes_are_one() -> None:
+    def paper(looks: int, ranks: list[dict[str, object]], name: str) -> Pace:
+        content = json.dumps({"schema": "unhang.pace/1", "looks": looks, "ranks": ranks}).encode()
+        found = read_pace(content, source=Source(name))
+        assert isinstance(found, Pace)
+        return found
+
+    place = {"share": 1.0, "phase": "compute", "frames": [["/job/train.py", 7, "augment"]]}
+    here = paper(120, [{"rank": 0, "waits": 0.8}, {"rank": 2, "waits": 0.05}], "h1/pace.json")
+    there = paper(90, [{"rank": 2, "waits": 0.06, "places": [place]}, {"rank": 3, "waits": 0.9}], "h2/pace.json")
+
+    whole = pace_of_all([there, here])
+
+    assert whole is not None
+    assert (whole.looks, [rank.rank for rank in whole.ranks]) == (120, [0, 2, 3])
+    slow = slow_pace(whole)
+    assert slow is not None
+    assert (slow.rank, slow.others) == (2, 0.8)
+    assert slow.excess is not None
+    assert slow.excess.frames[0].function == "augment"
+    assert pace_of_all([]) is None

@@ -1,14 +1,19 @@
-"""How loud a verdict is while ranks are still on their way to init_process_group."""
+"""How loud a verdict is while ranks are still on their way to init_process_group, and which one stands at the end."""
 
 from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from unhang.watch.collecting import Order, Taken
+from unhang.report.carried_text import said_again
+from unhang.report.voice import Voice
+from unhang.watch import earlier_evidence, ending
+from unhang.watch.order import Interrupted, Order, Taken
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.summary import Level, Summary
 from unhang.watch.verdicts import conclude
@@ -24,14 +29,14 @@ Thread {pid} (idle): "MainThread"
 """
 
 
-def concluded(path: Path, *, waited_s: float) -> Summary:
+def concluded(path: Path, *, waited_s: float, lang: str = "en") -> Summary:
     """Ranks 0 and 1 of three stand in init_process_group; of rank 2 there is nothing."""
     folder = RunFolder.create(path).path
     for rank in (0, 1):
         for name in (f"rank_{rank}.1.txt", f"rank_{rank}.txt"):
             (folder / "stacks").mkdir(exist_ok=True)
             (folder / "stacks" / name).write_text(IN_INIT.format(pid=100 + rank))
-    order = Order(1, path, {}, world_size=3, job_outputs={}, stalled_since_s=time.time() - waited_s)
+    order = Order(1, path, {}, world_size=3, job_outputs={}, stalled_since_s=time.time() - waited_s, lang=lang)
     processes = [{"rank": rank, "pid": 100 + rank, "state": "S", "moving": False} for rank in (0, 1)]
     manifest = {"schema": "unhang.bundle/1", "world_size": 3, "live": True, "processes": processes}
     (folder / "bundle.json").write_text(json.dumps(manifest))
@@ -47,3 +52,50 @@ def test_a_rank_that_was_not_seen_may_be_starting(waited_s: float, level: Level,
 
 def test_nobody_ends_a_job_because_a_rank_is_late_to_start(tmp_path: Path) -> None:
     assert concluded(tmp_path / "run", waited_s=31.0).moving
+
+
+def test_the_users_command_is_given_the_verdict_in_the_language_of_the_run(tmp_path: Path) -> None:
+    said = concluded(tmp_path / "run", waited_s=31.0, lang="zh")
+    folder, got = RunFolder(tmp_path / "run"), tmp_path / "got.json"
+    ending.run_command(f"cat > {got}.new && mv {got}.new {got}", folder)
+    deadline = time.monotonic() + 60
+    while not got.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    ending.reap()
+
+    given = json.loads(got.read_text())
+    assert (given["lang"], given["findings"][0]["cause"]) == ("zh", "rendezvous")
+    assert given["findings"][0]["summary"] == said_again(said.sentence_parts, "", Voice("zh"))
+    assert json.loads(folder.verdict.read_text())["findings"][0]["summary"] == said.sentence
+
+
+def at_the_end(path: Path, *, said: tuple[str, str], exit_code: int | None) -> dict[str, Any]:
+    """The verdict that stands once a job has ended in a wait of which ``said`` was said; rank 1 with ``exit_code``."""
+    folder = RunFolder.create(path).path
+    (folder / "verdict.json").write_text(json.dumps({"findings": [{"cause": said[0]}]}))
+    processes = [{"rank": rank, "pid": 100 + rank, "host": "vm"} for rank in (0, 1)]
+    processes[1]["exit_code"] = exit_code
+    (folder / "bundle.json").write_text(json.dumps({"schema": "unhang.bundle/1", "live": True, "world_size": 2}))
+    earlier_evidence.copy_aside(folder)
+    manifest = {"schema": "unhang.bundle/1", "world_size": 2, "live": False, "processes": processes}
+    (folder / "bundle.json").write_text(json.dumps(manifest))
+    order = Order(2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=said)
+    with suppress(Interrupted):
+        conclude(order, Taken(taken_s=time.time()), folder, waited_s=0.0, width=80)
+    manifest = json.loads((folder / "bundle.json").read_text())
+    told: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
+    return {"cause": told["findings"][0]["cause"], "live": manifest["live"]}
+
+
+def test_how_a_job_ended_takes_the_place_of_a_doubt(tmp_path: Path) -> None:
+    stands = at_the_end(tmp_path / "run", said=("unknown", "likely"), exit_code=-11)
+
+    assert stands == {"cause": "rank-crashed", "live": False}
+
+
+@pytest.mark.parametrize("said", [("single-rank-work", "likely"), ("unknown", "likely")])
+def test_an_end_that_tells_nothing_takes_no_verdict_away(said: tuple[str, str], tmp_path: Path) -> None:
+    stands = at_the_end(tmp_path / "run", said=said, exit_code=None)
+
+    assert stands == {"cause": said[0], "live": True}

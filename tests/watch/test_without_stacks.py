@@ -19,7 +19,7 @@ from unhang.lab.catalog import find
 from unhang.lab.expectation import mistakes
 from unhang.lab.watched import watched
 
-pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.job, pytest.mark.live]
 
 REFUSED = "#!/bin/sh\necho 'Error: Permission Denied: Try running again with elevated permissions' >&2\nexit 1\n"
 LIMIT_S = 60.0

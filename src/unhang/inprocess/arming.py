@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from unhang.inprocess import nccl_file
 from unhang.inprocess.session import Session
 from unhang.inprocess.targets import DISTRIBUTED
 from unhang.inprocess.trouble import attempt, forget, number, tell
@@ -71,8 +72,10 @@ def _arm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Session | None:
     _switch_recorder_on()
     rank, world_size = _given("rank", args, kwargs), _given("world_size", args, kwargs)
     backend = kwargs.get("backend", args[0] if args else "") or ""
+    rank = rank if rank is not None else number("RANK")
+    nccl_file.switch_on(rank, str(backend))
     session = Session(
-        rank if rank is not None else number("RANK"),
+        rank,
         world_size if world_size is not None else number("WORLD_SIZE"),
         str(backend),
     )

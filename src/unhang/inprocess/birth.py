@@ -35,7 +35,7 @@ def write(entered_by: str, *, rank: int | None = None, world_size: int | None = 
         "local_rank": number("LOCAL_RANK"),
         "world_size": number("WORLD_SIZE") if world_size is None else world_size,
         "attempt": attempt(),
-        "host": os.uname().nodename,
+        "host": os.environ.get("UNHANG_NODE_NAME") or os.uname().nodename,
         "argv0": _program(),
         "started_s": time.time(),
         "entered_by": entered_by,

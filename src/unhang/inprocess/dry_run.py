@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from unhang.inprocess import start_state, steps
+from unhang.inprocess import marked, start_state
 from unhang.inprocess.imports import when_imported
 from unhang.inprocess.trouble import number
 
@@ -105,7 +105,7 @@ class DryRun:
         if optimizer is not self._optimizer or not self._wanted:
             return
         start_state.finish_device()
-        steps.step_done()
+        marked.step()
         self._at_ns.append(time.monotonic_ns())
         done = len(self._at_ns) > self._wanted
         self._stage = "done" if done else "stepping"

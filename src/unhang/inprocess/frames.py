@@ -19,10 +19,12 @@ class Looking:
     def __init__(self, issuer: int, native_id: int) -> None:
         self.issuer, self.native_id = issuer, native_id
         self.own = threading.get_ident()
+        self.phase = "other"
+        """Of the last stack."""
         self._hash = 0
 
     def look(self, view: RecordView, now_ns: int) -> None:
-        """Write thread, phase, places and stack into ``view``; times in monotonic nanoseconds."""
+        """Write thread, phase (the stack's), places and stack into ``view``; times in monotonic nanoseconds."""
         frames = sys._current_frames()  # noqa: SLF001  the only way to see another thread
         frames.pop(self.own, None)  # it would hold this very dictionary, and with it everybody's variables
         try:
@@ -49,7 +51,8 @@ class Looking:
     def _write(self, view: RecordView, ident: int, lines: list[tuple[str, int, str]], digest: int, now_ns: int) -> None:
         view.thread_id = self.native_id if ident == self.issuer else _native_id(ident)
         view.stack_hash, view.since_ns = digest, now_ns
-        view.phase = "init" if view.in_init else phases.of_stack([(path, function) for path, _, function in lines])
+        self.phase = "init" if view.in_init else phases.of_stack([(path, function) for path, _, function in lines])
+        view.phase = self.phase
         view.top = Place(*lines[0]) if lines else Place()
         view.user = next((Place(*line) for line in lines if phases.of_file(line[0])[0]), Place())
         view.stack = _text(lines)

@@ -72,7 +72,9 @@ _PYTHON = tuple(
     }
     | {os.path.dirname(os.__file__) + "/"}  # noqa: PTH120
 )
-_OURS = __file__.rpartition("/")[0] + "/"
+_PACKAGE = __file__.rpartition("/inprocess/")[0]
+_OURS = tuple(f"{_PACKAGE}/{room}/" for room in ("inprocess", "guards", "integrations"))
+"""What runs inside the user's process; a program of the lab is the user's own."""
 _FILES = 20000
 _known: dict[str, tuple[bool, str, bool]] = {}
 
@@ -88,7 +90,7 @@ def of_file(path: str) -> tuple[bool, str, bool]:
 
 
 def _look_up(path: str) -> tuple[bool, str, bool]:
-    library = path.startswith(("<frozen", *_PYTHON, _OURS)) or any(part in path for part in _INSTALLED)
+    library = path.startswith(("<frozen", *_PYTHON, *_OURS)) or any(part in path for part in _INSTALLED)
     if not library:
         return not path.startswith("<"), "", False
     phase = next((phase for part, phase in BY_PATH if part in path), "")

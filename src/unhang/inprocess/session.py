@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from unhang.inprocess import birth, steps
+from unhang.inprocess import birth, own_words, steps
 from unhang.inprocess.crash import CrashEvidence, allow_watcher
 from unhang.inprocess.dumps import Dumps
 from unhang.inprocess.frames import Looking
@@ -25,12 +25,11 @@ from unhang.inprocess.trouble import attempt, number, tell
 from unhang.records.bell import ENDING
 from unhang.records.control import DEFAULT_BEAT_MS, Control, ControlReader
 from unhang.records.record import Record, record_path
-from unhang.records.views import Identity
+from unhang.records.views import HIDDEN_COLLECTIVES, Identity
 
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5
 _FALL_LIMIT_S = 0.25
-_BACKWARD = ("_engine_run_backward", "backward")
 _SYNCHRONOUS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 
 
@@ -150,6 +149,8 @@ class Session:
                     return
             dumps.serve(control)
             self._sleep.sleep(min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
+        own_words.write(self.record.now, self.issuer, looking.phase)
+        rhythm.follow(self.record.now, self.record.now.collectives_per_step, time.monotonic_ns())
         self._last_words()
 
     def _beat(self, looking: Looking, recorder: Recorder, rhythm: steps.Rhythm, control: Control) -> None:
@@ -160,8 +161,9 @@ class Session:
         view.beat_ns, view.beat_wall_ns, view.beats = now_ns, time.time_ns(), view.beats + 1
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
         looking.look(view, now_ns)
+        own_words.write(view, self.issuer, looking.phase)
         names = self._world(view)
-        self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in _BACKWARD)
+        self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES)
         view.recorder_on, view.groups = recorder.on, recorder.living(names)
         rhythm.follow(view, control.collectives_per_step, now_ns)
         if self.crash is not None:

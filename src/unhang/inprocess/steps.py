@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
+from unhang.inprocess import marked
 from unhang.records.layout import MAX_STEPS
 from unhang.records.views import RecordView
 
 _WEIGHT = 0.1
-_counted = 0
-_counted_ns = -1
-
-
-def step_done() -> None:
-    """Count a step of the training loop. For guards; costs a few hundred nanoseconds."""
-    global _counted, _counted_ns  # noqa: PLW0603
-    _counted += 1
-    _counted_ns = time.monotonic_ns()
 
 
 class Rhythm:
@@ -43,8 +33,9 @@ class Rhythm:
 
 
 def _count(view: RecordView, collectives_per_step: int, now_ns: int) -> tuple[str, int, int]:
-    if _counted:
-        return "guards", _counted, _counted_ns
+    counted, counted_ns = marked.steps()
+    if counted:
+        return "guards", counted, counted_ns
     busiest = max(view.groups, key=lambda group: group.enqueued, default=None)
     if collectives_per_step > 0 and busiest is not None and busiest.enqueued > 0:
         return "rhythm", busiest.enqueued // collectives_per_step, now_ns

@@ -5,16 +5,32 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from unhang.records.views import DUMP_RESULTS, PHASES, STEP_SOURCES, GroupCount, Identity, Place, RecordView
+from unhang.records.rank_words import ranks_in_words, words_of_ranks
+from unhang.records.views import (
+    DUMP_RESULTS,
+    PHASES,
+    STEP_SOURCES,
+    GroupCount,
+    GuardWait,
+    Identity,
+    MarkedPhase,
+    Place,
+    RecordView,
+    TimeSpent,
+)
 
 MAX_GROUPS = 32
 MAX_STEPS = 32
+MAX_SPENT = 8
 _BEAT = struct.Struct("<I32sqqQqqq")
 _THREAD = struct.Struct("<QBBQqqI256s96sI256s96sH")
 _STACK_BYTES = 2400
 _STEPS = struct.Struct(f"<BQqqdI{MAX_STEPS}q")
 _DUMP = struct.Struct("<QQqBq")
 _GROUP = struct.Struct("<48s24siqqqqB")
+_MARK = struct.Struct("<B48sBqq")
+_WAIT = struct.Struct("<B48s96sqq")
+_SPENT = struct.Struct("<32sqI")
 _COUNT = struct.Struct("<I")
 _FLAGS = ("in_init", "closed", "exiting", "recorder_on", "gave_up", "ended")
 
@@ -99,7 +115,28 @@ def pack(view: RecordView) -> bytes:
         )
         for group in groups
     ]
-    return b"".join(parts)
+    return b"".join([*parts, *_pack_said(view)])
+
+
+def _pack_said(view: RecordView) -> list[bytes]:
+    """What the program says of itself."""
+    mark, wait, spent = view.mark, view.wait, view.spent[:MAX_SPENT]
+    shown = mark or MarkedPhase("")
+    told = wait or GuardWait("")
+    return [
+        _MARK.pack(
+            mark is not None, short(shown.label, 48), PHASES.index(shown.phase), shown.since_ns, shown.at_most_ns
+        ),
+        _WAIT.pack(
+            wait is not None,
+            short(told.what, 48),
+            words_of_ranks(told.ranks, 96).encode(),
+            told.since_ns,
+            told.limit_ns,
+        ),
+        _COUNT.pack(len(spent)),
+        *(_SPENT.pack(short(one.label, 32), one.ns, one.times) for one in spent),
+    ]
 
 
 class _Cursor:
@@ -145,4 +182,18 @@ def unpack(data: bytes, identity: Identity) -> RecordView:
         view.groups.append(
             GroupCount(text(name), size, enqueued, started, completed, changed_ns, bool(sure), text(kind))
         )
+    _unpack_said(view, cursor)
     return view
+
+
+def _unpack_said(view: RecordView, cursor: _Cursor) -> None:
+    marked, label, phase, since_ns, at_most_ns = cursor.take(_MARK)
+    if marked:
+        view.mark = MarkedPhase(text(label), PHASES[min(phase, len(PHASES) - 1)], since_ns, at_most_ns)
+    waits, what, ranks, since_ns, limit_ns = cursor.take(_WAIT)
+    if waits:
+        view.wait = GuardWait(text(what), ranks_in_words(text(ranks)), since_ns, limit_ns)
+    (count,) = cursor.take(_COUNT)
+    for _ in range(min(count, MAX_SPENT)):
+        label, spent_ns, times = cursor.take(_SPENT)
+        view.spent.append(TimeSpent(text(label), spent_ns, times))

@@ -13,7 +13,7 @@ from unhang.records.layout import pack, short, text, unpack
 from unhang.records.shared_memory import Memory, map_file, reserve
 from unhang.records.views import Identity, RecordView
 
-LAYOUT = 1
+LAYOUT = 3
 SIZE = 16384
 MAGIC = b"UNHANGR1"
 HEADER_AT = 0
@@ -89,7 +89,7 @@ def read_record(path: Path) -> RecordView | None:
             return None
         finally:
             os.close(number)
-        identity = _identity(data)
+        identity = _identity(data, len(data))
         if identity is None:
             return None
         view = _newest(data, identity)
@@ -98,8 +98,9 @@ def read_record(path: Path) -> RecordView | None:
     return None
 
 
-def _identity(data: bytes) -> Identity | None:
-    if len(data) != SIZE:
+def _identity(data: bytes, length: int) -> Identity | None:
+    """Who the record is; ``data`` is its beginning, ``length`` its whole size."""
+    if length != SIZE or len(data) < HEADER_AT + _HEADER.size:
         return None
     magic, layout, size, *values = _HEADER.unpack_from(data, HEADER_AT)
     if magic != MAGIC or layout != LAYOUT or size != SIZE:
@@ -136,3 +137,29 @@ def read_records(folder: Path) -> dict[Path, RecordView]:
     except OSError:
         return {}
     return {path: view for path in paths if (view := read_record(path)) is not None}
+
+
+def find_record(folder: Path, rank: int) -> RecordView | None:
+    """The record of ``rank`` in its last attempt, by reading heads only until it is found; None without one."""
+    found: tuple[int, Path] | None = None
+    try:
+        for entry in os.scandir(folder):
+            identity = _head(Path(entry.path)) if entry.name.endswith(".rec") else None
+            if identity is not None and identity.rank == rank and (found is None or found[0] <= identity.attempt):
+                found = (identity.attempt, Path(entry.path))
+    except OSError:
+        return None
+    return read_record(found[1]) if found is not None else None
+
+
+def _head(path: Path) -> Identity | None:
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return _identity(os.read(number, _HEADER.size), os.fstat(number).st_size)
+    except OSError:
+        return None
+    finally:
+        os.close(number)

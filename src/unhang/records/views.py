@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 
 PHASES = ("init", "data", "compute", "communication", "eval", "save", "log", "shutdown", "other")
 """The order of ``findings.Phase``: a phase is one byte in a record."""
+HIDDEN_COLLECTIVES = (
+    "_engine_run_backward",
+    "backward",
+    "_pre_forward",
+    "_distributed_broadcast_coalesced",
+)
+"""Functions below which native code issues collectives that no Python frame shows: hooks reduce gradients in backward,
+DDP rebuilds its buckets and broadcasts buffers as a forward begins (torch/nn/parallel/distributed.py)."""
 STEP_SOURCES = ("none", "guards", "rhythm")
 """Who counts steps: nobody yet, the user's call of guards, or rounds of ``Control.collectives_per_step``."""
 DUMP_RESULTS = ("none", "written", "recorder off", "no recorder", "could not write", "failed")
@@ -39,6 +47,36 @@ class GroupCount:
     changed_ns: int = -1
     sure: bool = False
     backend: str = ""
+
+
+@dataclass(slots=True)
+class MarkedPhase:
+    """A phase the program marked and is in. ``at_most_ns``: how long it is meant to take; -1 without a bound."""
+
+    label: str
+    phase: str = "other"
+    since_ns: int = -1
+    at_most_ns: int = -1
+
+
+@dataclass(slots=True)
+class GuardWait:
+    """The rank waits in a guard, on the store and in no collective. ``ranks``: for whom; empty: it does not know.
+    ``limit_ns``: so long after its beginning the guard gives up; -1 where it has no such limit."""
+
+    what: str
+    ranks: tuple[int, ...] = ()
+    since_ns: int = -1
+    limit_ns: int = -1
+
+
+@dataclass(slots=True)
+class TimeSpent:
+    """The time of all ended marks of one label, without the marks inside them."""
+
+    label: str
+    ns: int = 0
+    times: int = 0
 
 
 @dataclass(slots=True)
@@ -108,6 +146,11 @@ class RecordView:
     dump_result: str = "none"
     dump_cost_ns: int = 0
     groups: list[GroupCount] = field(default_factory=list)
+    mark: MarkedPhase | None = None
+    """Of the marks that are open, the innermost with a bound; without one the innermost."""
+    wait: GuardWait | None = None
+    spent: list[TimeSpent] = field(default_factory=list)
+    """The eight labels that took longest, longest first."""
 
     def age_s(self, now_ns: int | None = None) -> float:
         """Seconds since the last beat, on this machine."""

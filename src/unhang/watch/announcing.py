@@ -9,6 +9,7 @@ from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.watch.detection import Doing, Standing
 from unhang.watch.members import Members
+from unhang.watch.planned import Planned
 from unhang.watch.summary import Level, Summary
 from unhang.watch.totals import Totals
 
@@ -23,9 +24,11 @@ _DOING = {
     Doing.DEAD: say("its process has ended"),
     Doing.ABSENT: say("it has not come to init_process_group"),
     Doing.OVER: say("it has closed its group"),
+    Doing.WAITING: say("it has begun to wait too"),
 }
 RULE = "─" * 64
 TROUBLES_SHOWN = 3
+PHASES_SHOWN = 6
 _COMMA = {"zh": "，"}
 _spoken = ["en"]
 
@@ -40,22 +43,52 @@ def worth_a_line(standing: Standing) -> bool:
     return standing.due and standing.waited_s >= (QUIET_IN_INIT_S if standing.in_init else QUIET_S)
 
 
-def waiting(standing: Standing, members: Members, last: Summary | None) -> str:
-    """The quiet line: ranks wait, nothing is wrong yet as far as can be told. ``last``: what the last look came to."""
+def waiting(standing: Standing, members: Members, last: Summary | None, work: Planned | None = None) -> str:
+    """The quiet line: ranks wait, nothing is wrong yet as far as can be told. ``last``: what the last look came to;
+    ``work``: what the rank they wait for marked."""
     seconds = standing.waited_s
     if not standing.laggards:
         return _line(_nobody_late(standing, members))
-    first = standing.laggards[0]
-    place = _place_of(first, members, last)
+    late = sorted(standing.laggards, key=lambda rank: standing.doing[rank] is Doing.WAITING)
+    first = late[0] if work is None else work.rank
+    doing = _doing(first, standing, members) if work is None else _marked(work)
+    if place := _place_of(first, members, last):
+        doing = say("{doing}, {place}", doing=doing, place=place)
     return _line(
         say(
-            "{waiters:who} {waiters:has|have} been waiting for {laggards:who} for {seconds:.0f} s: {doing}, {place}",
+            "{waiters:who} {waiters:has|have} been waiting for {laggards:who} for {seconds:.0f} s: {doing}",
             waiters=sorted(standing.waiters),
             laggards=standing.laggards,
             seconds=seconds,
-            doing=_DOING[standing.doing[first]],
-            place=place,
+            doing=doing,
         )
+    )
+
+
+def _doing(rank: int, standing: Standing, members: Members) -> Text:
+    """What ``rank`` does, the work its program marked first: nobody knows better."""
+    what, known = standing.doing[rank], members.by_rank.get(rank)
+    if known is not None and known.view.mark is not None and what in (Doing.BUSY, Doing.IDLE, Doing.WAITING):
+        return _in_label(known.view.mark.label)
+    if what is Doing.OVER and known is not None and not known.view.closed:
+        return say("its program has ended")
+    return _DOING[what]
+
+
+def _in_label(label: str) -> Text:
+    return say("it is in {label}, as marked", label=label)
+
+
+def _marked(work: Planned) -> Text:
+    if work.at_most_s is None:
+        return _in_label(work.label)
+    if work.over:
+        return say("it is in {label}, which was to take {limit:.0f} s at most", label=work.label, limit=work.at_most_s)
+    return say(
+        "it is in {label} for {gone:.0f} s, {limit:.0f} s at most as marked",
+        label=work.label,
+        gone=work.gone_s,
+        limit=work.at_most_s,
     )
 
 
@@ -72,24 +105,31 @@ def _nobody_late(standing: Standing, members: Members) -> Text:
 
 
 def _place_of(rank: int, members: Members, last: Summary | None) -> str:
-    """Where it stands: its own record says, or for a rank without one the last look."""
+    """Where it stands: its own record says, or for a rank without one the last look. Empty: nobody knows."""
     known = members.by_rank.get(rank)
     if known is not None and known.view.user.file:
         return f"{Path(known.view.user.file).name}:{known.view.user.line}"
-    return Path(last.where).name if last is not None and rank in last.ranks and last.where else "?"
+    return Path(last.where).name if last is not None and rank in last.ranks and last.where else ""
 
 
-def verdict(summary: Summary, text: str, folder: Path) -> str:
-    """The verdict, set apart from the job's own output."""
-    folder_line = say("evidence: {folder}   again: unhang diagnose {folder}", folder=str(folder))
+def verdict(summary: Summary, text: str, folder: Path, *, ends: bool = False) -> str:
+    """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
+    folder_line = say("again: unhang diagnose {folder}", folder=str(folder))
     return f"\n{RULE}\n{text.strip()}\n\n{_said(folder_line)}\n{RULE}\n" + (
-        _line(say("the job goes on; nothing was done to it")) if summary.level == Level.SLOW.value else ""
+        _line(say("the job goes on; nothing was done to it")) if summary.level == Level.SLOW.value and not ends else ""
     )
 
 
-def countdown(left_s: float) -> str:
-    """The end of the job's own limit comes near."""
+def countdown(left_s: float, gives_up: str = "") -> str:
+    """The end of the job's own limit comes near, or of the guard ``gives_up``."""
+    if gives_up:
+        return _line(say("still stalled; {guard} gives up in {seconds:.0f} s", guard=gives_up, seconds=left_s))
     return _line(say("still stalled; the job's own limit ends it in {seconds:.0f} s", seconds=left_s))
+
+
+def still_holds() -> str:
+    """The job has ended, and why is the verdict that was said."""
+    return _line(say("the job has ended; the verdict above says why"))
 
 
 def over(said: Summary) -> str:
@@ -123,11 +163,32 @@ def last_words(totals: Totals, members: Members, folder: Path) -> str:
         parts.append(say("slowest rank {rank}", rank=slowest))
     if members.missing:
         parts.append(say("could not look at {ranks:who}", ranks=list(members.missing)))
-    told = f"unhang: {_COMMA.get(_spoken[0], ', ').join(map(_said, parts))}\n"
+    told = f"unhang: {_COMMA.get(_spoken[0], ', ').join(map(_said, parts))}\n" + _by_phase(totals)
     if not totals.findings:
-        return told + _line(say("nothing found"))
+        return told + _line(_nothing_found(totals, folder))
     found = ", ".join(dict.fromkeys(totals.findings))
     return told + _line(say("found: {found}; see {folder}", found=found, folder=str(folder)))
+
+
+def _nothing_found(totals: Totals, folder: Path) -> Text:
+    if not totals.failed_looks:
+        return say("nothing found")
+    return say(
+        "nothing found, but {times} looks failed: see {log}",
+        times=totals.failed_looks,
+        log=str(folder / ".unhang" / "watcher.log"),
+    )
+
+
+def _by_phase(totals: Totals) -> str:
+    """Where the time of the marked phases went, longest first; nothing where none was marked."""
+    spent = sorted(totals.by_phase.items(), key=lambda item: -item[1][0])[:PHASES_SHOWN]
+    each = [say("{label} {seconds:.1f} s ({times}×)", label=label, seconds=s, times=n) for label, (s, n) in spent]
+    return (
+        _line(say("marked phases: {phases}", phases=_COMMA.get(_spoken[0], ", ").join(map(_said, each))))
+        if each
+        else ""
+    )
 
 
 def _nobody(members: Members) -> Iterable[Text]:
@@ -136,6 +197,11 @@ def _nobody(members: Members) -> Iterable[Text]:
     else:
         ranks = sorted({birth.rank for birth in members.births.values() if birth.rank >= 0})
         yield say("{ranks:who} never called init_process_group: nothing to watch", ranks=ranks)
+
+
+def line(text: Text) -> str:
+    """Any other sentence."""
+    return _line(text)
 
 
 def _line(text: Text) -> str:

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from unhang.watch import earlier_evidence, private_files
 from unhang.watch.attach.ladder import set_going
-from unhang.watch.collecting import Interrupted, Order, take
+from unhang.watch.collecting import take
+from unhang.watch.nodes.evidence_pack import pack
+from unhang.watch.order import Interrupted, Order
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.summary import Summary, read_summary, write_summary
 
@@ -35,17 +37,29 @@ class Child:
     deadline: float
     states: Mapping[int, str] = field(default_factory=dict)
     ended: bool = False
+    failed: bool = False
+    """Something of ours went wrong in it; its error is in ``.unhang/watcher.log``."""
+    pidfd: int | None = None
+    """Readable once it has ended."""
 
     @classmethod
-    def start(cls, order: Order, folder: RunFolder, *, waited_s: float, width: int) -> Child:
-        """Fork. The watcher has one thread, and everything the child needs is loaded already."""
+    def start(
+        cls, order: Order, folder: RunFolder, *, waited_s: float, width: int, pack_for: Path | None = None
+    ) -> Child:
+        """Fork. The watcher has one thread, and everything the child needs is loaded already.
+
+        ``pack_for``: another node judges; pack the evidence there.
+        """
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                _work(order, folder, waited_s, width)
+                if pack_for is None:
+                    _work(order, folder, waited_s, width)
+                else:
+                    _pack(order, folder, pack_for)
                 code = 0
             except Interrupted:
                 code = 0
@@ -55,15 +69,23 @@ class Child:
                 sys.stderr.flush()
                 os._exit(code)
         states = {member.pid: member.state for member in order.members.values() if member.ended_ns is None}
-        return cls(pid, folder, order.number, time.monotonic() + LIMIT_S, states)
+        child = cls(pid, folder, order.number, time.monotonic() + LIMIT_S, states)
+        with suppress(OSError, AttributeError):
+            child.pidfd = os.pidfd_open(pid)
+        return child
 
     def over(self) -> bool:
         """Whether it has ended; one that takes too long is ended."""
         if not self.ended:
-            pid, _ = os.waitpid(self.pid, os.WNOHANG)
-            self.ended = pid != 0
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._close()
+                self.failed = status != 0
+            if self.failed:
+                earlier_evidence.restore(self.folder.path)
             if not self.ended and time.monotonic() > self.deadline:
                 self.end()
+                self.failed = True
         return self.ended
 
     def wait(self) -> None:
@@ -81,10 +103,16 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
-        self.ended = True
+        self._close()
         for pid, before in self.states.items():
             set_going(pid, before)
         earlier_evidence.restore(self.folder.path)
+
+    def _close(self) -> None:
+        self.ended = True
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
 
     def answer(self) -> tuple[Summary, str] | None:
         """(summary, text for people); None when it came to nothing."""
@@ -96,14 +124,28 @@ class Child:
         return None
 
 
-def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
+def _bind() -> None:
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _pack(order: Order, folder: RunFolder, target: Path) -> None:
+    _bind()
+    with suppress(Interrupted):  # then what an earlier look found is there
+        take(order, folder.path)
+    earlier_evidence.give_up(folder.path)
+    pack(folder.path, target)
+
+
+def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
+    _bind()
     from unhang.watch.verdicts import conclude
 
     taken = take(order, folder.path)
+    if order.nodes is not None:
+        order.nodes.gather(folder.path)
     summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
     private_files.write(_text_path(folder, order.number), text.encode("utf-8", "backslashreplace"))
     write_summary(_summary_path(folder, order.number), summary)

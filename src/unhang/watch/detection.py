@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from unhang.records.views import RecordView
+from unhang.records.views import HIDDEN_COLLECTIVES, RecordView
 
 STILL_S = 1.0
 """Pending work that has not moved for so long may be a stall; steps of a healthy job keep ranks waiting for less."""
@@ -26,6 +27,8 @@ IDLE_SHARE = 0.05
 RHYTHM_STEPS = 3
 RHYTHM_COLLECTIVES = 10
 INIT_S = 4.0
+SAME_NS = 100_000_000
+"""Two waits do not begin so close to each other; the clock of another node is not known better."""
 
 
 class Doing(enum.Enum):
@@ -60,6 +63,22 @@ class RankLook:
     state: str = "S"
     cpu_share: float = 0.0
     ended_ns: int | None = None
+
+
+class RankState(NamedTuple):
+    """What one rank's look says, by itself. ``waits_ns``: monotonic, since when it waits; ``stuck``: it does not get
+    on; ``rhythm``: it has done steps."""
+
+    doing: Doing
+    waits_ns: int | None
+    stuck: bool
+    in_init: bool
+    rhythm: bool
+
+    @property
+    def waits(self) -> bool:
+        """It waits now."""
+        return self.doing is Doing.WAITING and self.waits_ns is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +116,34 @@ class Detector:
     """Sees every look at all ranks, in order."""
 
     usual: Usual = field(default_factory=Usual)
+    doing: dict[int, Doing] = field(default_factory=dict)
+    """At the last look."""
     _last: Standing | None = None
     _counts: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _stood_ns: dict[int, int] = field(default_factory=dict)
 
     def observe(self, now_ns: int, looks: Mapping[int, RankLook]) -> Standing | None:
         """What the ranks' records tell now; None when nobody waits."""
+        return self.judge(now_ns, self.see(now_ns, looks))
+
+    def see(self, now_ns: int, looks: Mapping[int, RankLook]) -> dict[int, RankState]:
+        """Every rank by itself."""
         for rank, look in looks.items():
             self._note_counts(rank, look, now_ns)
-        doing = {rank: self._doing(rank, look, now_ns) for rank, look in looks.items()}
-        standing = self._standing(now_ns, looks, doing)
+        self.doing = {rank: self._doing(rank, look, now_ns) for rank, look in looks.items()}
+        return {rank: self._state(rank, look, now_ns) for rank, look in looks.items()}
+
+    def judge(self, now_ns: int, states: Mapping[int, RankState]) -> Standing | None:
+        """All ranks together, wherever they were seen; None when nobody waits."""
+        standing = self._standing(now_ns, states)
         self._learn(standing)
         self._last = standing
         return standing
+
+    def _state(self, rank: int, look: RankLook, now_ns: int) -> RankState:
+        what, view = self.doing[rank], look.view
+        since = self.waits_since(rank, view) if what is Doing.WAITING else None
+        return RankState(what, since, self._stuck(look, what, now_ns), view.in_init, has_rhythm(view))
 
     def _note_counts(self, rank: int, look: RankLook, now_ns: int) -> None:
         counts = tuple(n for group in look.view.groups for n in (group.enqueued, group.completed))
@@ -139,10 +173,12 @@ class Detector:
     def waits_since(self, rank: int, view: RecordView) -> int | None:
         """Monotonic time since when this rank waits; None when it does not."""
         counted = self._stood_ns.get(rank, view.beat_ns)
+        if view.wait is not None:
+            return view.wait.since_ns  # a guard of ours asks again and again: its stack never stands
         if view.in_init:
             return max(view.identity.armed_ns, view.since_ns)
         stands = max(view.since_ns, counted)
-        if view.phase == "communication" or _in_backward(view):
+        if view.phase == "communication" or _in_hidden_collective(view):
             return stands
         pending = [group for group in view.groups if group.enqueued > group.completed]
         if not pending:
@@ -152,12 +188,8 @@ class Detector:
         # Gloo may count a failed or passed call as open for ever: only a rank that stands waits.
         return stands if view.phase not in ("data", "save", "log", "eval", "compute") else None
 
-    def _standing(self, now_ns: int, looks: Mapping[int, RankLook], doing: Mapping[int, Doing]) -> Standing | None:
-        waiting = {
-            rank: since
-            for rank, what in doing.items()
-            if what is Doing.WAITING and (since := self.waits_since(rank, looks[rank].view)) is not None
-        }
+    def _standing(self, now_ns: int, states: Mapping[int, RankState]) -> Standing | None:
+        waiting = {rank: state.waits_ns for rank, state in states.items() if state.waits_ns is not None and state.waits}
         if not waiting:
             return None
         first = min(waiting, key=lambda rank: (waiting[rank], rank))
@@ -165,18 +197,19 @@ class Detector:
         waited_s = (now_ns - since_ns) / 1e9
         # Who began to wait just now is still on its way: it does not hold the others up any longer than it has.
         waiters = tuple(sorted(rank for rank, since in waiting.items() if now_ns - since >= 0.3 * (now_ns - since_ns)))
-        laggards = tuple(sorted(set(doing) - set(waiters)))
-        urgent = all(self._stuck(looks[rank], doing[rank], now_ns) for rank in laggards)
-        in_init = all(looks[rank].view.in_init for rank in waiters)
+        laggards = tuple(sorted(states.keys() - set(waiters)))
+        urgent = all(states[rank].stuck for rank in laggards)
+        in_init = all(states[rank].in_init for rank in waiters)
+        doing = {rank: state.doing for rank, state in states.items()}
         return Standing(
-            doing=dict(doing),
+            doing=doing,
             waiters=(first, *(rank for rank in waiters if rank != first)),
             laggards=laggards,
             since_ns=since_ns,
             waited_s=waited_s,
             urgent=urgent,
             due=waited_s >= self._patience_s(laggards, urgent=urgent, in_init=in_init, doing=doing),
-            rhythm=any(has_rhythm(look.view) for look in looks.values()),
+            rhythm=any(state.rhythm for state in states.values()),
             in_init=in_init,
         )
 
@@ -199,7 +232,7 @@ class Detector:
     def _learn(self, standing: Standing | None) -> None:
         """An episode that ended by itself tells how long waits of this job are."""
         last = self._last
-        if last is None or (standing is not None and standing.since_ns == last.since_ns):
+        if last is None or (standing is not None and abs(standing.since_ns - last.since_ns) < SAME_NS):
             return
         if any(last.doing[rank] in (Doing.STOPPED, Doing.DEAD) for rank in last.laggards):
             return
@@ -214,8 +247,5 @@ def has_rhythm(view: RecordView) -> bool:
     return view.steps >= RHYTHM_STEPS or any(group.completed >= RHYTHM_COLLECTIVES for group in view.groups)
 
 
-def _in_backward(view: RecordView) -> bool:
-    """Gradients are reduced by hooks that no Python frame shows: the thread stands in backward."""
-    return view.top.function in ("_engine_run_backward", "backward") and any(
-        group.enqueued > group.completed for group in view.groups
-    )
+def _in_hidden_collective(view: RecordView) -> bool:
+    return view.top.function in HIDDEN_COLLECTIVES and any(group.enqueued > group.completed for group in view.groups)

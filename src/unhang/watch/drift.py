@@ -14,22 +14,25 @@ import time
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhang.records.record import read_records
 from unhang.watch import earlier_evidence, private_files
+from unhang.watch.call_prints import Print, prints_of
 from unhang.watch.control_file import open_control
 
 if TYPE_CHECKING:
     from unhang.evidence.items import Recording
-    from unhang.facts.model import Disagreement, PendingCall
+    from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 
 FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
 LEAST_COLLECTIVES = 10
 DUMP_LIMIT_S, STACKS_LIMIT_S = 3.0, 8.0
 POLL_S = 0.05
+PRINTS, PRINTS_TOLD_S = "prints.json", 30.0
+"""Other nodes are told so long; their comparisons come at about the same time."""
 MOST_GROUPS = 16
 MOST_RANKS_TOLD = 256
 
@@ -44,6 +47,8 @@ class DriftWatch:
     checks: int = 0
     _next_s: float = 0.0
     _told: bool = False
+    _prints: list[Print] = field(default_factory=list)
+    _prints_s: float = float("-inf")
 
     def go_on(self, most_collectives: int) -> bytes | None:
         """Called at every tick in which nobody waits long; ``machine/compared.json`` when something was found."""
@@ -80,11 +85,19 @@ class DriftWatch:
         if not os.waitpid(self.pid, os.WNOHANG)[0]:
             return None
         self.pid = None
+        with suppress(OSError, ValueError):
+            self._prints = [tuple(one) for one in json.loads(self._answer.with_name(PRINTS).read_bytes())]
+            self._prints_s = time.monotonic()
         with suppress(OSError):
             found = self._answer.read_bytes()
             self._told = True
             return found
         return None
+
+    @property
+    def prints(self) -> list[Print]:
+        """What our ranks called at the comparison that was made just now, for other nodes; else empty."""
+        return self._prints if time.monotonic() - self._prints_s < PRINTS_TOLD_S else []
 
     def try_again(self) -> None:
         """What was found came to nothing, the job was busy otherwise: compare again when it is time."""
@@ -117,6 +130,7 @@ def compare(records: Path, folder: Path, answer: Path) -> None:
     try:
         _ask(records, stacks=False, limit_s=DUMP_LIMIT_S)
         read = _written(folder)
+        private_files.replace(answer.with_name(PRINTS), json.dumps(prints_of(folder / "dumps")).encode())
         found = differing(folder / "dumps")
         if not found:
             return
@@ -129,20 +143,25 @@ def compare(records: Path, folder: Path, answer: Path) -> None:
         _put_back(folder, read)
 
 
-def differing(dumps: Path) -> tuple[Disagreement, ...]:
-    """What the ranks called differently, and survived, as their dumps tell."""
+def differing(*dumps: Path) -> tuple[Disagreement, ...]:
+    """What the ranks called differently, and survived, as their dumps in these folders tell."""
+    from unhang.facts.survived import find_survived
+
+    groups, chosen = groups_in(dumps)
+    return find_survived(groups, chosen) if len(chosen) > 1 else ()
+
+
+def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, Recording]]:
+    """(groups, recordings by rank) of the dumps in these folders."""
     from unhang.evidence.flight_recorder import read_recordings
     from unhang.facts.group_table import groups_from_recordings
     from unhang.facts.recording_choice import choose_recordings
-    from unhang.facts.survived import find_survived
     from unhang.findings import Unread
 
-    items: Iterable[Recording | Unread] = read_recordings(sorted(dumps.glob("rank_*")), whole=True, jobs=1)
-    chosen = choose_recordings([item for item in items if not isinstance(item, Unread)]).by_rank
-    if len(chosen) < 2:
-        return ()
-    groups = groups_from_recordings(chosen, tuple(sorted(chosen)), frozenset(chosen))
-    return find_survived(groups, chosen)
+    paths = [path for folder in dumps for path in sorted(folder.glob("rank_*"))]
+    items: Iterable[Recording | Unread] = read_recordings(paths, whole=True, jobs=1)
+    chosen = dict(choose_recordings([item for item in items if not isinstance(item, Unread)]).by_rank)
+    return groups_from_recordings(chosen, tuple(sorted(chosen)), frozenset(chosen)), chosen
 
 
 def document(found: tuple[Disagreement, ...]) -> bytes:

@@ -12,7 +12,20 @@ from unhang.watch import private_files
 _MANIFEST = "bundle.json"
 _COPIED = (_MANIFEST, "verdict.json", "report.html")
 """They stay in their place until a new verdict takes it."""
-_MOVED = ("stacks", "source", "machine")
+OF_THE_MACHINE = tuple(
+    f"machine/{name}"
+    for name in (
+        "pace.json",
+        "compared.json",
+        "memory.log",
+        "kernel.log",
+        "checkpoints.json",
+        "history.json",
+        "nodes.json",
+    )
+)
+"""What a look tells of the machine; its series (``machine/series.jsonl``) goes on through all looks."""
+_MOVED = ("stacks", "source", *OF_THE_MACHINE)
 _PARTS = ("dumps", *_MOVED, *_COPIED)
 
 
@@ -25,6 +38,17 @@ def lay_dumps_aside(folder: Path) -> None:
             private_files.replace(_aside(folder) / name, (folder / name).read_bytes())
     _move(folder, "dumps")
     private_files.make_folder(folder / "dumps")
+
+
+def copy_aside(folder: Path) -> None:
+    """A last look begins, at what the job left: it adds to what is there."""
+    restore(folder)
+    private_files.make_folder(_aside(folder))
+    for name in _PARTS:
+        with suppress(OSError):
+            private_files.make_folder((_aside(folder) / name).parent)
+            copy = shutil.copytree if (folder / name).is_dir() else shutil.copy2
+            copy(folder / name, _aside(folder) / name)
 
 
 def lay_rest_aside(folder: Path) -> None:
@@ -40,6 +64,7 @@ def restore(folder: Path) -> None:
             if (_aside(folder) / name).exists():
                 _remove(folder / name)
                 with suppress(OSError):
+                    private_files.make_folder((folder / name).parent)
                     (_aside(folder) / name).rename(folder / name)
     else:
         keep_dumps(folder)
@@ -62,6 +87,7 @@ def give_up(folder: Path) -> None:
 
 def _move(folder: Path, name: str) -> None:
     with suppress(OSError):
+        private_files.make_folder((_aside(folder) / name).parent)
         (folder / name).rename(_aside(folder) / name)
 
 

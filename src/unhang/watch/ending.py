@@ -55,9 +55,9 @@ def _send(pid: int, number: int) -> None:
 def run_command(command: str, folder: RunFolder) -> None:
     """Start the user's command (a shell line) with the verdict on its standard input; nobody waits for it."""
     with suppress(OSError):
-        verdict = folder.verdict.open("rb")
+        verdict = folder.verdict_told.open("rb")
         log = (folder.path / ".unhang" / "on-hang-exec.log").open("ab")
-        limited = ["timeout", str(COMMAND_LIMIT_S), "sh", "-c", command]
+        limited = ["timeout", "-k", str(GRACE_S), str(COMMAND_LIMIT_S), "sh", "-c", command]
         _started.append(
             subprocess.Popen(limited, stdin=verdict, stdout=log, stderr=log, start_new_session=True, cwd=folder.path)
         )

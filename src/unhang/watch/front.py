@@ -22,13 +22,11 @@ from unhang.watch.environment import environment_of_job
 from unhang.watch.meeting import Lock, Meeting, alive, clear
 from unhang.watch.relay import Relay
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.tasks import Task, read_tasks
+from unhang.watch.tasks import ASKED_S, Task, read_tasks
 from unhang.watch.watcher_process import WatcherProcess
 from unhang.watch.witness import Witness
 
 TICK_S = 0.25
-ASKED_S = 120.0
-"""A command that ends so long after it was asked to has ended for a reason of its own."""
 LAST_WORDS_S = 3.0
 """How long the watcher may take to say its last two lines after a command that ended well, or a reader to take them."""
 LAST_VERDICT_S = 15.0
@@ -137,7 +135,8 @@ class Front:
             self._hurried = self._hurried or (number in signals.ENDING and number != signal.SIGHUP)
             return
         if number in signals.ENDING and not signals.ignored(number):
-            self._asked_at = time.monotonic()
+            self._asked_at, self._task.asked_s = time.monotonic(), time.time()
+            self._note()
         self._stopping = number in signals.STOPPING or (self._stopping and number != signal.SIGCONT)
         heard = self._witness.heard(number) if self._witness is not None else None
         # Without a witness: what the terminal sends goes to its whole foreground group.

@@ -30,6 +30,15 @@ def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, Member], fol
             kept.add(path)
 
 
+def sizes(folder: Path) -> dict[str, int]:
+    """How long each log in ``folder`` is by now, in bytes, by its path there."""
+    found = {}
+    for path in sorted((folder / "logs").rglob("*.log")):
+        with suppress(OSError):
+            found[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return found
+
+
 def _copy_tail(source: Path, target: Path) -> None:
     with suppress(OSError):
         if source.resolve() == target.resolve():

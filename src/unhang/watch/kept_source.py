@@ -8,33 +8,53 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from unhang.evidence.items import EvidenceSet, Frame, SourceFile
+from unhang.facts.imported_files import imported_files
 from unhang.findings import Source
 from unhang.knowledge.libraries import is_library_file, is_unknown_package
 from unhang.watch import private_files
 
 SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
+MOST_LOOKS = 20_000
+"""Most of what a file imports is not beside it: so many paths are tried."""
 
 
 def keep_source(evidence: EvidenceSet, folder: Path, *, seen_at: Callable[[str], Path] = Path) -> dict[str, str]:
-    """Copy the user's files that frames name, as they are now; where they stood goes into the manifest.
+    """Copy the user's files that frames name, and those beside them that these import, as they are now.
+
+    Where they stood goes into the manifest. What decides a stall often stands in no stack: a split without a seed was
+    made long before.
 
     ``seen_at``: where we find a file that the job calls by that path (a container has its own file system).
     """
     kept = {source.path for source in evidence.sources}
-    paths = [path for path in dict.fromkeys(_user_files(evidence)) if path not in kept][:SOURCE_FILES]
     texts: dict[str, bytes] = {}
-    for path in paths:
-        with suppress(OSError):
-            file = seen_at(path)
-            seen = file.stat()
-            if stat.S_ISREG(seen.st_mode) and seen.st_size <= SOURCE_BYTES:
-                texts[path] = file.read_bytes()
+    waiting = list(dict.fromkeys(_user_files(evidence)))
+    folders = {PurePosixPath(path).parent for path in waiting}
+    seen = set(kept)
+    while waiting and len(texts) < SOURCE_FILES and len(seen) < MOST_LOOKS:
+        path = waiting.pop(0)
+        if path in seen or not _is_own(path):
+            continue
+        seen.add(path)
+        text = _text(seen_at(path))
+        if text is not None:
+            texts[path] = text
+            spoken = text.decode("utf-8", "replace")
+            waiting += (found for folder in folders for found in imported_files(spoken, folder))
     prefix = _shared_folder([*texts, *kept])
     for path, text in texts.items():
         target = folder / "source" / PurePosixPath(path).relative_to(prefix)
         private_files.write(target, text)
         evidence.sources.append(SourceFile(Source(str(target)), path, text.decode("utf-8", "replace")))
     return {"source_root": "source", "source_prefix": prefix}
+
+
+def _text(file: Path) -> bytes | None:
+    with suppress(OSError):
+        seen = file.stat()
+        if stat.S_ISREG(seen.st_mode) and seen.st_size <= SOURCE_BYTES:
+            return file.read_bytes()
+    return None
 
 
 def _shared_folder(paths: list[str]) -> str:
@@ -54,8 +74,12 @@ def _user_files(evidence: EvidenceSet) -> Iterator[str]:
             continue
         if ".." in PurePosixPath(frame.file).parts:
             continue  # it would be copied to another place than it came from
-        if not is_library_file(frame.file) or is_unknown_package(frame.file):
+        if _is_own(frame.file):
             yield frame.file
+
+
+def _is_own(path: str) -> bool:
+    return not is_library_file(path) or is_unknown_package(path)
 
 
 def _frames(evidence: EvidenceSet) -> Iterator[Frame]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,13 +67,18 @@ class Members:
             if member.ended_ns is None:
                 observe(member)
 
-    def wait(self, limit_s: float, job: int | None = None) -> None:
-        """Sleep for ``limit_s``, less when a rank ends meanwhile, or the command whose pidfd is ``job``."""
-        if job is not None:
-            self._poll.register(job, select.POLLIN)
-        for number, _ in self._poll.poll(limit_s * 1000):
-            if number in self._by_fd:
-                self._note_end(self._by_fd[number])
+    def wait(self, limit_s: float, others: Iterable[int | None] = ()) -> None:
+        """Sleep for ``limit_s``, less when a rank ends meanwhile, or a process whose pidfd is one of ``others``."""
+        also = [number for number in others if number is not None]
+        for number in also:
+            self._poll.register(number, select.POLLIN)
+        try:
+            for number, _ in self._poll.poll(limit_s * 1000):
+                if number in self._by_fd:
+                    self._note_end(self._by_fd[number])
+        finally:
+            for number in also:
+                self._poll.unregister(number)  # closed and still registered it would wake us for ever
 
     @property
     def world_size(self) -> int | None:

@@ -6,6 +6,7 @@ Old looks count less and less, so that what is told is about the last minutes; m
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ HALVE_AFTER = 240
 MOST_PLACES, PLACES_TOLD = 24, 12
 """A rank that stands at more lines keeps the most frequent half of them."""
 MOST_RANKS_TOLD = 64
+MOST_ELSEWHERE = 256
 STACKS_UP_TO_RANKS = 256
 FRAMES = 16
 
@@ -49,6 +51,8 @@ _Key = tuple[str, tuple[str, int, str]]
 class _Rank:
     waits: float = 0.0
     steps: StepHistory = field(default_factory=StepHistory)
+    calls: StepHistory | None = field(default_factory=StepHistory)
+    """Collectives, until it is known how many of them are a step."""
     places: dict[_Key, _Place] = field(default_factory=dict)
 
 
@@ -61,10 +65,16 @@ class PaceRecord:
     _since_halved: int = 0
 
     def note_steps(self, looks: Mapping[int, RankLook]) -> None:
-        """Take over how far the ranks' steps are."""
+        """Take over how far the ranks' steps are; collectives, while it is not known how many are a step."""
         for rank, look in looks.items():
-            if look.view.steps > 0:
-                self.ranks.setdefault(rank, _Rank()).steps.note(look.view.steps, look.view.last_step_ns)
+            known = self.ranks.setdefault(rank, _Rank())
+            if look.view.steps <= 0 and known.calls is not None:
+                known.calls.note(_most_calls(look.view), time.monotonic_ns())
+            elif look.view.steps > 0:
+                if known.calls is not None and look.view.step_source == "rhythm":
+                    known.steps = known.calls.in_rounds_of(look.view.collectives_per_step)
+                known.calls = None
+                known.steps.note(look.view.steps, look.view.last_step_ns)
 
     def add(self, seen: Mapping[int, Seen]) -> None:
         """One look at every rank."""
@@ -95,12 +105,15 @@ class PaceRecord:
         waits = sorted(rank.waits for rank in self.ranks.values())
         return len(waits) > 1 and 2 * waits[0] <= waits[1]
 
-    def document(self) -> bytes:
-        """``machine/pace.json``: of many ranks the ones that wait least, and some others."""
+    def document(self, elsewhere: Mapping[int, float] | None = None) -> bytes:
+        """``machine/pace.json``: of many ranks the ones that wait least, and some others. ``elsewhere``: shares in
+        which ranks of other nodes wait."""
         order = sorted(self.ranks, key=lambda rank: (self.ranks[rank].waits, rank))
         told = sorted(order[: MOST_RANKS_TOLD // 2] + order[MOST_RANKS_TOLD // 2 :][-MOST_RANKS_TOLD // 2 :])
         looks = max(self.looks, 1.0)
         ranks = [_told(rank, self.ranks[rank], looks) for rank in told]
+        least = sorted((elsewhere or {}).items(), key=lambda known: known[1])[:MOST_ELSEWHERE]
+        ranks += [{"rank": rank, "waits": share} for rank, share in least if rank not in self.ranks]
         return json.dumps({"schema": "unhang.pace/1", "looks": round(self.looks), "ranks": ranks}).encode() + b"\n"
 
     def pace(self) -> Pace | None:
@@ -115,6 +128,10 @@ class PaceRecord:
 def seen_in(view: RecordView, *, waits: bool) -> Seen:
     """What one record shows."""
     return Seen(waits, view.phase, _line(view.user), view.stack)
+
+
+def _most_calls(view: RecordView) -> int:
+    return max((group.enqueued for group in view.groups), default=0)
 
 
 def _top(places: dict[_Key, _Place], most: int) -> dict[_Key, _Place]:

@@ -90,11 +90,20 @@ def _send(pid: int, number: int) -> None:
             os.kill(pid, number)
 
 
-def reap(pids: Iterable[int]) -> None:
-    """Reap the given processes where they ended and became our children; others are left alone."""
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+def reap(pids: Iterable[int], *, limit_s: float = 0.0) -> None:
+    """Reap the given processes where they became our children and end within ``limit_s``; others are left alone."""
+    left, deadline = set(pids), time.monotonic() + limit_s
+    while left := {pid for pid in left if _still_ours(pid)}:
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(0.02)
+
+
+def _still_ours(pid: int) -> bool:
+    """Whether it is a child of ours that has not ended; reaps one that has."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == 0
+    return False
 
 
 @contextlib.contextmanager

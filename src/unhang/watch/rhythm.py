@@ -24,7 +24,7 @@ ROUNDS = 3
 """A period is believed when it was seen so many times in a row at the end of a recording."""
 LEAST_COLLECTIVES = 40
 SAME_SHARE = 0.9
-FIRST_AFTER_S = 10.0
+FIRST_AFTER_S = 3.0
 AGAIN_TIMES = 3.0
 WAIT_S = 2.0
 
@@ -78,7 +78,7 @@ class RhythmSearch:
                 self.found = control is not None and control.now.collectives_per_step > 0
                 self.pid = None
             return
-        if self.found or self.tries >= 6 or most_collectives < LEAST_COLLECTIVES:
+        if self.found or self.tries >= 7 or most_collectives < LEAST_COLLECTIVES:
             return
         if not self.began_s:
             self.began_s, self.next_s = now_s, now_s + FIRST_AFTER_S

@@ -30,9 +30,15 @@ class RunPlan:
     slow_after_s: float = 30.0
     abort_slow_after_s: float | None = None
     capture: bool = False
+    metrics: str = ""
+    """Where to serve measures; empty: nowhere."""
+    nodes_via: str = ""
+    """Where the watchers of several nodes meet; empty: where the launcher's settings tell."""
     started_s: float = 0.0
     front_pid: int = 0
     job_pid: int = 0
+    cwd: str = ""
+    """Where the command was started."""
     width: int = 80
     lang: str = "en"
 
@@ -78,6 +84,11 @@ class RunFolder:
     def verdict(self) -> Path:
         """``verdict.json``."""
         return self.path / "verdict.json"
+
+    @property
+    def verdict_told(self) -> Path:
+        """The same in the language of the run, for ``--on-hang-exec``; ``verdict.json`` itself is English."""
+        return self.path / ".unhang" / "verdict-told.json"
 
     def write_plan(self, plan: RunPlan) -> None:
         """Write ``run.json``, and a copy beside the records; a folder that takes none goes without."""

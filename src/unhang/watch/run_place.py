@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 import time
@@ -12,21 +11,21 @@ from pathlib import Path
 
 from unhang.errors import UsageError
 from unhang.findings import say
+from unhang.watch.nodes.party import Party, node_name
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.siblings import Siblings
 
 MOST_IN_A_SECOND = 100
 
 
-def run_place(named: Path | None, us: Siblings | None) -> RunFolder:
+def run_place(named: Path | None, us: Siblings | None, nodes: Party | None = None) -> RunFolder:
     """A new run folder: ``named``, or ``unhang-runs/TIME``; below it one a machine where a start spans several.
 
     Raises:
         UsageError: ``named`` holds something already, or cannot be made.
         OSError: nothing can be written anywhere.
     """
-    host = re.sub(r"[^\w.-]", "_", os.uname().nodename) or "host"
-    below = host if us is not None and us.several_machines else ""
+    below = node_name(os.environ) if nodes is not None or (us is not None and us.several_machines) else ""
     if named is not None:
         return RunFolder.create(named / below)
     name = us.name if us is not None and below and us.name else time.strftime("%Y%m%d-%H%M%S")

@@ -55,6 +55,18 @@ class StepHistory:
                 return seconds
         return None
 
+    def in_rounds_of(self, calls: int) -> StepHistory:
+        """The same stretch of time, where every ``calls`` that were counted here are one step."""
+        rounds, count, total_s = StepHistory(_width=self._width), 0, 0.0
+        for at, counted, each_s in zip(self.steps, self.counts, self.seconds, strict=True):
+            count, total_s = count + counted, total_s + counted * each_s
+            if count >= calls:
+                rounds.steps.append(at // calls)
+                rounds.counts.append(round(count / calls))
+                rounds.seconds.append(total_s * calls / count)
+                count, total_s = 0, 0.0
+        return rounds
+
     def _close(self, step: int) -> None:
         self.steps.append(step)
         self.counts.append(self._open_steps)

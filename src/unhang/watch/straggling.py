@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from unhang.records.views import HIDDEN_COLLECTIVES, RecordView
 from unhang.watch.detection import RankLook, has_rhythm
+from unhang.watch.nodes.pace_told import PaceTold, Slowest, slowest, told_of
 from unhang.watch.pace_record import PaceRecord, Seen, seen_in
 
 if TYPE_CHECKING:
@@ -27,23 +29,33 @@ class StragglerWatch:
     """Sees every look of a job that moves."""
 
     record: PaceRecord = field(default_factory=PaceRecord)
+    told: PaceTold | None = None
+    """What the other nodes are told of ours."""
     _run: list[dict[int, Seen]] = field(default_factory=list)
     _usual: deque[int] = field(default_factory=lambda: deque(maxlen=64))
     _progress: tuple[int, ...] = ()
     _job: tuple[tuple[int, int], ...] = ()
     _taken: int = 0
-    _pauses: dict[tuple[int, bool], int] = field(default_factory=dict)
-    _asked: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    _pauses: dict[tuple[int | None, bool], int] = field(default_factory=dict)
+    _asked: Counter[tuple[int | None, bool]] = field(default_factory=Counter)
 
-    def add(self, looks: Mapping[int, RankLook]) -> int | None:
-        """The rank that holds the others up, when it is time to look at it; else None."""
+    def add(
+        self, looks: Mapping[int, RankLook], others: Mapping[int, PaceTold | None] | None = None, *, judges: bool = True
+    ) -> Slowest | None:
+        """The rank that holds the others up, when it is time to look at it; else None.
+
+        ``others``: what the other nodes told, None where there are none; ``judges``: it is ours to say.
+        """
         job = tuple((rank, look.view.identity.pid) for rank, look in sorted(looks.items()))
         if job != self._job:
             self._job, self.record = job, PaceRecord()
             self._run.clear()
-        moves = len(looks) > 1 and all(has_rhythm(look.view) and not look.view.closed for look in looks.values())
+        moves = len(looks) > (1 if others is None else 0) and all(
+            has_rhythm(look.view) and not look.view.closed for look in looks.values()
+        )
         if not moves:
             self._run.clear()
+            self.told = None
             return None
         self.record.note_steps(looks)
         self._take(looks)
@@ -51,16 +63,24 @@ class StragglerWatch:
         if self._taken < ASK_EVERY:
             return None
         self._taken = 0
-        slow = self.slow()
-        same = (slow.rank, slow.change is not None) if slow is not None else None
+        if others is not None:
+            self.told = told_of(self.record)
+        slow = self._slowest(others) if judges else None
+        same = (slow.rank, slow.changed) if slow is not None else None
         if slow is None or same is None or same in self._pauses:
             return None
         self._pauses[same] = PAUSE << min(self._asked[same], 10)
         self._asked[same] += 1
-        return slow.rank
+        return slow
+
+    def _slowest(self, others: Mapping[int, PaceTold | None] | None) -> Slowest | None:
+        if others is not None:
+            return slowest(self.told, others)
+        slow = self.slow()
+        return Slowest(None, slow.rank, slow.change is not None) if slow is not None else None
 
     def slow(self) -> SlowPace | None:
-        """Who holds the others up, as far as was seen."""
+        """Who holds the others up, as far as was seen here."""
         if not self.record.is_uneven():
             return None
         from unhang.facts.slow_pace import slow_pace
@@ -76,7 +96,8 @@ class StragglerWatch:
             self._progress = progress
             self._count(longest)
         if len(self._run) <= longest:  # one more than counts: then none does
-            self._run.append({rank: seen_in(look.view, waits=_stands(look)) for rank, look in looks.items()})
+            views = {rank: look.view for rank, look in looks.items()}
+            self._run.append({r: seen_in(view, waits=stands_in_communication(view)) for r, view in views.items()})
 
     def _count(self, longest: float) -> None:
         if self._run:
@@ -88,6 +109,6 @@ class StragglerWatch:
         self._run.clear()
 
 
-def _stands(look: RankLook) -> bool:
-    view = look.view
-    return view.phase == "communication" or view.top.function in ("_engine_run_backward", "backward")
+def stands_in_communication(view: RecordView) -> bool:
+    """Whether a rank was seen where ranks wait for each other; backward is where gradients are exchanged."""
+    return view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class Summary:
     sentence: str
     stalled_since_s: float | None
     limit_at_s: float | None
-    """When the job's own watchdog will end it."""
+    """When the first limit passes: the job's own watchdog ends it, or a guard gives up."""
     moving: bool
     """The laggards get on, or may be on their way: ``--on-hang abort`` leaves them until the user's bound."""
     settled: bool
@@ -47,11 +47,25 @@ class Summary:
     """Ranks called different collectives, and no dump says on which lines."""
     noticed_after_s: float | None = None
     """So long after the stall began it was first spoken of."""
+    gives_up: str = ""
+    """The guard whose limit that is; empty: the watchdog's."""
+    sentence_parts: dict[str, Any] | None = field(default=None, compare=False)
+    """``sentence`` as ``report/carried_text.py`` carries it, for readers of another language."""
+
+    @property
+    def explains_the_end(self) -> bool:
+        """Should the job fail now, this is why. Work runs into a limit, and a doubt may be ended by what a log says."""
+        return not (self.laggard_works or self.cause == "unknown" or self.certainty == "possible")
 
     @property
     def same_as(self) -> tuple[object, ...]:
         """Equal for verdicts that say the same."""
-        return (self.level, self.cause, self.ranks, self.where)
+        return (self.level, *self.blames)
+
+    @property
+    def blames(self) -> tuple[object, ...]:
+        """What is wrong with whom, and where."""
+        return (self.cause, self.ranks, self.where)
 
 
 def write_summary(path: Path, summary: Summary) -> None:

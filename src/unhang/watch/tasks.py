@@ -8,16 +8,20 @@ from __future__ import annotations
 import json
 import os
 import select
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unhang.watch import private_files
 
+ASKED_S = 120.0
+"""A command that ends so long after it was asked to has ended for a reason of its own."""
+
 
 @dataclass(slots=True)
 class Task:
-    """One command. ``status``: its wait status once it ended; ``asked``: somebody had asked it to end.
+    """One command. ``status``: its wait status once it ended; ``asked``: somebody had asked it to end, at ``asked_s``.
 
     ``job_pid`` is 0 before it was started.
     """
@@ -27,6 +31,7 @@ class Task:
     job_pid: int = 0
     status: int | None = None
     asked: bool = False
+    asked_s: float | None = None
     started_s: float = 0.0
     ended_s: float | None = None
 
@@ -106,6 +111,11 @@ class Tasks:
         if not statuses:
             return None
         return any(status != 0 and not asked for status, asked in statuses)
+
+    def asked_s(self) -> float | None:
+        """When somebody last asked a command that still runs to end; None where nobody did lately."""
+        asked = [task.asked_s for task in self.now if task.asked_s is not None and task.status is None]
+        return max((at_s for at_s in asked if time.time() - at_s < ASKED_S), default=None)
 
     def ended_well(self) -> bool:
         """Whether every command ended with 0."""

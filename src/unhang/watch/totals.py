@@ -21,18 +21,40 @@ class Totals:
     ticks: int = 0
     waiting: Counter[int] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
+    failed_looks: int = 0
+    """Looks that came to nothing because of us."""
+    by_phase: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By label of marked phases that ended: (seconds, how many), of the rank that spent most."""
     _history: StepHistory = field(default_factory=StepHistory)
+    _step_sum: int = 0
+    _ticks_since: int = 0
+    _waiting_since: Counter[int] = field(default_factory=Counter)
+    """Since a step ended last: counted when the next one does, so that a stall makes nobody the slowest."""
 
     def add(self, looks: Mapping[int, RankLook]) -> None:
         """Count one look at every rank."""
+        for look in looks.values():
+            for one in look.view.spent:
+                self.by_phase[one.label] = max(self.by_phase.get(one.label, (0.0, 0)), (one.ns / 1e9, one.times))
         views = {rank: look.view for rank, look in looks.items() if look.view.steps > 0}
         if views:
             first = views[min(views)]
             self.steps = max(self.steps, *(view.steps for view in views.values()))
             self._history.note(first.steps, first.last_step_ns)
+        if any(look.view.mark is not None for look in looks.values()):
+            return  # planned work says nothing of the pace of the steps
         if len(looks) > 1 and all(look.view.steps > 0 and not look.view.closed for look in looks.values()):
-            self.ticks += 1
-            self.waiting.update(rank for rank, look in looks.items() if look.view.phase == "communication")
+            self._count_steps(sum(view.steps for view in views.values()))
+            self._ticks_since += 1
+            self._waiting_since.update(rank for rank, look in looks.items() if look.view.phase == "communication")
+
+    def _count_steps(self, step_sum: int) -> None:
+        if step_sum == self._step_sum:
+            return
+        self.ticks += self._ticks_since
+        self.waiting.update(self._waiting_since)
+        self._step_sum, self._ticks_since = step_sum, 0
+        self._waiting_since.clear()
 
     @property
     def median_step_s(self) -> float | None:

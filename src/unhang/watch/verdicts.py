@@ -13,14 +13,17 @@ from unhang.diagnosis.levels import WORK
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.facts.pending_limits import limit_at_s
+from unhang.facts.pending_limits import guard_limit, limit_at_s
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
+from unhang.report.carried_text import carried
 from unhang.report.html.page import write_html
 from unhang.report.json import to_json
 from unhang.report.text import to_text
 from unhang.watch import earlier_evidence, private_files
-from unhang.watch.collecting import Order, Taken, manifest_of, write_manifest
 from unhang.watch.kept_source import keep_source
+from unhang.watch.look_manifest import manifest_of, write_manifest
+from unhang.watch.order import Interrupted, Order, Taken
+from unhang.watch.run_folder import RunFolder
 from unhang.watch.summary import Level, Summary
 
 ARRIVAL_S = 30.0
@@ -33,21 +36,48 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
     """Diagnose what lies in ``folder``; write manifest, source, verdict and report. Returns (summary, text for people).
 
     ``waited_s``: how long the ranks had waited when the evidence was ordered.
+
+    Raises:
+        Interrupted: the verdict of before is the better one; it and its evidence are back in their place.
     """
     manifest = manifest_of(order, taken)
     evidence = read_evidence([str(folder)])
     manifest |= keep_source(evidence, folder)
     facts = build_facts(evidence)
     verdict = diagnose(facts)
-    limit_at = limit_at_s(facts, order.stalled_since_s)
+    if order.said is not None and _strength(*_told(verdict)) < max(1, _strength(*order.said)):
+        earlier_evidence.restore(folder)
+        raise Interrupted("the end of the job tells less than the wait before it did")
+    limit_at, gives_up = _first_limit(facts, order.stalled_since_s)
     level = level_of(verdict, facts, waited_s=waited_s, live=order.live)
     needs_lines = order.live and not order.with_stacks and bool(facts.disagreements)
     if needs_lines and level is Level.STALL:
         level = Level.WAITING
     write_manifest(folder, manifest)
-    verdict = _with_times(verdict, order, limit_at)
+    verdict = replace(_with_times(verdict, order, limit_at), gives_up=gives_up)
     text = _write(verdict, facts, folder, width, order.lang)
     return _summary(order, verdict, facts, level, limit_at, needs_lines=needs_lines), text
+
+
+def _first_limit(facts: Facts, stalled_since_s: float | None) -> tuple[float | None, str]:
+    """When the first limit of those who wait passes (seconds since the epoch), and the guard whose it is, if any."""
+    at_s, guard = limit_at_s(facts, stalled_since_s), guard_limit(facts)
+    if guard is not None and (at_s is None or guard[0] < at_s):
+        return guard
+    return at_s, ""
+
+
+def _told(verdict: Verdict) -> tuple[str, str]:
+    if not verdict.findings or verdict.status is Status.HEALTHY:
+        return "", ""
+    return verdict.findings[0].cause.value, verdict.findings[0].certainty.value
+
+
+def _strength(cause: str, certainty: str) -> int:
+    """How much a verdict tells."""
+    if cause in ("", Cause.UNKNOWN.value):
+        return 0
+    return 1 + Certainty(certainty).order
 
 
 def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> Level:
@@ -95,7 +125,9 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) 
         private_files.write(report, b"")
         write_html(verdict, facts, report, lang=lang)
         report.chmod(0o600)
-    private_files.replace(folder / "verdict.json", to_json(verdict).encode())
+    own = RunFolder(folder)
+    private_files.replace(own.verdict_told, to_json(verdict, lang=lang).encode())
+    private_files.replace(own.verdict, to_json(verdict).encode())
     with suppress(OSError):
         report.replace(folder / "report.html")
     earlier_evidence.give_up(folder)
@@ -123,8 +155,10 @@ def _summary(
         ranks=first.ranks if first is not None else (),
         where=f"{where.file}:{where.line}" if where is not None else "",
         sentence=str(first.summary) if first is not None else "",
+        sentence_parts=carried(first.summary) if first is not None else None,
         stalled_since_s=order.stalled_since_s,
         limit_at_s=limit_at,
+        gives_up=verdict.gives_up,
         noticed_after_s=verdict.noticed_after_s,
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
         laggard_works=first is not None and first.cause in WORK,

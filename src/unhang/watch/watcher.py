@@ -7,7 +7,6 @@ priority. It touches the job only through the control file; looking and judging 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import time
@@ -16,39 +15,41 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from unhang.records.birth import read_troubles
-from unhang.watch import announcing, earlier_evidence, ending, remark, signals
+from unhang.watch import announcing, as_judged, earlier_evidence, ending, one_look, signals, wishes
 from unhang.watch.absent import Absent
 from unhang.watch.child import Child
-from unhang.watch.collecting import Order
+from unhang.watch.closing import Closing
 from unhang.watch.control_file import open_control
 from unhang.watch.detection import Detector, RankLook, Standing
-from unhang.watch.drift import DriftWatch
 from unhang.watch.episode import Episode
-from unhang.watch.meeting import alive, clear, watching
+from unhang.watch.machine.sampler_process import SamplerProcess
+from unhang.watch.meeting import alive, watching
 from unhang.watch.members import Members, outputs_of
 from unhang.watch.memory import MemoryWatch
-from unhang.watch.rhythm import RhythmSearch
+from unhang.watch.moving_job import MovingJob
+from unhang.watch.nodes.duties import NodeDuties
+from unhang.watch.onlookers import Onlookers
+from unhang.watch.order import Order
+from unhang.watch.planned import Planned, planned
+from unhang.watch.rank_series import RankSeries
 from unhang.watch.run_folder import RunFolder, RunPlan
-from unhang.watch.straggling import StragglerWatch
+from unhang.watch.run_settings import SettingsChild
 from unhang.watch.summary import Level, Summary
 from unhang.watch.tasks import Tasks
 from unhang.watch.totals import Totals
 from unhang.watch.watcher_process import ANOTHER_WATCHES
 
 TICK_S = 0.25
+QUICK_TICK_S = 0.1
+"""Of a node that follows, while somebody waits: what the leader asks for is on the way to its verdict."""
 NICE = 5
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
-LONG_STEP_S = 5.0
-STRAGGLER_LOOKS = 4
-OF_ONE_LOOK = ("verdict.json", "report.html", "bundle.json", "dumps", "stacks", "source", "machine")
 FADING_S = 3.0
 """A wait that ends because ranks are being ended looks at first as if it ended by itself."""
-ENDED_LIMIT_S = 2.0
-"""The front process writes down how the command ended a moment after it did."""
+UNWINDS_S = 30.0
+"""So long ranks may take to end after they were asked to; torchrun waits as long before it kills them."""
 
 
 class Watcher:
@@ -63,17 +64,14 @@ class Watcher:
         self.absent = Absent()
         self.detector = Detector()
         self.totals = Totals()
-        self.rhythm = RhythmSearch(self.records, folder.path / "dumps")
         self.episode: Episode | None = None
         self.child: Child | None = None
         self.looks = 0
-        self.deaths = 0
-        self.stragglers = StragglerWatch()
+        self.deaths = self.died_elsewhere_ns = 0
         self.memory = MemoryWatch()
-        self.drift = DriftWatch(self.records, folder.path)
-        self.remark_looks: set[int] = set()
-        """Looks at a job that moves; the others are looks at a wait."""
-        self.slow_said: set[tuple[object, ...]] = set()
+        self.series = RankSeries(folder.path)
+        self.settings = SettingsChild(folder, self.plan)
+        self.moving = MovingJob(self)
         self.explained = False
         self.fading: Episode | None = None
         self.faded_at = 0.0
@@ -82,7 +80,13 @@ class Watcher:
         self.abort: ending.Abort | None = None
         self.tasks = Tasks(self.records)
         self.job_outputs = outputs_of(self.plan.job_pid)
+        self.onlookers = Onlookers(self)
+        self.machine = SamplerProcess(folder.path, self.records)
+        self.said: Summary | None = None
+        """The last verdict that was printed."""
+        self.nodes = NodeDuties(self)
         earlier_evidence.restore(folder.path)
+        as_judged.bring_back(folder.path)
         control = open_control(self.records)
         if control is not None:
             control.now.watcher_pid = os.getpid()
@@ -91,11 +95,12 @@ class Watcher:
 
     def run(self) -> None:
         """Watch until the command has ended, then say the last words."""
-        while not self._job_over():
-            self.members.wait(TICK_S, self.tasks.waited_on)
+        while not self.tasks.over():
+            look = self.child.pidfd if self.child is not None else None
+            self.members.wait(QUICK_TICK_S if self.nodes.hurries else TICK_S, (self.tasks.waited_on, look))
             self._note_deaths()
             self.tick()
-        self.close()
+        Closing(self).close()
 
     def tick(self) -> None:
         """One look at every record, and whatever follows from it."""
@@ -107,34 +112,77 @@ class Watcher:
             import unhang.watch.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
         self.memory.note(self.members.by_rank)
         self.totals.add(looks)
+        self.series.add(looks)
+        self.settings.go_on(self.members)
         self.absent.refresh(self.members)
-        standing = self.detector.observe(now_ns, {**looks, **self.absent.looks()})
+        standing = self.nodes.judge(now_ns, {**looks, **self.absent.looks()})
         self._note_deaths()
-        self._take_answer()
-        self._follow(standing, looks)
-        self._follow_straggler(looks)
-        if self.episode is None and self.child is None:
-            self._follow_drift()
+        self._drop_late_look()
+        self.take_answer()
+        self.nodes.follow()
+        if not self._being_ended:
+            self._follow(standing, self.nodes.looks(standing, looks))
+            if self.tasks.asked_s() is None:
+                self.moving.go_on(looks)
         ending.reap()
         if self.abort is not None:
             self.abort.go_on()
+        self.onlookers.go_on(standing)
+
+    def say_verdict(self, summary: Summary, text: str, *, ends: bool = False) -> None:
+        """Print it, and tell the other nodes. ``ends``: the job is ended because of it."""
+        self.said = summary
+        self.folder.say(announcing.verdict(summary, text, self.folder.path, ends=ends))
+        self.nodes.say(summary)
+
+    @property
+    def _being_ended(self) -> bool:
+        """By us, or because somebody asked: what the ranks do now tells nothing of why they waited."""
+        if self.abort is not None:
+            return True
+        asked_s = self.tasks.asked_s()
+        if asked_s is None:
+            return False
+        ends = [member.ended_s for member in self.members.by_rank.values() if member.ended_s is not None]
+        return time.time() - asked_s < UNWINDS_S or any(ended_s >= asked_s for ended_s in ends)
+
+    def _drop_late_look(self) -> None:
+        """Somebody asked the job to end: how it unwinds must not take the place of what was found while it waited."""
+        child = self.child
+        if child is None or self.moving.looked(child) or not self._known_enough(self.episode):
+            return
+        child.end()
+        self.child = None
+
+    def _known_enough(self, episode: Episode | None) -> bool:
+        return episode is not None and episode.last is not None and self.tasks.asked_s() is not None
 
     def _note_deaths(self) -> None:
         """A rank died: the others' dumps are wanted before the launcher ends them too."""
-        if self.members.deaths == self.deaths:
+        died_ns = self.nodes.died_ns()
+        if self.members.deaths == self.deaths and died_ns == self.died_elsewhere_ns:
             return
-        self.deaths = self.members.deaths
-        self._stop_asking()
+        self.deaths, self.died_elsewhere_ns = self.members.deaths, died_ns
+        if self.abort is not None or self._known_enough(self.episode or self.fading):
+            return
+        self.moving.stop_asking()
         control = open_control(self.records)
         if control is not None:
             control.ask_dump()
             control.close()
 
+    def let_go(self) -> None:
+        """Another node's watcher judges from now on."""
+        if self.child is not None and not self.moving.looked(self.child):
+            self.child.end()
+            self.child = None
+        self.episode = self.fading = None
+
     def _follow(self, standing: Standing | None, looks: Mapping[int, RankLook]) -> None:
         episode = self.episode
         if episode is not None and not episode.goes_on(standing, looks):
             self.episode = None
-            if self.child is not None and self.child.number not in self.remark_looks:
+            if self.child is not None and not self.moving.looked(self.child):
                 self.child.end()
                 self.child = None
             if episode.was_looked_at:
@@ -143,59 +191,30 @@ class Watcher:
         if standing is None:
             return
         if self.episode is None and standing.waited_s >= 0.5:
-            self.episode = Episode(standing)
+            self.episode = self._resumed(standing) or Episode(standing)
+            self.machine.ask()
         if self.episode is None or self._dying():
             return
         self.episode.standing = standing
-        self._quiet_line(self.episode, standing)
+        work = planned(time.monotonic_ns(), standing, looks)
+        self.episode.note_work(work, standing)
+        self._quiet_line(self.episode, standing, work)
         self._countdown(self.episode)
-        if self.child is None and standing.due and self.episode.look_due(standing) and not self._verdict_fades():
+        if self.child is None and standing.due and self._look_due(self.episode, standing):
             self._order(self.episode, standing)
 
-    def _follow_straggler(self, looks: Mapping[int, RankLook]) -> None:
-        """A job that moves at the pace of one rank: look at it a few times in a row, now and then."""
-        waits = self.episode is not None and self.episode.standing.waited_s > LONG_STEP_S
-        slow = None if waits or self.fading is not None else self.stragglers.add(looks)
-        if slow is None or self.child is not None:
-            return
-        self._look_for_remark(looks=STRAGGLER_LOOKS, earlier_dumps=True)
+    def _resumed(self, standing: Standing) -> Episode | None:
+        """The wait that seemed to be over, where it is not."""
+        for_s = time.monotonic() - (self.faded_at - FADING_S)
+        if self.fading is None or not self.fading.is_the_same(standing, for_s):
+            return None
+        episode, self.fading = self.fading, None
+        return episode
 
-    def _follow_drift(self) -> None:
-        """What the ranks of a moving job called is compared rarely; calls that differ are looked at once."""
-        if any(member.ended_ns is not None for member in self.members.by_rank.values()):
-            return  # the dumps the others make now are wanted
-        most = max((g.completed for m in self.members.by_rank.values() for g in m.view.groups), default=0)
-        if self.drift.pid is None:
-            self.rhythm.go_on(most)
-        if self.rhythm.pid is None and self.fading is None:
-            compared = self.drift.go_on(most)
-            if compared is not None:
-                self._look_for_remark(compared=compared)
-
-    def _look_for_remark(self, **how: Any) -> None:
-        self._stop_asking()
-        self.looks += 1
-        self.remark_looks.add(self.looks)
-        order = replace(self._new_order(None, with_stacks=False), pace=self.stragglers.record.document(), **how)
-        self.child = Child.start(order, self.folder, waited_s=0.0, width=self.plan.width)
-
-    def _stop_asking(self) -> None:
-        """A look is about to begin, and asks for dumps itself."""
-        self.rhythm.end()
-        self.drift.end()
-
-    def _hear_remark(self, answer: tuple[Summary, str] | None) -> None:
-        if answer is not None and answer[0].level == Level.SLOW.value:
-            remark.keep(self.folder.path, OF_ONE_LOOK)
-            if answer[0].same_as not in self.slow_said:
-                self.slow_said.add(answer[0].same_as)
-                self.folder.say(announcing.verdict(*answer, self.folder.path))
-                self.totals.findings.append(answer[0].cause)
-            return
-        if "collective-mismatch" not in self.totals.findings:
-            self.drift.try_again()
-        if self.episode is None:
-            self._clear()
+    def _look_due(self, episode: Episode, standing: Standing) -> bool:
+        if self._verdict_fades() or self._known_enough(episode):
+            return False
+        return episode.look_due(standing, wishes.patience_s(self.plan, episode))
 
     def _verdict_fades(self) -> bool:
         """A wait that was spoken of has just ended, perhaps with its job: nothing takes the place of its evidence."""
@@ -204,37 +223,53 @@ class Watcher:
     def _fade(self) -> None:
         """A wait ended some time ago: by itself, or because its job came to an end."""
         episode = self.fading
-        if episode is None or time.monotonic() <= self.faded_at:
-            return
+        if episode is None or time.monotonic() <= self.faded_at or self.tasks.asked_s() is not None:
+            return  # who was asked to end may take its time, and does not go on
         self.fading = None
         if self._deaths_since(episode):
             self.left = episode
-            self.explained = self.explained or (episode.said is not None and not episode.said.laggard_works)
+            self.explained = self.explained or (episode.said is not None and episode.said.explains_the_end)
             return
         if episode.said is not None:
             self.folder.say(announcing.over(episode.said))
-        self._put_away(episode)
+            self.nodes.over(episode.said)
+            self.said = None
+        if episode.said is not None:
+            one_look.put_away(self.folder.path, episode.number)
+        else:
+            one_look.clear(self.folder.path)
 
     def _deaths_since(self, episode: Episode) -> bool:
         """Ranks ended during ``episode``: it did not end by itself, the job did, and its verdict stands."""
-        ends = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
-        return any(ended_ns > episode.noticed_ns for ended_ns in ends)
+        return any(ended_ns > episode.noticed_ns for ended_ns in self.ends())
 
     def _dying(self) -> bool:
-        ends = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
-        return bool(ends) and time.monotonic_ns() - max(ends) < 1e9 * CRASH_GRACE_S
+        return time.monotonic_ns() - max(self.ends(), default=0) < 1e9 * CRASH_GRACE_S
+
+    def ends(self) -> list[int]:
+        """When ranks ended, those of other nodes as we heard of it."""
+        own = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
+        return [*own, died_ns] if (died_ns := self.nodes.died_ns()) else own
 
     def _order(self, episode: Episode, standing: Standing) -> None:
-        self.looks += 1
-        self._stop_asking()
         self.fading = None  # nothing was said of it: the new look takes the place of its evidence
-        order = self._new_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
+        order = self.next_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
         if episode.said is not None:
             order = replace(order, noticed_after_s=episode.said.noticed_after_s)
         episode.looked(standing)
+        order = self.nodes.ask(order, standing)
         self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
 
-    def _new_order(self, since_s: float | None, *, with_stacks: bool, live: bool = True) -> Order:
+    def begin(self, order: Order, *, pack_for: Path) -> None:
+        """Begin such a look; it goes before any of our own."""
+        if self.child is not None:
+            self.child.end()
+        self.child = Child.start(order, self.folder, waited_s=0.0, width=self.plan.width, pack_for=pack_for)
+
+    def next_order(self, since_s: float | None, *, with_stacks: bool, live: bool = True) -> Order:
+        """The next look at our own ranks."""
+        self.looks += 1
+        self.moving.stop_asking()
         return Order(
             number=self.looks,
             records=self.records,
@@ -246,138 +281,67 @@ class Watcher:
             live=live,
             memory=self.memory.lines(self.members.by_rank),
             kernel=self.memory.kernel_lines(self.members.by_rank),
+            earlier=self.onlookers.earlier(),
+            command=tuple(self.plan.command),
+            cwd=self.plan.cwd,
             lang=self.plan.lang,
         )
 
-    def _take_answer(self) -> None:
+    def take_answer(self) -> None:
+        """What a look came to, if one has just ended."""
         if self.child is None or not self.child.over():
             return
         child, self.child = self.child, None
+        self.totals.failed_looks += child.failed
+        if self.nodes.took(child):
+            return
         answer = child.answer()
-        if child.number in self.remark_looks:
-            self._hear_remark(answer)
+        if self.moving.looked(child):
+            self.moving.hear(answer)
             return
         if answer is None or self.episode is None:
             return
+        if self.nodes.in_doubt():
+            self.episode.looked_in_vain()
+            return
         summary, text = answer
         self.episode.heard(summary)
-        if self._worth_saying(summary, self.episode):
-            self.folder.say(announcing.verdict(summary, text, self.folder.path))
+        worth_saying = wishes.worth_saying(self.plan, summary, self.episode)
+        ends = (worth_saying or self.episode.said is not None) and self._is_to_end(summary, self.episode)
+        if worth_saying and not self.nodes.said_before(summary):
+            self.say_verdict(summary, text, ends=ends)
             self.episode.say(summary)
             self.totals.findings.append(summary.cause)
-            self._act(summary)
-        elif self.episode.said is not None and self.plan.on_hang == "abort":
-            self._act(summary)
+            if self.plan.on_hang_exec and summary.level == Level.STALL.value:
+                ending.run_command(self.plan.on_hang_exec, self.folder)
+        if ends:
+            self.nodes.say(summary, abort=True)
+            self.end_job(summary)
 
-    def _worth_saying(self, summary: Summary, episode: Episode) -> bool:
-        if episode.said is not None and summary.same_as == episode.said.same_as:
-            return False
-        if summary.level == Level.STALL.value:
-            return True
-        waited_s = episode.standing.waited_s
-        patience_s = self.plan.slow_after_s * (1 if episode.standing.rhythm else 4)
-        return summary.level == Level.SLOW.value and waited_s >= patience_s and episode.said is None
+    def _is_to_end(self, summary: Summary, episode: Episode) -> bool:
+        """Whether the user wished for an end because of this, and the job is not ending anyway."""
+        return wishes.to_be_ended(self.plan, summary, episode) and not self._being_ended and not self.tasks.over()
 
-    def _act(self, summary: Summary) -> None:
-        if self.plan.on_hang_exec and summary.level == Level.STALL.value:
-            ending.run_command(self.plan.on_hang_exec, self.folder)
-        if self.plan.on_hang != "abort" or self.abort is not None or self.episode is None:
-            return
-        bound_s = self.plan.abort_slow_after_s
-        frozen = summary.level == Level.STALL.value and not summary.moving
-        if frozen or (bound_s is not None and self.episode.standing.waited_s >= bound_s):
-            self.folder.say(announcing.aborting(summary))
-            self.abort = ending.Abort(self.tasks.pids, self.records)
+    def end_job(self, summary: Summary) -> None:
+        """``--on-hang abort``: what was found stays as it is from now on."""
+        self.folder.say(announcing.aborting(summary))
+        self.moving.stop_asking()
+        if self.child is not None:
+            self.child.end()
+            self.child = None
+        as_judged.lay_aside(self.folder.path)
+        self.abort = ending.Abort(self.tasks.pids, self.records)
 
-    def _quiet_line(self, episode: Episode, standing: Standing) -> None:
+    def _quiet_line(self, episode: Episode, standing: Standing, work: Planned | None) -> None:
         if not episode.quiet_said and announcing.worth_a_line(standing) and episode.said is None:
             episode.quiet_said = True
-            self.folder.say(announcing.waiting(standing, self.members, episode.last))
+            self.folder.say(announcing.waiting(standing, self.nodes.members(standing), episode.last, work))
 
     def _countdown(self, episode: Episode) -> None:
         if episode.said is not None:
             line = episode.countdown(time.time())
             if line:
                 self.folder.say(line)
-
-    def _put_away(self, episode: Episode) -> None:
-        """The verdict on a wait that is over is history, and its evidence must not pass for that of a later one."""
-        if episode.said is None:
-            self._clear()
-            return
-        past = self.folder.path / ".unhang" / "past" / str(episode.number)
-        with suppress(OSError):
-            past.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in OF_ONE_LOOK:
-            with suppress(OSError):
-                (self.folder.path / name).rename(past / name)
-        with suppress(OSError):
-            (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
-        remark.bring_back(self.folder.path)
-
-    def _clear(self) -> None:
-        """Nothing came of the last look."""
-        for name in OF_ONE_LOOK:
-            with suppress(OSError):
-                (self.folder.path / name).unlink()
-            shutil.rmtree(self.folder.path / name, ignore_errors=True)
-        with suppress(OSError):
-            (self.folder.path / "dumps").mkdir(mode=0o700, exist_ok=True)
-        remark.bring_back(self.folder.path)
-
-    def _job_over(self) -> bool:
-        return self.tasks.over()
-
-    def close(self) -> None:
-        """The command has ended: look into a bad end, say the last two lines, leave."""
-        self.members.refresh()
-        self.members.wait(0)
-        self._stop_asking()
-        if self.child is not None:
-            self.child.wait()
-            self._take_answer()
-        if self.abort is not None:
-            self.abort.finish()
-        failed = self._failed()
-        waits = [wait for wait in (self.episode, self.fading, self.left) if wait is not None]
-        last = next((wait for wait in waits if wait.said is not None), waits[0] if waits else None)
-        explained = self.explained or (last is not None and last.said is not None)
-        if last is not None and last.said is not None and last.said.laggard_works:
-            explained = False  # it ran into its limit meanwhile: the logs tell
-        if failed and self.members.by_rank and not explained:
-            self._last_look()
-        elif last is not None and last.said is None and self._ended_well():
-            self._put_away(last)
-        elif last is not None and last.said is None and last.last is not None and last.last.cause:
-            self.totals.findings.append(last.last.cause)  # ended from outside before it was sure enough to be said
-        for line in announcing.troubles(read_troubles(self.records), self.members):
-            self.folder.say(line)
-        self.folder.say(announcing.last_words(self.totals, self.members, self.folder.path))
-        if self.tasks.fronts_gone():
-            clear(self.records)
-
-    def _failed(self) -> bool:
-        """The command ended badly, and nobody had asked it to end."""
-        deadline = time.monotonic() + ENDED_LIMIT_S
-        while not self.tasks.told() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        failed = self.tasks.failed()
-        if failed is None:
-            return any(member.exit_code not in (0, None) for member in self.members.by_rank.values())
-        return failed
-
-    def _ended_well(self) -> bool:
-        return self.tasks.ended_well()
-
-    def _last_look(self) -> None:
-        self.looks += 1
-        order = self._new_order(None, with_stacks=False, live=False)
-        child = Child.start(order, self.folder, waited_s=0.0, width=self.plan.width)
-        child.wait()
-        answer = child.answer()
-        if answer is not None and answer[0].level == Level.CRASH.value:
-            self.folder.say(announcing.verdict(answer[0], answer[1], self.folder.path))
-            self.totals.findings.append(answer[0].cause)
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from unhang.watch.attach.machine import Machine
 from unhang.watch.attach.ranks import LiveRank, ranks_of
 
 CASES = Path(__file__).resolve().parents[3] / "src" / "unhang" / "lab" / "cases"
-LIMIT_S = 45.0
+LIMIT_S = 100.0
 
 
 @dataclass(slots=True)
@@ -97,6 +97,6 @@ def plain_job(folder: Path, script: Path, *, ranks: int = 3) -> Iterator[PlainJo
             yield job
         finally:
             known = frozenset(processes.marked(mark)) - {launcher.pid}
-            processes.end_all(mark, known)
-            launcher.wait(timeout=5)
-            processes.reap(known)
+            processes.end_all(mark, known, limit_s=30.0)
+            launcher.wait(timeout=30)
+            processes.reap(known, limit_s=30.0)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,7 +87,7 @@ def test_without_the_right_to_trace_it_says_who_may_look(missing: PlainJob, tmp_
     start = [sys.executable, "-c", "from unhang.cli.main import main; main()", "attach", str(missing.launcher.pid)]
     done = subprocess.run(
         [*dropped, *start, "--dir", str(tmp_path / "seen"), "--format", "json"],
-        capture_output=True, timeout=60, check=False,
+        capture_output=True, timeout=100, check=False,
     )  # fmt: skip
     verdict = json.loads(done.stdout)
     blind = next(gap for gap in verdict["not_checked"] if gap["what"].startswith("what ranks 0-2 were"))
@@ -106,7 +105,7 @@ def test_another_users_job_is_answered_with_who_may_look(missing: PlainJob) -> N
         pytest.skip("this Python is closed to other users")
     for words in ([], [str(missing.launcher.pid)]):
         done = subprocess.run(
-            [*nobody, *start, *words], capture_output=True, text=True, timeout=60, check=False, cwd="/"
+            [*nobody, *start, *words], capture_output=True, text=True, timeout=100, check=False, cwd="/"
         )
         assert (done.returncode, done.stdout) == (2, "")
         assert "to root" in done.stderr
@@ -118,7 +117,7 @@ def test_a_stopped_rank_is_found_and_stays_as_it_was(tmp_path: Path) -> None:
         job.wait_until_printed("step 5/")
         frozen = job.pid_of(1)
         os.kill(frozen, signal.SIGSTOP)
-        time.sleep(1.0)
+        job.wait_until_waiting(2)
         verdict = attach(job.launcher.pid, "--dir", tmp_path / "seen")
         first = verdict["findings"][0]
         assert (first["cause"], first["ranks"], first["certainty"]) == ("rank-frozen", [1], "certain")

@@ -36,7 +36,7 @@ def sleeper() -> Iterator[int]:
 
 
 def wait_for_state(pid: int, state: str) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while kernel_look(pid).state != state:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -73,7 +73,7 @@ def test_a_stopped_process_is_looked_at_without_stopping_it(sleeper: int) -> Non
     wait_for_state(sleeper, "T")
     began = time.monotonic()
     look = look_at(sleeper, native=True)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 40  # py-spy that stops it would wait for ever
     assert look.kernel.state == "T"
     assert not look.native
     assert kernel_look(sleeper).state == "T"
@@ -96,8 +96,9 @@ def test_a_py_spy_that_fails_leaves_the_kernels_word(
     fake.write_text(f"#!/bin/sh\n{program}\n")
     fake.chmod(0o700)
     monkeypatch.setattr(ladder, "find_py_spy", lambda: str(fake))
-    monkeypatch.setattr(ladder, "LOOK_LIMIT_S", 0.3)
-    monkeypatch.setattr(ladder, "HARMLESS_LIMIT_S", 0.3)
+    limit_s = 0.3 if reason == "too long" else 60.0
+    monkeypatch.setattr(ladder, "LOOK_LIMIT_S", limit_s)
+    monkeypatch.setattr(ladder, "HARMLESS_LIMIT_S", limit_s)
     look = look_at(sleeper)
     assert look.stack is None
     assert reason in look.refused

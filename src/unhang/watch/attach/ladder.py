@@ -19,6 +19,7 @@ from typing import Any
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.watch.looks import find_py_spy
+from unhang.watch.unanswered import unanswered
 
 PROC = Path("/proc")
 LOOK_LIMIT_S = 2.0
@@ -63,12 +64,14 @@ class Look:
     native: bool = False
     refused: str = ""
     """Why there is no stack, in one sentence."""
+    unanswered: frozenset[tuple[str, int]] = frozenset()
+    """Addresses and ports it tried to connect to."""
 
 
 def look_at(pid: int, *, native: bool = False) -> Look:
     """Look once. ``native``: with C frames, unless the process is stopped (then attaching would wait for ever)."""
     kernel = kernel_look(pid)
-    found = Look(pid, time.time(), kernel)
+    found = Look(pid, time.time(), kernel, unanswered=unanswered(pid))
     if not kernel.state:
         found.refused = "it is gone"
         return found
@@ -90,7 +93,9 @@ def look_again(before: Look) -> Look:
     told = kernel.switches is not None and kernel.cpu_ticks is not None and kernel.process_ticks is not None
     if before.dump is None or not told or _what_happened(kernel) != _what_happened(before.kernel):
         return look_at(before.pid)
-    return Look(before.pid, time.time(), kernel, before.stack, before.dump, before.native)
+    return Look(
+        before.pid, time.time(), kernel, before.stack, before.dump, before.native, unanswered=unanswered(before.pid)
+    )
 
 
 def _what_happened(kernel: KernelLook) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unhang.watch import private_files
+from unhang.watch.attach.ladder import Look
 from unhang.watch.attach.machine import backend_of, torch_version_of
 from unhang.watch.attach.moving import idle
 from unhang.watch.attach.ranks import LiveRank
@@ -58,11 +59,18 @@ def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:
         "moving": taken.moving.get(rank.rank),
         "idle": all(map(idle, family)),
         "not_seen": refused,
+        **unanswered_by(looks),
         "guessed_rank": rank.guessed,
         "kernel": [look.kernel.as_json() for look in looks],
         "settings": settings_of(rank),
         "limits": _limits(rank.pid),
     }
+
+
+def unanswered_by(looks: list[Look]) -> dict[str, list[str]]:
+    """What it tried to connect to at every look; nothing where it was looked at once, for it may just be connecting."""
+    peers = frozenset.intersection(*(look.unanswered for look in looks)) if len(looks) > 1 else frozenset()
+    return {"unanswered": [f"{address}:{port}" for address, port in sorted(peers)]} if peers else {}
 
 
 def settings_of(rank: LiveRank) -> dict[str, str]:

@@ -1,0 +1,101 @@
+"""The command has ended: look into a bad end, say the last lines, leave."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from unhang.records.birth import read_troubles
+from unhang.watch import announcing, as_judged, one_look
+from unhang.watch.child import Child
+from unhang.watch.episode import Episode
+from unhang.watch.meeting import clear
+from unhang.watch.summary import Level, Summary
+
+if TYPE_CHECKING:
+    from unhang.watch.watcher import Watcher
+
+ENDED_LIMIT_S = 2.0
+"""The front process writes down how the command ended a moment after it did."""
+
+
+class Closing:
+    """Of one watcher, once."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+
+    def close(self) -> None:
+        """Everything that is left to do."""
+        watcher = self._watcher
+        self._end_what_goes_on()
+        failed = self._failed()
+        self._judge(failed=failed)
+        for line in announcing.troubles(read_troubles(watcher.records), watcher.members):
+            watcher.folder.say(line)
+        watcher.folder.say(announcing.last_words(watcher.totals, watcher.nodes.everybody(), watcher.folder.path))
+        watcher.onlookers.close(failed=failed)
+        watcher.nodes.leave(failed=failed)
+        watcher.machine.end()
+        if watcher.tasks.fronts_gone():
+            clear(watcher.records)
+
+    def _end_what_goes_on(self) -> None:
+        watcher = self._watcher
+        watcher.members.refresh()
+        watcher.members.wait(0)
+        watcher.moving.stop_asking()
+        watcher.series.close()
+        watcher.settings.end()
+        if watcher.child is not None:
+            watcher.child.wait()
+            watcher.take_answer()
+        if watcher.abort is not None:
+            watcher.abort.finish()
+            as_judged.bring_back(watcher.folder.path)
+
+    def _judge(self, *, failed: bool) -> None:
+        """Say why it failed where that was not said; what was never said of a job that ended well is nothing."""
+        watcher, last = self._watcher, self._last_wait()
+        said = last.said if last is not None else None
+        explained = watcher.explained or watcher.abort is not None or (said is not None and said.explains_the_end)
+        if failed and watcher.members.by_rank and not explained and not watcher.nodes.last_chance():
+            self._last_look(said)
+        elif last is not None and said is None and watcher.tasks.ended_well():
+            one_look.clear(watcher.folder.path)
+        elif last is not None and said is None and last.last is not None and last.last.cause:
+            watcher.totals.findings.append(last.last.cause)  # ended from outside before it was sure enough to be said
+
+    def _last_wait(self) -> Episode | None:
+        watcher = self._watcher
+        waits = [wait for wait in (watcher.episode, watcher.fading, watcher.left) if wait is not None]
+        return next((wait for wait in waits if wait.said is not None), waits[0] if waits else None)
+
+    def _failed(self) -> bool:
+        """The command ended badly, and nobody had asked it to end."""
+        tasks, members = self._watcher.tasks, self._watcher.members
+        deadline = time.monotonic() + ENDED_LIMIT_S
+        while not tasks.told() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        failed = tasks.failed()
+        if failed is None:
+            return any(member.exit_code not in (0, None) for member in members.by_rank.values())
+        return failed
+
+    def _last_look(self, said: Summary | None) -> None:
+        watcher = self._watcher
+        order = watcher.nodes.ask(watcher.next_order(None, with_stacks=False, live=False), None)
+        if said is not None:
+            order = replace(order, said=(said.cause, said.certainty))
+        child = Child.start(order, watcher.folder, waited_s=0.0, width=watcher.plan.width)
+        child.wait()
+        watcher.totals.failed_looks += child.failed
+        answer = child.answer()
+        if answer is None or answer[0].level != Level.CRASH.value:
+            return
+        watcher.totals.findings.append(answer[0].cause)
+        if said is not None and answer[0].blames == said.blames:
+            watcher.folder.say(announcing.still_holds())
+        else:
+            watcher.say_verdict(*answer)

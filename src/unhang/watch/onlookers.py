@@ -1,0 +1,82 @@
+"""Whoever looks at a run from outside: the snapshot for viewers, the metrics, and the history of all runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from unhang.history.run import Ending
+from unhang.watch import history_look
+from unhang.watch.detection import Standing
+from unhang.watch.history_look import HistoryLook
+from unhang.watch.live_state import LiveFile, LiveState, Snapshot
+from unhang.watch.members import Member
+from unhang.watch.metrics import MetricsProcess
+
+if TYPE_CHECKING:
+    from unhang.watch.watcher import Watcher
+
+
+class Onlookers:
+    """Beside one watcher; nothing of it can hold the watcher up."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        plan = watcher.plan
+        self._watcher = watcher
+        self._history = HistoryLook()
+        self._live = LiveFile(watcher.records, watcher.folder.path)
+        self._live.always = bool(plan.metrics)
+        self._metrics = MetricsProcess(watcher.folder.path, watcher.records, plan.metrics)
+
+    def earlier(self) -> bytes:
+        """``machine/history.json`` for the evidence of a look."""
+        return self._history.content()
+
+    def wanted(self) -> bool:
+        """Whether anybody looks."""
+        return self._live.wanted()
+
+    def go_on(self, standing: Standing | None) -> None:
+        """After every tick."""
+        self._metrics.reap()
+        if self._live.due():
+            self._live.write(self._state(standing))
+
+    def close(self, *, failed: bool) -> None:
+        """The run is over: keep it, and leave the last snapshot behind."""
+        self._history.end()
+        if self._watcher.members.by_rank:  # a command without ranks is no run worth keeping
+            history_look.keep(self._ending(failed=failed))
+        self._live.write_last(self._state(None, ended=True))
+        self._metrics.end()
+
+    def _state(self, standing: Standing | None, *, ended: bool = False) -> LiveState:
+        watcher = self._watcher
+        everyone = {**watcher.members.by_rank, **watcher.absent.by_rank}
+        snapshot = Snapshot(
+            watcher.plan,
+            watcher.folder.path,
+            {rank: member.look() for rank, member in everyone.items()},
+            watcher.detector.doing,
+            watcher.detector.waits_since,
+            node_of=_hosts(everyone),
+            world_size=watcher.members.world_size,
+        )
+        return watcher.nodes.live(snapshot.state(standing, watcher.said, watcher.totals, ended=ended))
+
+    def _ending(self, *, failed: bool) -> Ending:
+        watcher = self._watcher
+        return Ending(
+            folder=str(watcher.folder.path),
+            failed=failed,
+            ended_s=time.time(),
+            hosts=tuple(sorted(set(_hosts(watcher.members.by_rank).values()))),
+            world_size=watcher.members.world_size,
+            steps=watcher.totals.steps,
+            step_s=watcher.totals.median_step_s,
+        )
+
+
+def _hosts(members: Mapping[int, Member]) -> dict[int, str]:
+    return {rank: member.birth.host for rank, member in members.items() if member.birth is not None}

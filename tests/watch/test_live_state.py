@@ -1,0 +1,151 @@
+"""A run shows its state only to who asks, in one small file, and leaves the last one behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unhang.errors import UsageError
+from unhang.findings import say
+from unhang.records.views import GroupCount, Identity, MarkedPhase, Place, RecordView
+from unhang.report.carried_text import carried
+from unhang.viewing.reading import JUST_BEGUN, latest_run, read_run
+from unhang.watch.detection import Detector, RankLook
+from unhang.watch.live_state import FILE, STATES, WANTED, LiveFile, LiveState, Snapshot
+from unhang.watch.run_folder import RunPlan
+from unhang.watch.summary import Summary, read_summary, write_summary
+from unhang.watch.totals import Totals
+
+
+def look(rank: int, *, waits: bool = False) -> RankLook:
+    now = time.monotonic_ns()
+    group = GroupCount("default_pg", 2, enqueued=9, completed=8 if waits else 9, changed_ns=now - 3_000_000_000)
+    return RankLook(
+        RecordView(
+            identity=Identity(pid=1, rank=rank, world_size=2, armed_ns=1, attempt=1),
+            beat_ns=now,
+            phase="communication" if waits else "compute",
+            since_ns=now - 3_000_000_000,
+            user=Place("train.py", 47 if waits else 12, "main"),
+            step_source="guards",
+            steps=9,
+            step_mean_ns=2.5e8,
+            groups=[group],
+            mark=MarkedPhase("evaluation", "eval", now, -1) if rank == 0 else None,
+        )
+    )
+
+
+def snapshot(folder: Path, ranks: int = 2) -> LiveState:
+    looks = {rank: look(rank, waits=rank == 1) for rank in range(ranks)}
+    detector = Detector()
+    standing = detector.observe(time.monotonic_ns(), looks)
+    said = Summary(
+        1, "stall", "hang", "uneven-data", "likely", (0,), "train.py:12", "…", 1.0, time.time() + 60, *[False] * 4
+    )
+    write_summary(folder / "summary.json", replace(said, sentence_parts=carried(say("moves"))))
+    said = read_summary(folder / "summary.json")
+    return Snapshot(
+        RunPlan(command=["torchrun", "train.py"], started_s=1.0),
+        folder,
+        looks,
+        detector.doing,
+        detector.waits_since,
+        node_of=dict.fromkeys(looks, "h1"),
+        world_size=ranks,
+    ).state(standing, said, Totals())
+
+
+def test_what_a_snapshot_tells(tmp_path: Path) -> None:
+    state = snapshot(tmp_path)
+
+    assert state.ranks.rank == [0, 1]
+    assert [STATES[number] for number in state.ranks.state] == ["idle", "waiting"]
+    assert state.ranks.waits_s[0] == -1
+    assert state.ranks.waits_s[1] >= 2.9
+    assert [state.places[number] for number in state.ranks.place] == ["train.py:12", "train.py:47"]
+    assert [state.labels[number] if number >= 0 else "" for number in state.ranks.label] == ["evaluation", ""]
+    assert (state.run.nodes, state.run.attempt, state.ranks.step_s) == (["h1"], 1, [0.25, 0.25])
+    assert (state.groups[0].enqueued, state.groups[0].completed) == ([9, 9], [9, 8])
+    assert state.standing is not None
+    assert state.standing.killed_in_s is not None
+    assert 55 < state.standing.killed_in_s <= 60
+    assert (state.standing.waiters, state.standing.laggards) == ([1], [0])
+    assert state.verdict is not None
+    assert (state.verdict.cause, state.verdict.parts) == ("uneven-data", {"template": "moves", "values": {}})
+
+
+def test_ten_thousand_ranks_stay_small(tmp_path: Path) -> None:
+    assert len(msgspec.json.encode(snapshot(tmp_path, 10_000))) < 1 << 20
+
+
+def run_folder(tmp_path: Path) -> tuple[Path, Path]:
+    folder, records = tmp_path / "unhang-runs" / "a", tmp_path / "records"
+    folder.mkdir(parents=True)
+    records.mkdir()
+    (folder / "run.json").write_text(json.dumps({"records": str(records)}))
+    (records / "control").touch()
+    return folder, records
+
+
+def test_nothing_is_written_until_somebody_asks(tmp_path: Path) -> None:
+    folder, records = run_folder(tmp_path)
+    live = LiveFile(records, folder)
+    assert not live.due()
+    assert read_run(folder).because == JUST_BEGUN
+
+    assert live.due()
+    live.write(snapshot(folder))
+    assert not live.due()  # one a second
+    reading = read_run(folder)
+    assert (reading.live, reading.state is not None) == (True, True)
+    assert (records / FILE).stat().st_mode & 0o777 == 0o600
+    os.utime(records / WANTED, (1, 1))
+    live._written = float("-inf")
+    assert not live.due()
+
+
+def test_the_last_state_stays_when_the_records_are_gone(tmp_path: Path) -> None:
+    folder, records = run_folder(tmp_path)
+    LiveFile(records, folder).write_last(msgspec.structs.replace(snapshot(folder), ended=True))
+    for path in records.iterdir():
+        path.unlink()
+    records.rmdir()
+
+    reading = read_run(folder)
+
+    assert (reading.live, reading.state is not None) == (False, True)
+    assert latest_run(tmp_path / "unhang-runs") == folder
+
+
+@pytest.mark.parametrize("harm", ["torn", "indices", "lengths", "strange ranks"])
+def test_a_state_that_cannot_be_right_is_not_shown(tmp_path: Path, harm: str) -> None:
+    folder, records = run_folder(tmp_path)
+    document = json.loads(msgspec.json.encode(snapshot(folder)))
+    if harm == "indices":
+        document["ranks"]["place"][0] = 99
+    if harm == "lengths":
+        document["ranks"]["step"].append(1)
+    if harm == "strange ranks":
+        document["groups"][0]["rank"][0] = 77
+    raw = json.dumps(document)
+    (records / FILE).write_text(raw[:-20] if harm == "torn" else raw)
+
+    assert read_run(folder).state is None
+
+
+@pytest.mark.parametrize("content", [None, "{", "[1]"])
+def test_another_folder_is_bad_usage_or_says_nothing(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "run.json").write_text(content)
+    if content == "[1]":
+        assert read_run(tmp_path).state is None
+        return
+    with pytest.raises(UsageError):
+        read_run(tmp_path)

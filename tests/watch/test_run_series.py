@@ -1,0 +1,273 @@
+"""The run folder keeps how every rank went from start to end, in bounded space, and reads back as what it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from unhang.evidence.rank_series import read_rank_series
+from unhang.evidence.rank_times import OWN, WAITING, RankTimes
+from unhang.findings import Phase, Source, Unread
+from unhang.records.views import GroupCount, Identity, Place, RecordView
+from unhang.viewing.series_reading import RankRows
+from unhang.watch import rank_series
+from unhang.watch.detection import RankLook
+from unhang.watch.rank_series import PLACE, RankSeries
+
+TICK_S = 0.25
+
+
+class Run:
+    """Two ranks that step; rank 0 writes after each step for a share of it."""
+
+    def __init__(self, folder: Path, *, most_bytes: int = 4 << 20) -> None:
+        self.folder, self.ticks, self.steps, self.step_ended_ns = folder, 0, 0, 1
+        self.series = RankSeries(folder, most_bytes=most_bytes)
+
+    def go_on(self, ticks: int, *, writes: float = 0.5, counted: bool = True, attempt: int = 0) -> None:
+        for _ in range(ticks):
+            self.ticks += 1
+            self.steps += 5
+            works = (self.ticks % 4) / 4 < writes
+            self.series.add(
+                {rank: self.look(rank, works == (rank == 0), counted, attempt) for rank in (0, 1)}, self.ticks * TICK_S
+            )
+
+    def look(self, rank: int, works: bool, counted: bool, attempt: int, *, ended: bool = True) -> RankLook:
+        if ended:
+            self.step_ended_ns = int(self.ticks * TICK_S * 1e9) + 1
+        now_ns = int(self.ticks * TICK_S * 1e9) + 1
+        view = RecordView(identity=Identity(pid=10 + rank + 100 * attempt, rank=rank, attempt=attempt))
+        view.beat_ns, view.beat_wall_ns = now_ns, now_ns + 10**18
+        view.groups = [GroupCount("0", 2, completed=3 * self.steps)]
+        view.phase = "log" if works else "communication"
+        view.user = Place("/job/train.py", 40 if works else 30, "main")
+        if counted:
+            view.steps, view.last_step_ns, view.collectives_per_step = self.steps, self.step_ended_ns, 3
+            view.step_durations_ns = [int(TICK_S * 1e9 / 5)] * 5
+        return RankLook(view)
+
+    def read(self) -> tuple[RankTimes, ...]:
+        self.series.close()
+        found = read_rank_series(self.folder / PLACE, source=Source("ranks.jsonl"))
+        assert not isinstance(found, Unread), found
+        return found
+
+
+def test_steps_and_where_their_time_went_read_back(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.go_on(200)
+
+    first, second = run.read()
+
+    assert (first.rank, second.rank) == (0, 1)
+    assert first.step_s == pytest.approx([0.05] * len(first.step_s), rel=1e-3)
+    assert int(first.last_step[-1]) == 1000
+    own = {a.where.line: v.mean() for a, v in first.spent.items() if a.where is not None and a.kind == OWN}
+    assert own[40] == pytest.approx(0.025, rel=0.1)
+    assert {a.phase for a in first.spent if a.kind == WAITING} == {Phase.COMMUNICATION}
+
+
+def test_what_is_seen_in_a_step_longer_than_a_row_belongs_to_it(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    for _ in range(20):
+        run.go_on(1)
+        for _ in range(11):  # for 2.75 s rank 0 writes and no step ends
+            run.ticks += 1
+            run.series.add({0: run.look(0, True, True, 0, ended=False)}, run.ticks * TICK_S)
+
+    (times, *_) = run.read()
+
+    (log,) = [v for a, v in times.spent.items() if a.phase is Phase.LOG]
+    assert (log.sum() / times.step_s.sum()) > 0.9
+
+
+def test_before_steps_were_counted_collectives_tell_them(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.go_on(80, counted=False)
+    run.go_on(80)
+
+    (times, _) = run.read()
+
+    assert int(times.last_step[0]) < 100
+    assert times.step_s == pytest.approx([0.05] * len(times.step_s), rel=0.05)
+
+
+def test_a_job_of_days_fits_into_little_and_keeps_its_shape(tmp_path: Path) -> None:
+    run = Run(tmp_path, most_bytes=40_000)
+    largest = 0
+    for writes in (0.25, 0.25, 0.75, 0.75):
+        for _ in range(25):
+            run.go_on(200, writes=writes)
+            largest = max(largest, (tmp_path / PLACE).stat().st_size)
+
+    (times, _) = run.read()
+
+    assert largest < 50_000
+    assert times.steps.sum() == pytest.approx(4 * 25 * 200 * 5, rel=0.02)
+    (log,) = [v for a, v in times.spent.items() if a.phase is Phase.LOG]
+    half = len(log) // 2
+    assert log[half:].mean() == pytest.approx(3 * log[:half].mean(), rel=0.2)
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 20 ranks are written by column here."""
+    monkeypatch.setattr(rank_series, "MANY", 20)
+
+
+def many(folder: Path, ranks: int, looks: int, *, most_bytes: int = 4 << 20, first: int = 1) -> None:
+    """So many looks at a job of many ranks; rank 7 never waits."""
+    run = Run(folder, most_bytes=most_bytes)
+    pause_s = ranks / 20
+    for at in range(first, first + looks):
+        run.ticks, run.steps = round(at * pause_s / TICK_S), 3 * at
+        found = {rank: run.look(rank, rank == 7 or at % 4 == 0, True, 0) for rank in range(ranks)}
+        run.series.add(found, at * pause_s)
+        run.series.add(found, (at + 0.5) * pause_s)  # too early for another look
+    run.series.close()
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_of_many_ranks_every_one_is_kept_in_the_same_space(tmp_path: Path) -> None:
+    ranks, looks = 60, 400
+    many(tmp_path, ranks, looks, most_bytes=10_000)
+
+    found = read_rank_series(tmp_path / PLACE, source=Source("ranks.jsonl"))
+
+    assert not isinstance(found, Unread)
+    assert (tmp_path / PLACE).stat().st_size < 12_000
+    assert [times.rank for times in found] == list(range(ranks))
+    assert {int(times.steps.sum()) for times in found} == {3 * (looks - 1)}
+    assert found[0].unread == ()
+    waits = [sum(v.sum() for a, v in times.spent.items() if a.kind == WAITING) for times in found]
+    assert waits[7] == 0
+    assert min(waits[:7] + waits[8:]) > 0
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_many_ranks_are_shown_like_few(tmp_path: Path) -> None:
+    many(tmp_path, 60, 20)
+    rows = RankRows(tmp_path)
+    rows.read()
+
+    assert {row.rank for row in rows.rows} == set(range(60))
+    assert len({row.end_s for row in rows.rows if row.rank == 7}) == 3
+    assert {row.site for row in rows.rows if row.rank == 7} == {rows.sites.index("/job/train.py:40 main")}
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_a_page_can_hold_all_rows_of_many_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_series, "MOST_KEPT", 300)
+    many(tmp_path, 60, 400)
+    rows = RankRows(tmp_path)
+    rows.read()
+
+    assert 100 < len(rows.rows) <= 360
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_ranks_that_come_and_go_do_not_make_the_file_grow(tmp_path: Path) -> None:
+    for start in range(40):
+        many(tmp_path, 40 + start % 3, 20, most_bytes=6_000, first=1 + 20 * start)
+
+    assert (tmp_path / PLACE).stat().st_size < 12_000
+
+
+def test_a_watcher_started_again_goes_on_where_the_other_stopped(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.go_on(100)
+    run.series.close()
+    run.series = RankSeries(tmp_path)
+    run.go_on(100)
+
+    (times, _) = run.read()
+
+    heads = [line for line in (tmp_path / PLACE).read_text().splitlines() if "schema" in line]
+    assert len(heads) == 1
+    assert int(times.last_step[-1]) == 1000
+    assert len({a for a in times.spent if a.phase is Phase.LOG}) == 1
+
+
+def test_of_a_job_started_again_the_last_attempt_counts(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.go_on(60)
+    run.steps = 0
+    run.go_on(40, attempt=1)
+
+    (times, _) = run.read()
+
+    assert int(times.last_step[-1]) == 200
+    assert (times.steps > 0).all()
+
+
+def test_a_folder_that_takes_nothing_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "series").write_text("a file where the folder would be")
+    run = Run(tmp_path)
+
+    run.go_on(100)
+    run.series.close()
+
+
+def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.go_on(50)
+    run.series.close()
+
+    assert (tmp_path / PLACE).stat().st_mode & 0o77 == 0
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(at=st.floats(0, 1), junk=st.binary(max_size=60))
+def test_torn_and_foreign_lines_cost_only_themselves(tmp_path: Path, at: float, junk: bytes) -> None:
+    run = Run(tmp_path / str(len(list(tmp_path.iterdir()))))
+    run.folder.mkdir()
+    run.go_on(40)
+    run.series.close()
+    path = run.folder / PLACE
+    data = path.read_bytes()
+    cut = int(len(data) * at)
+    path.write_bytes(data[:cut] + junk + data[cut:])
+
+    found = read_rank_series(path, source=Source("x"))
+
+    assert isinstance(found, Unread) or len(found) <= 2
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"rank": -1, "steps": 1},
+        {"rank": 0, "steps": 5, "took_s": 1e300, "looks": 1},
+        {"rank": 0, "steps": 5, "took_s": 1, "looks": -4},
+        {"rank": 0, "steps": 5, "took_s": 1, "looks": 4, "doing": [[1, "compute", False, -3]]},
+        {"rank": "0"},
+    ],
+)
+def test_a_row_that_cannot_be_right_is_left_out_and_counted(tmp_path: Path, row: dict[str, object]) -> None:
+    path = tmp_path / "ranks.jsonl"
+    good = {"rank": 1, "step": 9, "steps": 3, "took_s": 1.5, "looks": 4, "doing": [[0, "compute", False, 4]]}
+    lines = [{"schema": "unhang.series/1", "width_s": 1}, row, good]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    (times,) = read_rank_series(path, source=Source("x"))  # type: ignore[misc]
+
+    assert times.step_s.tolist() == [0.5]
+    assert "1 of its lines" in times.unread[0].reason
+
+
+def test_a_rank_seen_before_its_first_beat_has_no_row_as_long_as_the_machine_is_up(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.ticks = 400_000
+    unborn = run.look(0, works=True, counted=False, attempt=0)
+    unborn.view.beat_ns = -1
+    run.series.add({0: unborn}, run.ticks * TICK_S)
+    run.go_on(20)
+    run.series.close()
+
+    rows = [json.loads(line) for line in (tmp_path / PLACE).read_text().splitlines()]
+    assert max(row["for_s"] for row in rows if "rank" in row) < 10

@@ -1,0 +1,37 @@
+"""A wait that only seemed to be over is the same one; a wait for others, or a later one, is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from unhang.watch.detection import Doing, Standing
+from unhang.watch.episode import Episode
+
+
+def standing(waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: float) -> Standing:
+    doing = dict.fromkeys((*waiters, *laggards), Doing.WAITING)
+    return Standing(doing, waiters, laggards, 0, waited_s, urgent=True, due=True, rhythm=True)
+
+
+@pytest.mark.parametrize(
+    ("waiters", "laggards", "waited_s", "same"),
+    [
+        ((0,), (1, 2), 9.0, True),  # rank 2 was heard late: it seemed to go on
+        ((0,), (1, 2), 0.5, False),  # it began after the other had ended
+        ((1,), (3,), 9.0, False),
+        ((0, 1, 2), (), 9.0, False),
+    ],
+)
+def test_a_wait_that_seemed_to_be_over(
+    waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: float, *, same: bool
+) -> None:
+    episode = Episode(standing((2, 0), (1,), 10.0))
+
+    assert episode.is_the_same(standing(waiters, laggards, waited_s), for_s=1.0) is same
+
+
+def test_when_nobody_is_late_it_is_the_same_while_nobody_is() -> None:
+    episode = Episode(standing((0, 1), (), 10.0))
+
+    assert episode.is_the_same(standing((1,), (), 10.0), for_s=1.0)
+    assert not episode.is_the_same(standing((1,), (0,), 10.0), for_s=1.0)
