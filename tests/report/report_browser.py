@@ -80,10 +80,13 @@ class Browser:
             self._driver.stdout.close()
 
     def open(self, page: Path) -> None:
-        self._post("/url", {"url": page.as_uri()})
+        self.visit(page.as_uri())
 
-    def run(self, script: str) -> Any:
-        return self._post("/execute/sync", {"script": script, "args": []})
+    def visit(self, address: str) -> None:
+        self._post("/url", {"url": address})
+
+    def run(self, script: str, *words: Any) -> Any:
+        return self._post("/execute/sync", {"script": script, "args": list(words)})
 
     def keys(self, *names: str) -> None:
         """Press keys in the element that has the focus."""

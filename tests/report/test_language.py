@@ -7,9 +7,10 @@ import pytest
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, say
+from unhang.knowledge.environment import variables
 from unhang.knowledge.terms import terms
 from unhang.report import language
-from unhang.report.known_sentences import known_sentences
+from unhang.report.known_sentences import known_sentences, values_of
 from unhang.rules.causes.single_rank_work import WORK
 
 SOURCES = Path(language.__file__).parents[1]
@@ -35,7 +36,12 @@ def test_every_sentence_of_the_knowledge_is_translated_and_nothing_else() -> Non
     for lang in language.languages()[1:]:
         held = set(language.catalogue_of_knowledge(lang)) - words_for_titles()
         assert sorted(needed - held) == []
-        assert sorted(held - needed) == []
+        assert sorted(held - needed - short_values()) == []
+
+
+def short_values() -> set[str]:
+    """Values of variables that read well without a translation, and may have one."""
+    return {value for variable in variables() for value in values_of(variable)}
 
 
 def words_for_titles() -> set[str]:

@@ -93,10 +93,10 @@ def test_what_looks_like_a_secret_and_is_none_stays(text: str) -> None:
 
 def test_a_hostile_line_is_read_in_linear_time() -> None:
     redactor = Redactor(share=True)
-    start = time.perf_counter()
+    start = time.process_time()
     for piece in ("-", "a.", "/a", "token", "1:", "@a", "?&", 'token="', "a/"):
         redactor.text(piece * 20_000)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 20
 
 
 def test_plain_containers_are_rewritten_through_and_through() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from unhang.findings import Cause
 from unhang.knowledge.costly import costly_rows
-from unhang.knowledge.environment import variables
+from unhang.knowledge.environment import Variable, variables
 from unhang.knowledge.file_systems import file_systems
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.standing import nccl2_effects
@@ -16,12 +17,20 @@ from unhang.knowledge.xid import xid_row
 from unhang.report.explain.cause_pages import cause_parts
 from unhang.report.explain.code_pages import DOCUMENTED_XIDS
 
+_WORDS = re.compile(r"\b[a-z]{2,} [a-z]{2,}\b|\b(?:unset|from|since|excludes|prefix|comma)\b")
+
+
+def values_of(variable: Variable) -> tuple[str, ...]:
+    """What a page says of the values of a variable: which it takes, the default, since when; empty ones left out."""
+    defaults = "; ".join(f"{item.since}+: {item.value}" for item in variable.defaults)
+    return tuple(filter(None, (variable.values, variable.default, variable.since, defaults)))
+
 
 def known_sentences() -> Iterator[str]:
     """The sentences, page by page; some stand twice.
 
-    Of variables: what the documented ones do, cost and get in the way of. Values, the others, and what is
-    known of single versions stay English.
+    Of variables: what the documented ones do, cost and get in the way of, and of all of them the values, defaults and
+    versions that are more than a number or a name.
     """
     for cause in Cause:
         title, parts = cause_parts(cause)
@@ -34,6 +43,7 @@ def known_sentences() -> Iterator[str]:
     for variable in variables():
         if variable.documented and not variable.guess:
             yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
+        yield from filter(_WORDS.search, values_of(variable))
     for row in costly_rows():
         yield from (row.effect, row.unless)
     for workaround in workarounds():

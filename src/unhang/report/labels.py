@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from unhang.findings import Cause, Certainty, Finding, RemedyKind, Severity, Status, Text, Verdict, rank_ranges, say
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Finding,
+    RemedyKind,
+    Restart,
+    Severity,
+    Status,
+    Text,
+    Verdict,
+    rank_ranges,
+    say,
+)
 
 STATUS: Mapping[Status, Text] = {
     Status.HANG: say("HANG"),
@@ -85,6 +97,20 @@ def short_ranks(ranks: Iterable[int], limit: int = 60) -> str:
     if len(spoken) <= limit:
         return spoken
     return f"{spoken[:limit].rsplit(',', 1)[0]}, … ({len(set(known))})"
+
+
+def checkpoint_advice(restart: Restart) -> list[Text]:
+    """From which checkpoint to go on, and from which not; empty where nobody looked."""
+    lines = []
+    if restart.last_complete_checkpoint:
+        lines.append(say("Last complete checkpoint: {path}", path=restart.last_complete_checkpoint))
+    elif restart.torn_checkpoints:
+        lines.append(say("No complete checkpoint was found."))
+    lines += [
+        say("Do not resume from {path}: {because}", path=torn.path, because=torn.because)
+        for torn in restart.torn_checkpoints
+    ]
+    return lines
 
 
 def restart_advice(verdict: Verdict) -> Text | None:

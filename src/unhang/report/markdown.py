@@ -77,6 +77,7 @@ def _you(verdict: Verdict, voice: Voice) -> list[str]:
     advice = labels.restart_advice(verdict)
     if advice is not None:
         lines.append(f"- {_say(advice, voice)}")
+    lines += [f"- {_say(line, voice)}" for line in labels.checkpoint_advice(verdict.restart)]
     lines.append(f"- {voice.say(labels.seen(verdict))}")
     return lines
 

@@ -105,7 +105,9 @@ def _times(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         parts.append(say("stalled since {time}", time=verdict.stalled_since))
     if verdict.noticed_after_s is not None:
         parts.append(say("noticed after {seconds:.0f} s", seconds=verdict.noticed_after_s))
-    if verdict.killed_in_s is not None:
+    if verdict.killed_in_s is not None and verdict.gives_up:
+        parts.append(say("{guard} gives up in {seconds:.0f} s", guard=verdict.gives_up, seconds=verdict.killed_in_s))
+    elif verdict.killed_in_s is not None:
         parts.append(say("killed by its own watchdog in {seconds:.0f} s", seconds=verdict.killed_in_s))
     if parts:
         sheet.paragraph(" · ".join(voice.say(part) for part in parts), indent=0, style="dim")
@@ -280,7 +282,6 @@ def _closing(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     if advice is not None:
         because = voice.sentence(verdict.restart.because) if verdict.restart.because else ""
         sheet.paragraph(voice.two(voice.sentence(advice), because), indent=0)
-    if verdict.restart.last_complete_checkpoint:
-        path = verdict.restart.last_complete_checkpoint
-        sheet.paragraph(voice.say(say("Last complete checkpoint: {path}", path=path)), indent=0)
+    for line in labels.checkpoint_advice(verdict.restart):
+        sheet.paragraph(voice.say(line), indent=0)
     sheet.paragraph(voice.say(labels.seen(verdict)), indent=0, style="dim")

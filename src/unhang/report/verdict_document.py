@@ -153,6 +153,13 @@ class UnreadItem(msgspec.Struct, frozen=True):
     reason: str
 
 
+class TornCheckpointItem(msgspec.Struct, frozen=True):
+    """A checkpoint newer than the last complete one, which must not be resumed from."""
+
+    path: str
+    because: str
+
+
 class RestartItem(msgspec.Struct, frozen=True):
     """Whether and how to run again."""
 
@@ -160,6 +167,7 @@ class RestartItem(msgspec.Struct, frozen=True):
     exclude_nodes: list[str]
     last_complete_checkpoint: str | None
     because: str | None
+    torn_checkpoints: list[TornCheckpointItem]
 
 
 class StopItem(msgspec.Struct, frozen=True):
@@ -292,6 +300,9 @@ def _restart(restart: Restart, voice: Voice) -> RestartItem:
         exclude_nodes=[voice.clean(node) for node in restart.exclude_nodes],
         last_complete_checkpoint=None if checkpoint is None else voice.clean(checkpoint),
         because=voice.say(restart.because) if restart.because else None,
+        torn_checkpoints=[
+            TornCheckpointItem(voice.clean(torn.path), voice.say(torn.because)) for torn in restart.torn_checkpoints
+        ],
     )
 
 

@@ -31,7 +31,11 @@ class Voice:
 
     def command(self, text: str) -> str:
         """A command, or the words that stand in for one (``run again with …``)."""
-        return self.clean(words(self.lang).get(text, text) if self.lang != "en" else text)
+        return self.clean(self.word(text))
+
+    def word(self, word: str) -> str:
+        """One of our fixed words (``communication``) in the report's language."""
+        return words(self.lang).get(word, word) if self.lang != "en" else word
 
     @property
     def colon(self) -> str:

@@ -6,9 +6,6 @@ script as text nodes only; a content security policy allows this one style sheet
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -22,6 +19,7 @@ from unhang.facts.model import Facts
 from unhang.findings import Evidence, Finding, Verdict, Where, say
 from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
+from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.meetings import meetings
 from unhang.report.html.stack_groups import stack_groups
 from unhang.report.html.standing import late_ranks
@@ -76,11 +74,11 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
         .render(
             lang=lang,
             version=__version__,
-            policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
-            "form-action 'none'",
+            policy=f"default-src 'none'; style-src '{policy_hash(style)}'; script-src '{policy_hash(script)}'; "
+            "base-uri 'none'; form-action 'none'",
             style=Markup(style),  # noqa: S704  # our own file
             script=Markup(script),  # noqa: S704  # our own file
-            data=Markup(_data_block(data)),  # noqa: S704  # cannot close its element, see _data_block
+            data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
             words={key: voice.say(text) for key, text in WORDS.items()},
             verdict=_verdict(verdict, facts, voice),
             groups=data["groups"],
@@ -121,16 +119,6 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text("utf-8").strip()
 
 
-def _hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-
-
-def _data_block(data: Any) -> str:
-    """JSON without any character that could end the element or start markup."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
     cited = CitedLines(verdict, facts, voice)
     advice = labels.restart_advice(verdict)
@@ -146,6 +134,7 @@ def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
         "first": findings[0] if findings else None,
         "others": findings[1:],
         "restart": voice.two(voice.sentence(advice), because) if advice is not None else "",
+        "checkpoints": [voice.say(line) for line in labels.checkpoint_advice(verdict.restart)],
         "folder": voice.say(say("in {folder}", folder=folder)) if folder else "",
         "unread": [
             {"label": source_label(item.source, voice), "reason": voice.line(item.reason)} for item in verdict.unread

@@ -78,7 +78,7 @@ def _timeline(
         "odd": {str(rank): _spoken(calls, voice) for rank, calls in odd.items()},
         "rows": rows,
         "silent": sorted(group.silent),
-        "texts": list(texts),
+        "texts": [voice.line(text, 80) for text in texts],
     }
 
 
@@ -124,7 +124,7 @@ def _doing(facts: Facts, rank: int, progress: GroupProgress, voice: Voice) -> st
         where = call.where
     what = call.operation if call is not None else (activity.what if activity is not None else "")
     place = voice.place(where).rsplit("/", 1)[-1] if where is not None else ""
-    return voice.line(" · ".join(part for part in (what, place) if part), 80)
+    return " · ".join(part for part in (what, place) if part)
 
 
 def _calls(group: GroupFacts, columns: list[int]) -> tuple[dict[int, str], dict[int, dict[int, str]]]:

@@ -53,7 +53,6 @@ WORDS: Mapping[str, Text] = {
     "not_checked": say("Could not be checked"),
     "unread": say("Could not be read"),
     "restart": say("Restart"),
-    "checkpoint": say("Last complete checkpoint"),
     "top": say("Back to the verdict"),
 }
 
