@@ -13,8 +13,11 @@ import pytest
 from command import unhang
 from unhang.errors import UsageError
 from unhang.experiments.ramp import judged
+from unhang.experiments.ramp_choices import Tried, choice, combinations
 from unhang.experiments.ramp_sizes import Growth, checked, command_at, growth, sizes
+from unhang.experiments.ramp_table import tried_document, tried_sheet
 from unhang.experiments.ramp_trial import Trial
+from unhang.findings import say
 
 TRAIN = """
 import sys, time
@@ -138,6 +141,101 @@ def test_what_gives_way(name: str, before: Trial | None, now: Trial, kind: str) 
 
 def _parts(trial: Trial) -> dict[str, Any]:
     return {name: getattr(trial, name) for name in Trial.__slots__}
+
+
+def test_choices_alone_and_coupled() -> None:
+    zero = choice("zero=2,3@ds.json:zero_optimization.stage")
+    batch = choice("batch*accumulation=1*8,2*4")
+
+    assert zero.settings == (Growth("zero", ("2", "3"), "ds.json", "zero_optimization.stage"),)
+    assert [setting.values for setting in batch.settings] == [("1", "2"), ("8", "4")]
+    assert list(combinations([zero, batch])) == [
+        {"zero": "2", "batch": "1", "accumulation": "8"},
+        {"zero": "2", "batch": "2", "accumulation": "4"},
+        {"zero": "3", "batch": "1", "accumulation": "8"},
+        {"zero": "3", "batch": "2", "accumulation": "4"},
+    ]
+    keys = choice("batch*accumulation=1*8,2*4@ds.json:micro*gradient.steps").settings
+    assert [setting.key for setting in keys] == ["micro", "gradient.steps"]
+    for text in ("zero", "zero=", "a*b=1,2", "a*b=1*2*3", "a*b=1*@x.json:k", "a*b=1*2@x.json:k"):
+        with pytest.raises(UsageError):
+            choice(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "after"),
+    [
+        ("c.yaml", "zero: {zero}\nname: run-{zero}\n", "zero: 3\nname: run-3\n"),
+        ("c.json", '{"stage": "{zero}", "name": "run-{zero}"}', '{"stage": 3, "name": "run-3"}'),
+        ("c.toml", "[a]\nzero = '{zero}'  # today 2\n", "[a]\nzero = 3  # today 2\n"),
+    ],
+)
+def test_placeholders_reach_into_the_files_the_command_names(name: str, text: str, after: str, tmp_path: Path) -> None:
+    config = tmp_path / name
+    config.write_text(text)
+    (tmp_path / "copy").mkdir()
+    (one,) = choice("zero=2,3").settings
+    checked(["true", "--config", str(config)], [one])
+
+    words = command_at(["true", "--config", str(config)], [one], {"zero": "3"}, tmp_path / "copy")
+
+    assert words == ["true", "--config", f"{tmp_path}/copy/{name}"]
+    assert (tmp_path / "copy" / name).read_text() == after
+    assert config.read_text() == text
+
+
+def test_a_value_of_a_toml_file_is_changed_where_it_stands(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text('steps = 1\n[training]\nsteps = 10  # ten\nname = "a"\n[other]\nsteps = 3\n')
+    (tmp_path / "copy").mkdir()
+    steps = Growth("steps", ("20",), str(config), "training.steps")
+    name = Growth("name", ("b#c",), str(config), "training.name")
+
+    command_at(["true", str(config)], [steps, name], {"steps": "20", "name": "b#c"}, tmp_path / "copy")
+
+    assert (tmp_path / "copy" / "c.toml").read_text() == (
+        'steps = 1\n[training]\nsteps = 20  # ten\nname = "b#c"\n[other]\nsteps = 3\n'
+    )
+    with pytest.raises(UsageError, match=r"has no training\.stage"):
+        checked(["true", str(config)], [Growth("x", ("1",), str(config), "training.stage")])
+
+
+def test_two_files_of_one_name_stay_apart(tmp_path: Path) -> None:
+    for folder in ("a", "b", "copy"):
+        (tmp_path / folder).mkdir()
+    files = [tmp_path / folder / "c.yaml" for folder in ("a", "b")]
+    for file in files:
+        file.write_text(f"in: {file.parent.name}\nzero: {{zero}}\n")
+    (one,) = choice("zero=2").settings
+
+    words = command_at(["true", *map(str, files)], [one], {"zero": "2"}, tmp_path / "copy")
+
+    assert [Path(word).read_text() for word in words[1:]] == ["in: a\nzero: 2\n", "in: b\nzero: 2\n"]
+
+
+def test_the_fastest_choice_that_ended_well_is_named_and_the_others_stay_in_the_table() -> None:
+    trials = (good("1", 0.5, 0.5), good("2", 0.2, 0.2), Trial({"batch": "4"}, "memory", 9.0, sentence="no room"))
+    tried = Tried(trials, tuple(judged(one, None, None) for one in trials))
+
+    text = "\n".join(line.plain for line in tried_sheet(tried, 100).lines)
+    document = tried_document(tried)
+
+    assert "The fastest that ended well is batch=2." in text
+    assert "batch=4: the memory is not enough: no room" in text.replace("Batch", "batch")
+    assert document["good"]["values"] == {"batch": "2"}
+    assert [row["kind"] for row in document["sizes"]] == ["", "", "memory"]
+    nothing = Tried(trials[2:], (("memory", say("no room")),))
+    assert tried_document(nothing)["good"] is None
+
+
+@pytest.mark.job
+@pytest.mark.live
+def test_settings_are_tried_one_against_another(tmp_path: Path) -> None:
+    document, code = ramp(tmp_path, "fall", "--try", "batch=1,2")
+
+    assert code == 1
+    assert [(row["values"]["batch"], row["kind"]) for row in document["sizes"]] == [("1", ""), ("2", "crash")]
+    assert document["good"]["values"] == {"batch": "1"}
 
 
 @pytest.mark.job

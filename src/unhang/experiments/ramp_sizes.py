@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from unhang.errors import UsageError
+from unhang.experiments import ramp_files
 
 MOST_VALUES = 64
 _GROW = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<values>[^@]+?)(?:@(?P<file>[^:]+):(?P<key>[\w.]+))?")
@@ -27,8 +24,8 @@ _EXPONENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One thing that grows. ``file`` and ``key``: a value in a JSON or YAML file the command names, dotted; else the
-    placeholder ``{name}`` in the command.
+    """One thing that grows. ``file`` and ``key``: a value in a JSON, YAML or TOML file the command names, dotted; else
+    the placeholder ``{name}`` in the command or in such a file.
     """
 
     name: str
@@ -83,18 +80,19 @@ def checked(command: Sequence[str], growths: Sequence[Growth]) -> None:
         raise UsageError("say with --grow what is to grow", next_step=_NEXT)
     if "{" not in command[0] and shutil.which(command[0]) is None:
         raise UsageError(f"there is no command {command[0]}")
-    text = " ".join(command)
+    held = {name for files in ramp_files.templates(command, [g.name for g in growths]).values() for name in files}
     for one in growths:
-        if one.file and not any(_names(word, one.file) for word in command):
+        if one.file and not any(ramp_files.names(word, one.file) for word in command):
             raise UsageError(
                 f"the command does not name {one.file}", next_step=f"add {one.file} as the command takes it"
             )
-        if not one.file and f"{{{one.name}}}" not in text:
+        if not one.file and f"{{{one.name}}}" not in " ".join(command) and one.name not in held:
             raise UsageError(
-                f"the command has no place for {one.name}", next_step=f"write {{{one.name}}} where it goes"
+                f"the command has no place for {one.name}",
+                next_step=f"write {{{one.name}}} where it goes, in the command or in a configuration file it names",
             )
         if one.file:
-            _set(_read(Path(one.file)), one, one.values[0])
+            ramp_files.check_key(one.file, one.key, one.values[0])
 
 
 def sizes(growths: Sequence[Growth]) -> Iterator[tuple[Growth | None, dict[str, str]]]:
@@ -109,41 +107,13 @@ def sizes(growths: Sequence[Growth]) -> Iterator[tuple[Growth | None, dict[str, 
 
 def command_at(command: Sequence[str], growths: Sequence[Growth], at: Mapping[str, str], folder: Path) -> list[str]:
     """``command`` at one size; changed copies of configuration files go to ``folder``."""
+    free = {one.name: at[one.name] for one in growths if not one.file}
+    held = ramp_files.templates(command, list(free))
     words = list(command)
-    for one in growths:
-        if not one.file:
-            words = [word.replace(f"{{{one.name}}}", at[one.name]) for word in words]
-    for file in dict.fromkeys(one.file for one in growths if one.file):
-        tree = _read(Path(file))
-        for one in growths:
-            if one.file == file:
-                _set(tree, one, at[one.name])
-        copy = folder / Path(file).name
-        copy.write_text(
-            json.dumps(tree, indent=2) if file.endswith(".json") else yaml.safe_dump(tree), encoding="utf-8"
-        )
-        words = [word.replace(file, str(copy)) if _names(word, file) else word for word in words]
+    for name, value in free.items():
+        words = [word.replace(f"{{{name}}}", value) for word in words]
+    for file in dict.fromkeys((*held, *(one.file for one in growths if one.file))):
+        keys = {one.key: at[one.name] for one in growths if one.file == file}
+        copy = ramp_files.copied(file, keys, {name: free[name] for name in held.get(file, ())}, folder)
+        words = [word.replace(file, str(copy)) if ramp_files.names(word, file) else word for word in words]
     return words
-
-
-def _names(word: str, file: str) -> bool:
-    return word == file or word.endswith(f"={file}")
-
-
-def _read(path: Path) -> Any:
-    if path.suffix not in (".json", ".yaml", ".yml"):
-        raise UsageError(f"{path} is no JSON and no YAML", next_step=f"name the value in the command: {_NEXT}")
-    try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UsageError(f"{path} cannot be read ({type(error).__name__})") from error
-
-
-def _set(tree: Any, one: Growth, value: str) -> None:
-    *path, last = one.key.split(".")
-    for part in path:
-        tree = tree.get(part) if isinstance(tree, dict) else None
-    if not isinstance(tree, dict) or last not in tree:
-        raise UsageError(f"{one.file} has no {one.key}", next_step=f"write {one.key} into it with the value of today")
-    tree[last] = yaml.safe_load(value)

@@ -10,6 +10,7 @@ from rich.text import Text as Styled
 
 from unhang import __version__
 from unhang.experiments.ramp import Ramp
+from unhang.experiments.ramp_choices import Tried
 from unhang.experiments.ramp_trial import Trial
 from unhang.findings import Text, say
 from unhang.report.language import translate
@@ -58,6 +59,33 @@ def _row(trial: Trial) -> dict[str, Any]:
     }
 
 
+def tried_document(tried: Tried, *, lang: str = "en") -> dict[str, Any]:
+    """The same for choices: ``sizes`` with what is not sound about each, ``good`` the fastest sound one."""
+    rows = [
+        {**_row(trial), "kind": kind, "because": None if because is None else translate(because, lang)}
+        for trial, (kind, because) in zip(tried.trials, tried.judgements, strict=True)
+    ]
+    good = _row(tried.sound[0]) if tried.sound else None
+    return {"schema": SCHEMA, "unhang": __version__, "lang": lang, "sizes": rows, "good": good, "gave_way": None}
+
+
+def tried_sheet(tried: Tried, width: int, lang: str = "en") -> Sheet:
+    """The fastest sound choice, what was not sound about others, and every choice."""
+    sheet, voice = Sheet(width), Voice(lang, Redactor())
+    head = say("None of these ended well.")
+    if tried.sound:
+        head = say("The fastest that ended well is {size}.", size=_size(tried.sound[0]))
+    sheet.paragraph(Styled(voice.sentence(head), "bold green" if tried.sound else "bold yellow"), indent=0)
+    for trial, (_, because) in zip(tried.trials, tried.judgements, strict=True):
+        if because is not None:
+            said = say("{size}: {because}", size=_size(trial), because=because)
+            sheet.paragraph(voice.sentence(said), lead="• ")
+    sheet.lines.append(Styled())
+    outcomes = [kind or trial.outcome for trial, (kind, _) in zip(tried.trials, tried.judgements, strict=True)]
+    sheet.code("\n".join(_table(tried.trials, voice, outcomes)), indent=2)
+    return sheet
+
+
 def sheet_of(ramp: Ramp, width: int, lang: str = "en") -> Sheet:
     """What gave way, the largest good size with its price, and every size."""
     sheet, voice = Sheet(width), Voice(lang, Redactor())
@@ -91,19 +119,19 @@ def _price(trial: Trial) -> Text:
     )
 
 
-def _table(trials: Sequence[Trial], voice: Voice) -> list[str]:
-    heads = (say("size"), say("step"), say("longest"), say("in collectives"), say("memory left"), say("outcome"))
+def _table(trials: Sequence[Trial], voice: Voice, outcomes: Sequence[str] = ()) -> list[str]:
+    heads = (say("size"), say("outcome"), say("step"), say("longest"), say("in collectives"), say("memory left"))
     rows = [[voice.say(head) for head in heads]]
-    for trial in trials:
+    for trial, outcome in zip(trials, outcomes or [trial.outcome for trial in trials], strict=True):
         share = trial.collective_share
         rows.append(
             [
                 _size(trial),
+                outcome,
                 f"{trial.typical_s:.3f} s" if trial.typical_s is not None else "-",
                 f"{max(trial.step_s):.3f} s" if trial.step_s else "-",
                 f"{100 * share:.0f} %" if share is not None else "-",
                 _bytes(trial.card_free if trial.card_free is not None else trial.memory_free),
-                trial.outcome,
             ]
         )
     widths = [max(cell_len(row[at]) for row in rows) for at in range(len(heads))]
