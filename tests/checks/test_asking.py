@@ -31,13 +31,13 @@ def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> No
 
     def hangs(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         yield SharedMemory, SHM
-        never.wait(30)
+        never.wait(60)
 
     started = time.monotonic()
     situation, gaps = look_around(Machine(), Plan(), [Check("dead mount", 0.2, hangs)])
     never.set()
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert situation.found(SharedMemory) == SHM.found
     assert [gap.check for gap in gaps] == ["dead mount"]
 
@@ -60,7 +60,7 @@ def test_a_command_is_killed_with_its_children_at_its_limit() -> None:
     started = time.monotonic()
     look = Machine().command(["sh", "-c", "sleep 30 & sleep 30"], limit_s=0.3)
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert look.found is None
     assert "did not answer" in str(look.because)
 

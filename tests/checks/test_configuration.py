@@ -107,3 +107,21 @@ def test_without_a_command_nothing_is_said() -> None:
     verdict = ask("")
 
     assert (verdict.findings, verdict.not_checked) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("folder", "log", "wrong"),
+    [
+        ("s3://runs/llama3", "true", ["job.dump_folder"]),
+        ("s3://runs/llama3", "false", []),  # checkpoints alone: they are written once
+        ("/mnt/runs", "true", []),
+    ],
+)
+def test_a_log_whose_address_is_an_object_store(folder: str, log: str, wrong: list[str]) -> None:
+    Path("c.toml").write_text(f'[job]\ndump_folder = "{folder}"\n[metrics]\nenable_tensorboard = {log}\n')
+
+    assert subjects(ask("torchrun t.py --job.config_file c.toml")) == wrong
+
+
+def test_a_log_folder_in_the_command_is_an_object_store() -> None:
+    assert subjects(ask("torchrun t.py --logging_dir gs://runs/tb")) == ["logging_dir"]

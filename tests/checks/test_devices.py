@@ -422,7 +422,7 @@ def stored_texts() -> list[str]:
     return [path.read_text("utf-8") for folder in folders for path in folder.glob("*.txt")]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_torn_answers_are_read_as_far_as_they_go(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(stored_texts()))

@@ -108,3 +108,70 @@ def test_loaders(program: str, wrong: list[str], tmp_path: Path) -> None:
 
     assert len(said) == len(wrong), said
     assert all(words in text for words, text in zip(wrong, said, strict=True))
+
+
+WRITER = "from torch.utils.tensorboard import SummaryWriter\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (WRITER + "w = SummaryWriter('tb')\nfor step in range(9):\n    w.flush()\n", 4),
+        (WRITER + "class L:\n def __init__(s):\n  s.w = SummaryWriter('tb')\n def log(s):\n  s.w.flush()\n", 6),
+    ],
+)
+def test_a_loop_that_waits_for_its_log(program: str, line: int, tmp_path: Path) -> None:
+    (finding,) = ask(tmp_path, program).findings
+
+    assert (finding.cause, finding.severity) == (Cause.SINGLE_RANK_WORK, Severity.SLOWS)
+    assert finding.where is not None
+    assert finding.where.line == line
+    assert [str(remedy.title)[:5] for remedy in finding.remedies] == ["Write", "Give ", "Hand ", "Keep "]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        WRITER + "w = SummaryWriter('tb')\nw.flush()\n",
+        WRITER + "w = SummaryWriter('tb')\ndef close():\n    w.flush()\n",
+        WRITER + "w = unhang.BackgroundWriter(SummaryWriter('tb'))\nfor step in range(9):\n    w.flush()\n",
+        "import sys\nfor step in range(9):\n    sys.stdout.flush()\n",
+    ],
+)
+def test_a_log_that_is_flushed_once_or_by_a_thread_is_none(program: str, tmp_path: Path) -> None:
+    assert ask(tmp_path, program).findings == ()
+
+
+TOKENISES = """
+from datasets import load_dataset
+def get(args, data):
+    with args.main_process_first(desc="load"):
+        raw = load_dataset("json", data_files=data)
+    with args.main_process_first(desc="tokenise"):
+        return raw.map(encode, batched=True)
+"""
+
+
+def turnstile_risks(folder: Path, program: str, timeout: int) -> list[tuple[str | None, Severity]]:
+    verdict = ask(folder, f"dist.init_process_group('nccl', timeout=timedelta(seconds={timeout}))\n{program}")
+    waits = [one for one in verdict.findings if one.cause is Cause.SINGLE_RANK_WORK]
+    assert all(f"{timeout:,} s at most" in str(one.summary) for one in waits)
+    return [(one.subject, one.severity) for one in waits]
+
+
+def test_a_barrier_around_a_tokenisation_is_named_with_the_limit_that_counts(tmp_path: Path) -> None:
+    assert turnstile_risks(tmp_path, TOKENISES, 60) == [("t.py:7", Severity.SLOWS)]
+    assert turnstile_risks(tmp_path, TOKENISES, 3600) == [("t.py:7", Severity.NOTE)]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        TOKENISES.replace("args.main_process_first", "unhang.rank_zero_first"),
+        "from unhang import rank_zero_first\n" + TOKENISES.replace("args.main_process_first", "rank_zero_first"),
+        "with accelerator.main_process_first():\n    os.makedirs(path)\n",
+        "with accelerator.autocast():\n    data = raw.map(encode)\n",
+    ],
+)
+def test_a_wait_on_the_store_and_short_work_are_no_risk(tmp_path: Path, program: str) -> None:
+    assert turnstile_risks(tmp_path, program, 60) == []

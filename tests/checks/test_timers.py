@@ -37,7 +37,7 @@ def test_a_limit_of_years_is_named_with_the_file_it_stands_in(tmp_path: Path) ->
     verdict = ask(tmp_path, "llamafactory-cli train sft.yaml")
 
     (finding,) = verdict.findings
-    assert "2,083 days" in str(finding.summary)
+    assert "5.7 years" in str(finding.summary)
     assert finding.evidence[0].source.path == "sft.yaml"
 
 
@@ -96,3 +96,43 @@ def test_values_that_are_no_limit(value: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["", "def (", "\0", "init_process_group(timeout=timedelta(x))", "(" * 5000])
 def test_programs_that_tell_nothing(source: str) -> None:
     assert [one.seconds for one in limits_in(source)] in ([], [None])
+
+
+YEARS = "stage: sft\ntemplate: qwen\nddp_timeout: 180000000\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "in_force"),
+    [
+        ("dist.init_process_group('nccl', timeout=timedelta(seconds=8))", "8 s are in force"),
+        ("dist.init_process_group('nccl')", "600 s are in force"),
+    ],
+)
+def test_a_program_that_makes_the_group_itself_overrules_the_trainer(tmp_path: Path, call: str, in_force: str) -> None:
+    (tmp_path / "sft.yaml").write_text(YEARS)
+
+    verdict = ask(tmp_path, "torchrun t.py sft.yaml", f"def main():\n    {call}\n")
+
+    (finding,) = verdict.findings
+    assert finding.subject == "ddp_timeout"
+    assert "5.7 years" in str(finding.summary)
+    assert in_force in str(finding.summary)
+    assert finding.where is not None
+    assert (finding.where.file, finding.where.line) == ("t.py", 2)
+    assert [quote.source.path for quote in finding.evidence] == ["sft.yaml", "t.py"]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "if not dist.is_initialized():\n    dist.init_process_group('nccl', timeout=timedelta(seconds=8))\n",
+        "dist.init_process_group('nccl', timeout=LIMIT)\n",
+        "Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(seconds=8))])\n",
+    ],
+)
+def test_where_the_trainer_may_be_first_its_limit_counts(tmp_path: Path, program: str) -> None:
+    (tmp_path / "sft.yaml").write_text(YEARS)
+
+    verdict = ask(tmp_path, "torchrun t.py sft.yaml", program)
+
+    assert ["5.7 years: a stall would never be ended" in str(one.summary) for one in verdict.findings] == [True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
@@ -11,13 +10,14 @@ from unhang.checks.command_words import taken_apart
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.evidence.items import SourceFile
+from unhang.facts.imported_files import imported_files
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Look
 from unhang.findings import Source, say
 
 NAME = "program"
 LIMIT_S = 10.0
-NEEDS = ("limits", "configuration")
+NEEDS = ("limits", "configuration", "timers")
 MOST_FILES, MOST_CHARACTERS = 60, 4_000_000
 
 
@@ -45,7 +45,8 @@ def _script(program: str) -> str:
 
 def _with_imports(machine: Machine, script: str, text: str) -> ProgramSource:
     files = [SourceFile(Source(script), script, text)]
-    waiting, seen, read = list(_imported(text, script)), {script}, len(text)
+    folder = PurePosixPath(script).parent
+    waiting, seen, read = list(imported_files(text, folder)), {script}, len(text)
     while waiting and len(files) < MOST_FILES and read < MOST_CHARACTERS:
         path = waiting.pop(0)
         if path in seen:
@@ -55,23 +56,5 @@ def _with_imports(machine: Machine, script: str, text: str) -> ProgramSource:
         if found is not None:
             files.append(SourceFile(Source(path), path, found))
             read += len(found)
-            waiting += _imported(found, script)
+            waiting += imported_files(found, folder)
     return ProgramSource(tuple(files), bool(waiting))
-
-
-def _imported(text: str, script: str) -> Iterator[str]:
-    """Files below the script's folder that ``text`` may import."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    folder = PurePosixPath(script).parent
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            path = folder / name.replace(".", "/")
-            yield from (f"{path}.py", f"{path}/__init__.py")

@@ -20,6 +20,8 @@ class LimitInSource:
     line: int
     given: bool
     seconds: float | None
+    guarded: bool = False
+    """Only where there is no group yet: below a test of ``is_initialized``."""
 
 
 def limits_in(source: str) -> Iterator[LimitInSource]:
@@ -29,12 +31,20 @@ def limits_in(source: str) -> Iterator[LimitInSource]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     constants = dict(_constants(tree))
+    guarded = {id(inner) for outer in ast.walk(tree) if _asks_for_a_group(outer) for inner in ast.walk(outer)}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for node in sorted(calls, key=lambda node: node.lineno):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name in MAKE_FIRST_GROUP | MAKE_GROUPS:
             given = next((word.value for word in node.keywords if word.arg == "timeout"), None)
-            yield LimitInSource(name, node.lineno, given is not None, _seconds(given, constants))
+            seconds = _seconds(given, constants)
+            yield LimitInSource(name, node.lineno, given is not None, seconds, id(node) in guarded)
+
+
+def _asks_for_a_group(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and any(
+        getattr(inner, "attr", getattr(inner, "id", "")) == "is_initialized" for inner in ast.walk(node.test)
+    )
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

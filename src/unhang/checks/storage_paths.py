@@ -27,6 +27,7 @@ def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
         *(Place(path, "named", Evidence(Source("command"), f"--path {path}")) for path in plan.paths),
         *_of_command(launch),
         *(place for file in configuration.files for place in _of_file(file)),
+        *(place for file in configuration.files for place in _inside_the_dump_folder(file)),
         *_of_environment(machine.environment),
         *_default_dumps(machine, plan),
     ):
@@ -56,6 +57,15 @@ def _of_file(file: ConfigFile) -> Iterator[Place]:
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, str):
                 yield from _place(name, one, Evidence(Source(file.path), f"{name.name}: {one}"))
+
+
+def _inside_the_dump_folder(file: ConfigFile) -> Iterator[Place]:
+    """A log below the folder of checkpoints, as torchtitan writes it where a switch says so."""
+    base = file.get("job.dump_folder") or file.get("dump_folder")
+    if isinstance(base, str) and "://" not in base and file.get("metrics.enable_tensorboard") is True:
+        below = str(file.get("metrics.save_tb_folder", "tb"))
+        evidence = Evidence(Source(file.path), f"metrics.enable_tensorboard: true, save_tb_folder: {below}")
+        yield Place(posixpath.join(base, below), "logs", evidence)
 
 
 def _of_environment(environment: Mapping[str, str]) -> Iterator[Place]:

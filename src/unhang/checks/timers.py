@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from unhang.checks.command_words import taken_apart
@@ -33,6 +34,9 @@ _KEYS: Mapping[str, tuple[str, float]] = {
     "comm.init_timeout_seconds": ("first steps", 1),
     "comm.train_timeout_seconds": ("later steps", 1),
 }
+# A group the program makes itself, and not only where there is none: torch makes no second one, so the Trainer, which
+# takes a group that is there (accelerate/state.py, 0.26 - 1.15), comes later.
+_MAKE_IT_THEMSELVES = ("init_process_group", "init_distributed")
 _VARIABLES: Mapping[str, tuple[str, float]] = {
     "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": ("heartbeat", 1),
     "DEEPSPEED_TIMEOUT": ("collective", 60),
@@ -46,12 +50,13 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     launch = taken_apart(plan.command)
     configuration, _ = configuration_of(machine, launch)
     timers = [*_of_command(launch), *_of_files(configuration), *_of_environment(machine)]
-    program, groups_without, because = _of_program(machine, launch)
-    timers += program
+    program = _of_program(machine, launch)
     ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
-    timers = [timer for timer in timers if timer not in ignored]
+    if program.makes_first:
+        ignored += [timer for timer in timers if timer.name == "ddp_timeout"]
+    timers = [timer for timer in (*timers, *program.timers) if timer not in ignored]
     timers += _defaults(timers, launch, configuration)
-    yield Timers, Look(Timers(tuple(timers), tuple(groups_without), tuple(ignored)), because)
+    yield Timers, Look(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
 
 
 def _of_command(launch: Launch) -> Iterator[Timer]:
@@ -81,21 +86,35 @@ def _of_environment(machine: Machine) -> Iterator[Timer]:
         yield Timer("scheduler", max(0.0, end - time.time()), "Slurm", Evidence(Source("environment"), text))
 
 
-def _of_program(machine: Machine, launch: Launch) -> tuple[list[Timer], list[Evidence], Text | None]:
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What the program's own source says. ``makes_first``: it makes the first group, before any library does."""
+
+    timers: tuple[Timer, ...] = ()
+    groups_without: tuple[Evidence, ...] = ()
+    makes_first: bool = False
+    because: Text | None = None
+
+
+def _of_program(machine: Machine, launch: Launch) -> _Program:
     if not launch.program.endswith(".py"):
-        return [], [], None
+        return _Program()
     look = machine.read_named(launch.program)
     timers: list[Timer] = []
     without: list[Evidence] = []
+    makes_first = False
     lines = (look.found or "").splitlines()
     for one in limits_in(look.found or ""):
         quote = Evidence(Source(launch.program, one.line), lines[one.line - 1].strip())
-        if one.call in MAKE_FIRST_GROUP and one.seconds is not None:
-            timers.append(Timer("collective", one.seconds, f"{one.call}(timeout=)", quote))
+        itself = one.call in _MAKE_IT_THEMSELVES and not one.guarded
+        seconds = one.seconds if one.given or not itself else NCCL_DEFAULT_S
+        makes_first |= itself and seconds is not None
+        if one.call in MAKE_FIRST_GROUP and seconds is not None:
+            timers.append(Timer("collective", seconds, f"{one.call}(timeout=)", quote))
         elif one.call not in MAKE_FIRST_GROUP and not one.given:
             without.append(quote)
     missing = say("{path} is not there", path=launch.program) if look.found is None else None
-    return timers, without, look.because or missing
+    return _Program(tuple(timers), tuple(without), makes_first, look.because or missing)
 
 
 def _defaults(timers: list[Timer], launch: Launch, configuration: Configuration) -> Iterator[Timer]:
