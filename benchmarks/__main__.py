@@ -1,5 +1,7 @@
 """``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``,
-of a corpus with ``ARGS="corpus --folder DIR"``; ``ARGS=inprocess``: what being recorded costs; ``ARGS=kills``."""
+of a corpus with ``ARGS="corpus --folder DIR"``; ``ARGS=inprocess``: what being recorded costs; ``ARGS=guards``: what
+the guards do; ``ARGS=kills``; ``ARGS=traces``: traces beside json.load, ijson and HolisticTraceAnalysis;
+``ARGS=resharding``: shards beside a plain loop and tar; ``ARGS=many-nodes``: 10,000 ranks under one leader."""
 
 from __future__ import annotations
 
@@ -7,9 +9,18 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import corpus, flight_recorder, inprocess, kills, logs
+from benchmarks import corpus, flight_recorder, guards, inprocess, kills, logs, many_nodes, resharding, traces
 
-OTHERS = {"logs": logs.main, "corpus": corpus.main, "inprocess": inprocess.main, "kills": kills.main}
+OTHERS = {
+    "logs": logs.main,
+    "corpus": corpus.main,
+    "inprocess": inprocess.main,
+    "kills": kills.main,
+    "guards": guards.main,
+    "resharding": resharding.main,
+    "traces": traces.main,
+    "many-nodes": many_nodes.main,
+}
 
 
 def main() -> int:
