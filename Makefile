@@ -2,22 +2,31 @@
 PY := .venv/bin/python
 JOBS ?= 2
 
-.PHONY: demo test test-live bench lint format schema clean
+.PHONY: demo story stories test test-live bench lint format schema clean
 
 demo: .venv/.ready  ## run a job that stalls and say why
 	.venv/bin/unhang demo
 
-test: .venv/.ready  ## quick tests side by side, then the ones that start real jobs
-	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "not job" $(ARGS)
-	$(PY) -m pytest -m "job and not live" --durations 12 $(ARGS)
+story: .venv/.stories  ## NAME=llama-recipes: a job of real libraries stalls; before, during, after, repaired
+	.venv/bin/unhang demo $(NAME)
 
-test-live: .venv/.ready  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
+stories: .venv/.stories  ## run all five and put what was found into both READMEs
+	.venv/bin/unhang demo --table --into README.md --into README.zh-CN.md
+	$(PY) -m unhang.lab.stories.page
+
+test: .venv/.stories  ## quick tests side by side, then the stories, then the jobs that must be alone
+	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "(not job or together) and not live" $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "job and story and not live" --durations 8 $(ARGS)
+	$(PY) -m pytest -m "job and not live and not together and not story" --durations 12 $(ARGS)
+
+test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
+	$(PY) -m pip install --quiet --group live
 	$(PY) -m pytest -m live $(ARGS)
 
 bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load; ARGS=logs: logs beside rg and re
 	$(PY) -m benchmarks $(ARGS)
 
-lint: .venv/.ready  ## ruff and the strict type checker
+lint: .venv/.stories  ## ruff and the strict type checker
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
@@ -31,6 +40,9 @@ schema: .venv/.ready  ## write docs/verdict.schema.json from the types
 
 .venv/.ready: pyproject.toml scripts/make_environment.sh
 	scripts/make_environment.sh with-torch
+
+.venv/.stories: pyproject.toml scripts/make_environment.sh
+	scripts/make_environment.sh with-stories
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv with unhang, its development tools and a PyTorch: one that is already installed, or the one named below.
-#   scripts/make_environment.sh [with-torch|without-torch]
+#   scripts/make_environment.sh [with-torch|without-torch|with-stories]
+# with-stories adds the real libraries that the stories and the integrations run with.
 # PYTHON=/path/to/python chooses the interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,11 +42,17 @@ fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$python" -m pip install --quiet --upgrade 'pip>=25.1' || "$python" -m pip --version
 "$python" -m pip install --quiet --editable . --group dev
-if [ "$torch_wanted" = with-torch ] && [ -z "$(torch_folder "$python")" ]; then
+if [ "$torch_wanted" != without-torch ] && [ -z "$(torch_folder "$python")" ]; then
     echo "installing PyTorch $torch_version (none was found; this is the longest step)"
     # without a GPU the small CPU build will do; where its index cannot be reached, whatever pip finds
     command -v nvidia-smi >/dev/null 2>&1 && cpu=() || cpu=(--index-url https://download.pytorch.org/whl/cpu)
     "$python" -m pip install --quiet "${cpu[@]}" "torch==$torch_version" 2>/dev/null ||
         "$python" -m pip install --quiet "torch==$torch_version"
+fi
+if [ "$torch_wanted" = with-stories ]; then
+    # torch stands as a constraint: what is here stays, and none of them fetches another build of it
+    "$python" -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >"$environment/torch.txt"
+    "$python" -m pip install --quiet --constraint "$environment/torch.txt" --group stories
+    touch "$environment/.stories"
 fi
 touch "$environment/.ready"

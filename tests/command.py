@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-LIMIT_S = 60.0
+LIMIT_S = 100.0
 
 
 def unhang(

@@ -5,11 +5,32 @@ Every lab case is in `make test` as a recorded bundle (tests/cases/*/hit_lab_*);
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+_OWN = Path(tempfile.mkdtemp(prefix="unhang-tests-"))
+"""What programs under test leave where temporary files lie (torchrun does) goes with the tests."""
+_OWN.chmod(0o1777)  # like /tmp: some tests become another user
+os.environ["TMPDIR"] = str(_OWN)
+# runs of the tests are no part of the history of whoever runs them
+os.environ["XDG_STATE_HOME"] = str(_OWN / "state")
+
+# started in the background of a shell, tests and all they start would be deaf to Ctrl-C
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# how long an example takes says more of what else the machine does than of the example
+settings.register_profile("unhang", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhang")
 
 QUICK_CASES = {
-    "test_lab_cases.py": {"missing-rank", "split-without-seed", "killed", "healthy"},  # others: test_run_cases.py
-    "test_run_cases.py": {"missing-rank", "stopped", "rank0-tokenises"},
+    "test_lab_cases.py": set(),  # the same jobs as in test_run_cases.py, and test_recorder.py records some
+    "test_run_cases.py": {"missing-rank", "stopped"},
 }
 # Programs that are run twice, with us and without; each pair takes seconds.
 QUICK_TESTS = {
@@ -27,7 +48,18 @@ QUICK_TESTS = {
         "test_another_users_job_is_answered_with_who_may_look",
         "test_a_stopped_rank_is_found_and_stays_as_it_was",
     },
+    "test_even_batches.py": {
+        "test_every_rank_takes_as_many",
+        "test_uneven_ranks_are_an_error_when_asked_for[list-rank 1 7, ranks 0, 2 9]",
+        "test_a_loader_that_fails_is_heard_of_on_every_rank[4-stream]",
+        "test_a_loader_that_fails_is_heard_of_on_every_rank[4-rows]",
+        "test_a_rank_that_leaves_alone_is_named[stream]",
+        "test_a_rank_that_dies_ends_the_wait",
+        "test_it_looks_like_the_loader",
+        "test_alone_it_is_the_loader",
+    },
     "test_launchers.py": set(),
+    "test_with_accelerate.py": {"test_accelerate_trains_as_without_us_and_says_what_it_does"},
     "test_same_job.py": set(),
     "test_tasks.py": {"test_one_watcher_one_folder_and_exit_codes_of_their_own"},
     "test_same_behaviour.py": {
@@ -44,9 +76,25 @@ QUICK_TESTS = {
 }
 
 
+def pytest_unconfigure() -> None:
+    """The tests are over."""
+    shutil.rmtree(_OWN, ignore_errors=True)
+
+
+TOGETHER = {"guards", "integrations"}
+"""Folders whose jobs may run beside other tests: nothing in them depends on how fast something is noticed."""
+ALONE = {"test_under_run.py"}
+PAIRS = {"test_same_behaviour.py", "test_recorder.py", "test_recorded_traces.py", "test_dry_run.py"}
+"""Files elsewhere of which the same holds."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is not quick in these files as ``live``."""
+    """Mark what is not quick in these files as ``live``, and say which jobs may run side by side."""
     for item in items:
+        if (item.path.parent.name in TOGETHER and item.path.name not in ALONE) or item.path.name in PAIRS:
+            item.add_marker(pytest.mark.together)
+        if item.path.parent.name == "stories":
+            item.add_marker(pytest.mark.story)
         if not _is_quick(item):
             item.add_marker(pytest.mark.live)
 

@@ -88,7 +88,7 @@ def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
 def test_a_named_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "trace.pipe")
 
-    assert "named pipe" in refused(unhang("diagnose", tmp_path, limit_s=20))
+    assert "named pipe" in refused(unhang("diagnose", tmp_path))
 
 
 def test_a_torn_dump_still_counts_and_is_named(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_ctrl_c_leaves_with_130() -> None:
         os.write(writing, b"step 1\n")
         _wait_until_reading(run.pid)
         run.send_signal(signal.SIGINT)
-        _, said = run.communicate(timeout=20)
+        _, said = run.communicate(timeout=60)
     finally:
         run.kill()
         os.close(writing)
@@ -202,7 +202,7 @@ def test_ctrl_c_leaves_with_130() -> None:
 
 def _wait_until_reading(pid: int) -> None:
     """Until the process sleeps in a read of its standard input."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if "pipe" in Path(f"/proc/{pid}/wchan").read_text():
             return

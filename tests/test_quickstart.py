@@ -65,6 +65,6 @@ def commands(page: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", ["quickstart", "install", "run", "attach"])
+@pytest.mark.parametrize("page", ["quickstart", "install", "run", "attach", "stories"])
 def test_both_languages_show_the_same_commands(page: str) -> None:
     assert commands(f"{page}.md") == commands(f"{page}.zh-CN.md")

@@ -23,16 +23,21 @@ ROOMS = (
     "rules",
     "diagnosis",
     "report",
+    "comparing",
+    "history",
     "checks",
     "inprocess",
     "watch",
+    "viewing",
     "guards",
+    "integrations",
     "experiments",
+    "resharding",
     "lab",
     "cli",
 )
 """In the order of the flow: a room imports itself and rooms before it."""
-TORCH_ROOMS = {"watch", "guards", "experiments", "lab"}
+TORCH_ROOMS = {"watch", "guards", "integrations", "experiments", "lab"}
 DRAWERS = {"utils", "util", "common", "core", "helpers", "helper", "components", "tools", "manager", "misc", "base"}
 
 

@@ -6,6 +6,11 @@ UnhangError                   one plain sentence for the person, exit code 2
 │   ├── DumpError             a flight-recorder dump is torn, hostile or of an unknown shape
 │   └── ArchiveError          an archive is damaged, too large, or tries to leave its folder
 ├── KnowledgeError            a data file of ours breaks its own contract
+├── GuardError                a guard stops a rank that would have waited for nothing
+│   ├── RanksMissing          ranks did not come where all have to
+│   ├── RankFailed            another rank failed at what this one waits for
+│   ├── RanksDiffer           ranks hold different values, or go on differently, where all have to be the same
+│   └── StoreLost             the store the ranks meet on is gone, or its process is stopped
 └── MissingExtra              an optional package is needed; says what to install
 """
 
@@ -42,3 +47,39 @@ class KnowledgeError(UnhangError):
 
 class MissingExtra(UnhangError):
     """An optional package is needed; the message says which and how to install it."""
+
+
+class GuardError(UnhangError):
+    """A guard stops a rank that would otherwise have waited for nothing."""
+
+
+class RanksMissing(GuardError):
+    """Ranks did not come where all have to. ``stacks``: what they were doing, as far as they could be asked."""
+
+    def __init__(self, message: str, *, ranks: tuple[int, ...], stacks: dict[int, str], next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.ranks = ranks
+        self.stacks = stacks
+
+
+class RankFailed(GuardError):
+    """Another rank failed at what this one waits for. ``reason``: what that rank said."""
+
+    def __init__(self, message: str, *, rank: int, reason: str) -> None:
+        super().__init__(message)
+        self.rank = rank
+        self.reason = reason
+
+
+class RanksDiffer(GuardError):
+    """Ranks hold different values, or go on differently. ``ranks``: those that differ from most, or all where none are
+    most; ``place``: the first difference as Python would write it (``['train'][17]``), or an empty string."""
+
+    def __init__(self, message: str, *, ranks: tuple[int, ...], place: str = "") -> None:
+        super().__init__(message)
+        self.ranks = ranks
+        self.place = place
+
+
+class StoreLost(GuardError):
+    """The store the ranks meet on is gone, or the process that keeps it is stopped."""

@@ -295,6 +295,14 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class TornCheckpoint:
+    """A checkpoint that a restart must not take, and why."""
+
+    path: str
+    because: Text
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     """Whether to run again as it is, after a change, or without a node."""
 
@@ -302,6 +310,8 @@ class Restart:
     exclude_nodes: tuple[str, ...] = ()
     last_complete_checkpoint: str | None = None
     because: Text | None = None
+    torn_checkpoints: tuple[TornCheckpoint, ...] = ()
+    """Newer than the last complete one, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +358,8 @@ class Verdict:
     stalled_since: str | None = None
     noticed_after_s: float | None = None
     killed_in_s: float | None = None
+    gives_up: str = ""
+    """The guard whose limit passes then; empty: a limit of the job's own."""
     checked: tuple[Checked, ...] = ()
     suggested: Suggested | None = None
     stop: Stop | None = None

@@ -53,8 +53,8 @@ def test_the_lines_a_case_names_exist(case: Case) -> None:
     expected = case.expected
     for code in (*expected.where, *expected.waiter):
         assert lines_with(case.path, code), code
-    if expected.where_function:
-        assert lines_with(case.path, f"def {expected.where_function}(")
+    for name in expected.where_functions:
+        assert lines_with(case.path, f"def {name}(")
     if case.injection is None and expected.cause is not None:
         assert fault_line(case) is not None
 

@@ -31,7 +31,7 @@ def attach(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where the evidence goes; [default: unhang-runs/attach-TIME]"),
+        typer.Option("--dir", metavar="DIR", help="Where the evidence goes; default: unhang-runs/attach-TIME."),
     ] = None,
     for_s: Annotated[
         float, typer.Option("--for", min=0.0, max=3600.0, metavar="S", help="Spread the looks over S: slow jobs.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from unhang.evidence.checkpoints.checkpoint import Checkpoint
     from unhang.evidence.items import EvidenceSet
     from unhang.facts.model import Facts
     from unhang.findings import Verdict
@@ -41,6 +42,10 @@ def diagnose(
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML report.")
     ] = None,
     lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
+    checkpoints: Annotated[
+        list[Path] | None,
+        typer.Option("--checkpoints", metavar="DIR", help="Where the job saves: says which checkpoint is whole."),
+    ] = None,
     redact: Annotated[
         bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
     ] = False,
@@ -67,6 +72,8 @@ def diagnose(
 
         check_case(save_case, paths)
     evidence = _read(paths)
+    if checkpoints:
+        evidence.checkpoints += _checkpoints(checkpoints, evidence)
     facts, verdict = _reason(evidence)
     if html is not None:
         output.write_html(html, verdict, facts)
@@ -84,6 +91,22 @@ def _read(paths: list[str]) -> EvidenceSet:
         print("paste the log, then press Ctrl-D", file=sys.stderr)
     with ReadingBar() as bar:
         return read_evidence(paths, progress=bar.tell)
+
+
+def _checkpoints(folders: list[Path], evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
+    from unhang.errors import UsageError
+    from unhang.facts.build import build_facts
+    from unhang.watch.checkpoint_look import LIMIT_S, CheckpointLook
+
+    for folder in folders:
+        if not folder.exists():
+            raise UsageError(f"{folder} does not exist", next_step="give --checkpoints the folder the job saves into")
+    found = CheckpointLook.start(folders, world_size=build_facts(evidence).world_size).found(LIMIT_S)
+    if found is None:
+        print(f"unhang: {folders[0]} did not answer within {LIMIT_S:.0f} s; checkpoints: not checked", file=sys.stderr)
+    elif not found:
+        print(f"unhang: no checkpoint of a known layout in {folders[0]}", file=sys.stderr)
+    return found or ()
 
 
 def _reason(evidence: EvidenceSet) -> tuple[Facts, Verdict]:

@@ -41,7 +41,7 @@ def run(
     ranks: Annotated[int | None, typer.Option(min=1, help="Number of ranks; the case's own number otherwise.")] = None,
     backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs, nccl needs a GPU for each rank.")] = Backend.GLOO,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the bundle; must be empty. [default: lab-runs/DATE-TIME]")
+        Path | None, typer.Option(help="Folder for the bundle; must be empty. Default: lab-runs/DATE-TIME.")
     ] = None,
 ) -> None:
     """Run a case, record it into a bundle, print where it is and the verdict on it."""

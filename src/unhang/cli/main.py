@@ -20,10 +20,14 @@ from unhang import __version__
 from unhang.cli.attach import attach
 from unhang.cli.bisect import bisect
 from unhang.cli.check import check
+from unhang.cli.compare import compare
 from unhang.cli.diagnose import diagnose
 from unhang.cli.explain import explain
+from unhang.cli.history import history
 from unhang.cli.ramp import ramp
+from unhang.cli.reshard import reshard
 from unhang.cli.run import run
+from unhang.cli.view import view
 from unhang.errors import UnhangError
 
 MORE = "More"
@@ -69,8 +73,12 @@ if find_spec("unhang.cli.demo") is not None:
     from unhang.cli.demo import demo
 
     app.command(name="demo")(demo)
+app.command(name="view", rich_help_panel=MORE)(view)
+app.command(name="history", rich_help_panel=MORE)(history)
+app.command(name="compare", rich_help_panel=MORE)(compare)
 app.command(name="bisect", rich_help_panel=MORE)(bisect)
 app.command(name="ramp", rich_help_panel=MORE, context_settings={"allow_interspersed_args": False})(ramp)
+app.command(name="reshard", rich_help_panel=MORE)(reshard)
 if find_spec("unhang.cli.lab") is not None:
     from unhang.cli.lab import app as lab_app
 

@@ -16,7 +16,8 @@ PATIENCE_S = 2.0
 class ReadingBar:
     """Context manager whose ``tell`` is the ``progress`` of ``read_evidence``."""
 
-    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, *, patience_s: float = PATIENCE_S, doing: str = "reading") -> None:
+        self._doing = doing
         self._wanted = sys.stderr.isatty()
         self._patience_s = patience_s
         self._started = time.monotonic()
@@ -40,17 +41,17 @@ class ReadingBar:
             return
         self._last = now
         if self._bar is None:
-            self._bar, self._task = _new_bar(total)
+            self._bar, self._task = _new_bar(total, self._doing)
         assert self._task is not None
         self._bar.update(self._task, completed=done, total=total, description=name[-40:])
 
 
-def _new_bar(total: int) -> tuple[Progress, TaskID]:
+def _new_bar(total: int, doing: str) -> tuple[Progress, TaskID]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     bar = Progress(
-        TextColumn("reading {task.description}", markup=False),
+        TextColumn(doing + " {task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -26,6 +26,14 @@ def ramp(
         list[str] | None,
         typer.Option(metavar="NAME=1,2,4", help="What grows: NAME=1,2,4, NAME=1:64, NAME=2,3@ds.json:key.in.it"),
     ] = None,
+    tries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="NAME=2,3",
+            help="What is tried instead, each with each: NAME=2,3, ONE*OTHER=1*8,2*4 (together), …@ds.json:key.in.it",
+        ),
+    ] = None,
     steps: Annotated[
         int, typer.Option(min=2, metavar="N", help="Steps to time at each size, after one to warm up.")
     ] = 5,
@@ -42,9 +50,9 @@ def ramp(
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
 ) -> None:
-    """Run a command for a few steps at growing size, and say at which size what gives way.
+    """Run a command for a few steps at growing size or with several settings, and say what gives way or is fastest.
 
-    Each size is ended after its steps; nothing after them runs. Exit code: 0 every size was sound, 1 something gave
+    Each run is ended after its steps; nothing after them runs. Exit code: 0 every one was sound, 1 something gave
     way, 2 bad usage.
     """
     if not sys.platform.startswith("linux"):
@@ -52,21 +60,30 @@ def ramp(
     if command and shutil.which(command[0]) is None and "{" not in command[0]:
         raise UsageError(f"there is no command {command[0]}", next_step="run it alone first, then under unhang ramp")
     from unhang.experiments import ramp as ramps
+    from unhang.experiments.ramp_choices import choice, compare
     from unhang.experiments.ramp_sizes import growth
-    from unhang.experiments.ramp_table import sheet_of, to_document
+    from unhang.experiments.ramp_table import sheet_of, to_document, tried_document, tried_sheet
     from unhang.experiments.ramp_trial import Bounds
     from unhang.report.language import resolve_language
     from unhang.report.sheet import width_of
 
     spoken = resolve_language(lang) if form is Format.TEXT or lang else "en"
-    found = ramps.ramp(
-        command, [growth(text) for text in grow or ()], bounds=Bounds(steps, limit, stall), keep=folder, tell=_tell
-    )
-    if form is Format.JSON:
-        sys.stdout.write(json.dumps(to_document(found, lang=spoken), ensure_ascii=False, indent=2) + "\n")
+    bounds = Bounds(steps, limit, stall)
+    if grow and tries:
+        raise UsageError("--grow and --try are two questions", next_step="try first, then grow what was fastest")
+    if tries:
+        tried = compare(command, [choice(text) for text in tries], bounds=bounds, keep=folder, tell=_tell)
+        document, sheet = tried_document(tried, lang=spoken), tried_sheet(tried, width_of(sys.stdout), spoken)
+        sound = len(tried.sound) == len(tried.trials)
     else:
-        sheet_of(found, width_of(sys.stdout), spoken).print_to(sys.stdout)
-    raise typer.Exit(0 if found.gave_way is None else 1)
+        found = ramps.ramp(command, [growth(text) for text in grow or ()], bounds=bounds, keep=folder, tell=_tell)
+        document, sheet = to_document(found, lang=spoken), sheet_of(found, width_of(sys.stdout), spoken)
+        sound = found.gave_way is None
+    if form is Format.JSON:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+    else:
+        sheet.print_to(sys.stdout)
+    raise typer.Exit(0 if sound else 1)
 
 
 def _tell(trial: Trial) -> None:

@@ -26,7 +26,7 @@ def run(
     ],
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where verdict and evidence go; [default: unhang-runs/TIME]"),
+        typer.Option("--dir", metavar="DIR", help="Where verdict and evidence go; default: unhang-runs/TIME."),
     ] = None,
     on_hang: Annotated[
         OnHang, typer.Option(help="report leaves the job alone; abort ends it once the evidence is safe.")
@@ -45,6 +45,19 @@ def run(
         float | None,
         typer.Option(min=1.0, metavar="S", help="With --on-hang abort: also end a job whose laggard works, after S."),
     ] = None,
+    metrics: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE", help="Serve Prometheus metrics at PORT or HOST:PORT, or send them to a collector: otlp."
+        ),
+    ] = "",
+    nodes_via: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="Where the watchers of several nodes meet: a folder all nodes see, or HOST:PORT of one of them.",
+        ),
+    ] = "",
     lang: Annotated[
         str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
     ] = None,
@@ -61,16 +74,22 @@ def run(
     import os
     import shutil
 
-    from unhang.report.language import resolve_language
+    from unhang.report.language import resolve_language, translate
+    from unhang.viewing.listening import check_address
+    from unhang.watch.elsewhere import told_by
     from unhang.watch.front import Front, run_unwatched
     from unhang.watch.meeting import meet
+    from unhang.watch.nodes.party import party_of
     from unhang.watch.run_folder import RunPlan
     from unhang.watch.run_place import run_place
     from unhang.watch.siblings import siblings
 
+    if metrics and metrics != "otlp":
+        check_address(metrics)
     spoken = resolve_language(lang)
+    nodes = party_of(os.environ, command, nodes_via)
     try:
-        meeting = meet(lambda us: run_place(folder, us), siblings(os.environ))
+        meeting = meet(lambda us: run_place(folder, us, nodes), siblings(os.environ))
     except OSError as error:
         run_unwatched(command, error)
     plan = RunPlan(
@@ -81,7 +100,13 @@ def run(
         slow_after_s=slow_after,
         abort_slow_after_s=abort_slow_after,
         capture=capture,
+        metrics=metrics,
+        nodes_via=nodes_via,
         lang=spoken,
+        cwd=os.getcwd(),  # noqa: PTH109 - as the command sees it
         width=min(120, shutil.get_terminal_size((100, 24)).columns),
     )
+    unwatched = told_by(command) if meeting.number == 0 else None
+    if unwatched is not None:
+        meeting.folder.say(f"unhang: {translate(unwatched, spoken)}\n")
     raise typer.Exit(Front(meeting, plan).run())

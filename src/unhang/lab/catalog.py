@@ -25,7 +25,7 @@ class Expected:
     """The verdict a bundle of this case must get.
 
     ``cause`` None means a healthy job. ``where`` and ``waiter`` are pieces of code, each on a line that is right;
-    ``where_function`` allows any line of that function (for work that moves). Empty means: there is no such line, or
+    ``where_functions`` allows any line of these functions (for work that moves). Empty means: there is no such line, or
     the evidence cannot tell. ``also_ranks`` is another answer that is right (one side of a cycle). ``watched``: what is
     right instead of ``status`` while the job is watched and lives on (empty: the same).
     """
@@ -35,7 +35,7 @@ class Expected:
     status: tuple[str, ...] = ("hang",)
     watched: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
-    where_function: str = ""
+    where_functions: tuple[str, ...] = ()
     waiter: tuple[str, ...] = ()
     also_ranks: Ranks | None = None
     fewest_batches: bool = False
@@ -249,7 +249,7 @@ CASES: tuple[Case, ...] = (
             Cause.SINGLE_RANK_WORK,
             last,
             watched=("slow",),
-            where_function="write_shard",
+            where_functions=("write_shard",),
             waiter=(
                 "dist.all_reduce(model.weight.grad, group=pairs[rank])",
                 "dist.all_reduce(model.weight.grad, group=pairs[rank - 1])",
@@ -280,7 +280,7 @@ CASES: tuple[Case, ...] = (
             first,
             status=("hang", "slow"),
             watched=("slow",),
-            where_function="tokenize",
+            where_functions=("tokenize", "prepare"),
             waiter=("dist.barrier()",),
         ),
         fault='prepare("tokens.pt")',
@@ -387,7 +387,11 @@ CASES: tuple[Case, ...] = (
         "one rank runs out of GPU memory (raised by hand on a CPU); a thread keeps its process alive",
         "out_of_memory.py",
         Expected(
-            Cause.GPU_OOM, second, status=("hang", "crash"), where_function="activations", waiter=("loss.backward()",)
+            Cause.GPU_OOM,
+            second,
+            status=("hang", "crash"),
+            where_functions=("activations",),
+            waiter=("loss.backward()",),
         ),
         fault="length = 2**40",
         after=8,
@@ -400,7 +404,7 @@ CASES: tuple[Case, ...] = (
             Cause.TIMEOUT_TOO_SHORT,
             first,
             status=("hang", "crash"),
-            where_function="score",
+            where_functions=("score",),
             waiter=("dist.barrier()",),
         ),
         fault="timeout=timedelta(seconds=4)",
@@ -419,7 +423,7 @@ CASES: tuple[Case, ...] = (
         "slow-rank",
         "one rank computes many times longer than the others; nothing stops",
         "slow_rank.py",
-        Expected(Cause.SLOW_RANK, second, status=("slow",), where_function="augment"),
+        Expected(Cause.SLOW_RANK, second, status=("slow",), where_functions=("augment",)),
         fault="200 if rank == 1 else 4",
         moment="moving",
         after=25,

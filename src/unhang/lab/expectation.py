@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from unhang.findings import Finding, Verdict, Where, rank_ranges
@@ -86,7 +87,7 @@ def _wrong_lines(case: Case, bundle: Path, finding: Finding) -> list[str]:
     kept, expected = bundle / "source" / "train.py", case.expected
     script = kept if kept.exists() else case.path  # no frame of a rank that was killed names it
     right = {number for code in expected.where for number in lines_with(script, code)}
-    right |= _lines_of_function(script, expected.where_function)
+    right |= _lines_of_functions(script, expected.where_functions)
     waiting = {number for code in expected.waiter for number in lines_with(script, code)}
     found = []
     if right and not _is_at(finding.where, right):
@@ -104,8 +105,9 @@ def _spoken(where: Where | None) -> str:
     return "nowhere" if where is None else f"{Path(where.file).name}:{where.line}"
 
 
-def _lines_of_function(script: Path, name: str) -> set[int]:
+def _lines_of_functions(script: Path, names: Collection[str]) -> set[int]:
+    found: set[int] = set()
     for node in ast.walk(ast.parse(script.read_text())):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return set()
+        if isinstance(node, ast.FunctionDef) and node.name in names:
+            found.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return found

@@ -135,9 +135,9 @@ def running(
             finally:
                 job.seen.update(processes.marked(job.mark))
                 known = frozenset(job.seen - {job.launcher.pid})
-                processes.end_all(job.mark, known)
-                job.launcher.wait(timeout=5)
-                processes.reap(known)
+                processes.end_all(job.mark, known, limit_s=30.0)
+                job.launcher.wait(timeout=30)
+                processes.reap(known, limit_s=5.0)
 
 
 def _start(script: Path, arguments: tuple[str, ...], ranks: int, environment: dict[str, str], meeting: Path) -> Job:

@@ -189,7 +189,7 @@ def _end(job: Watched) -> None:
         with suppress(subprocess.TimeoutExpired):
             job.front.wait(1.0)
     if records:
-        left = processes.end_all(f"{RECORDS}={records}", frozenset())
+        left = processes.end_all(f"{RECORDS}={records}", frozenset(), limit_s=30.0)
         if left:
             raise UnhangError(f"processes of the job are left over: {left}")
     with suppress(subprocess.TimeoutExpired):
