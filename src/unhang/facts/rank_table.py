@@ -15,6 +15,7 @@ from unhang.evidence.items import (
     Recording,
     StackDump,
 )
+from unhang.evidence.stacks.torn import is_torn_off
 from unhang.facts.model import RankFacts
 from unhang.findings import Evidence, Source
 
@@ -104,6 +105,11 @@ def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
         return
     # The later look is the verdict's; without a time, the file names order the looks.
     ordered = sorted(own, key=lambda s: (s.time_s or 0.0, _look_order(s.source.path)))
+    whole = next((s for s in reversed(ordered[:-1]) if is_torn_off(ordered[-1], s)), None)
+    if whole is not None:
+        # What the later look lost, the earlier one tells.
+        ordered.remove(whole)
+        ordered.append(whole)
     facts.stack = ordered[-1]
     facts.earlier_stacks = tuple(ordered[:-1])
     if not facts.process_state:

@@ -9,10 +9,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from unhang.evidence.stacks import read_stacks
+from unhang.watch.whole_looks import how_much, until_whole
+
 LOOK_LIMIT_S = 6.0
 NO_PY_SPY = "py-spy is not installed"
 NO_PERMISSION = "looking into it needs SYS_PTRACE"
 TOO_LONG = "py-spy took too long"
+_FINAL = (NO_PY_SPY, NO_PERMISSION, TOO_LONG)
+"""Another try would end the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,19 @@ def look_at(pid: int, *, stopped: bool = False, native: bool = False, limit_s: f
     if py_spy is None:
         return Looked(None, NO_PY_SPY)
     command = [py_spy, "dump", "--full-filenames", "--pid", str(pid)]
-    command += ["--nonblocking"] if stopped else ["--native"] if native else []
+    if stopped:
+        command.append("--nonblocking")
+        return until_whole(lambda left_s: _dump(command, native=native, limit_s=left_s), _seen, limit_s)
+    return _dump([*command, "--native"] if native else command, native=native, limit_s=limit_s)
+
+
+def _seen(looked: Looked) -> float:
+    if looked.text is None:
+        return how_much(None, final=looked.refused in _FINAL)
+    return how_much(read_stacks(looked.text.encode(), source="py-spy", rank=None)[0])
+
+
+def _dump(command: list[str], *, native: bool, limit_s: float) -> Looked:
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.evidence.stacks.torn import is_torn
 from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.guard_waits import is_guard
 from unhang.facts.lock_holders import holds_lock
@@ -132,7 +133,8 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     if lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
         doing = f"standing still in {lag.where.function}"
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
-    certainty = Certainty.CERTAIN if known_work or moving else Certainty.LIKELY
+    certain = (known_work or moving) and not _torn(facts, stall)
+    certainty = Certainty.CERTAIN if certain else Certainty.LIKELY
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     return finding(
         CAUSE,
@@ -151,6 +153,12 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.waiters)),
     )
+
+
+def _torn(facts: Facts, stall: Stall) -> bool:
+    """Where its work was called from was lost: the others may do the same work, and be done."""
+    stacks = (facts.ranks[rank].stack for rank in stall.laggards)
+    return any(stack is not None and is_torn(stack) for stack in stacks)
 
 
 def writes_or_reads(phase: Phase | None, what: str) -> bool:

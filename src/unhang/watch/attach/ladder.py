@@ -20,6 +20,7 @@ from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.watch.looks import find_py_spy
 from unhang.watch.unanswered import unanswered
+from unhang.watch.whole_looks import how_much, until_whole
 
 PROC = Path("/proc")
 LOOK_LIMIT_S = 2.0
@@ -78,9 +79,9 @@ def look_at(pid: int, *, native: bool = False) -> Look:
     if native and kernel.state not in "Tt" and _take(found, ["--native"], LOOK_LIMIT_S):
         found.native = True
         return found
-    if _take(found, ["--nonblocking"], LOOK_LIMIT_S):
+    if _take_whole(found, LOOK_LIMIT_S):
         return found
-    if found.refused == _TOO_LONG and _take(found, ["--nonblocking"], HARMLESS_LIMIT_S):
+    if found.refused == _TOO_LONG and _take_whole(found, HARMLESS_LIMIT_S):
         return found
     if kernel.state not in "Tt" and not native and found.refused not in _HOPELESS:
         found.native = _take(found, ["--native"], LOOK_LIMIT_S)
@@ -108,32 +109,59 @@ _NO_PERMISSION = "looking into it needs SYS_PTRACE"
 _HOPELESS = (_NO_PY_SPY, _NO_PERMISSION)
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """One run of py-spy."""
+
+    stack: bytes = b""
+    dump: StackDump | None = None
+    refused: str = ""
+
+
 def _take(found: Look, options: list[str], limit_s: float) -> bool:
+    """Look while it is stopped."""
+    try:
+        taken = _py_spy(found.pid, options, limit_s)
+    finally:
+        set_going(found.pid, found.kernel.state)
+    return _keep(found, taken)
+
+
+def _take_whole(found: Look, limit_s: float) -> bool:
+    """Nobody is stopped, so what is seen may be torn."""
+    taken = until_whole(
+        lambda left_s: _py_spy(found.pid, ["--nonblocking"], left_s),
+        lambda taken: how_much(taken.dump, final=taken.refused in (*_HOPELESS, _TOO_LONG)),
+        limit_s,
+    )
+    return _keep(found, taken)
+
+
+def _keep(found: Look, taken: _Taken) -> bool:
+    found.refused = taken.refused
+    if taken.dump is None:
+        return False
+    found.stack, found.dump = taken.stack, taken.dump
+    return True
+
+
+def _py_spy(pid: int, options: list[str], limit_s: float) -> _Taken:
     py_spy = find_py_spy()
     if py_spy is None:
-        found.refused = _NO_PY_SPY
-        return False
-    command = [py_spy, "dump", "--json", "--full-filenames", "--pid", str(found.pid), *options]
+        return _Taken(refused=_NO_PY_SPY)
+    command = [py_spy, "dump", "--json", "--full-filenames", "--pid", str(pid), *options]
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        found.refused = _TOO_LONG
-        return False
+        return _Taken(refused=_TOO_LONG)
     except OSError as error:
-        found.refused = f"py-spy cannot be started ({error.strerror})"
-        return False
-    finally:
-        if "--nonblocking" not in options:
-            set_going(found.pid, found.kernel.state)
+        return _Taken(refused=f"py-spy cannot be started ({error.strerror})")
     if done.returncode != 0 or len(done.stdout) > STACK_BYTES:
-        found.refused = _why(done.stderr)
-        return False
-    dumps = [d for d in read_stacks(done.stdout, source=f"pid {found.pid}", rank=None) if d.threads]
+        return _Taken(refused=_why(done.stderr))
+    dumps = [d for d in read_stacks(done.stdout, source=f"pid {pid}", rank=None) if d.threads]
     if not dumps:
-        found.refused = "py-spy saw no Python thread in it"
-        return False
-    found.stack, found.dump, found.refused = done.stdout, dumps[0], ""
-    return True
+        return _Taken(refused="py-spy saw no Python thread in it")
+    return _Taken(done.stdout, dumps[0])
 
 
 def _why(complaint: bytes) -> str:

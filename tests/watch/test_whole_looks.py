@@ -1,0 +1,85 @@
+"""Looks at a process that runs are repeated until one is whole."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from unhang.evidence.stacks import read_stacks
+from unhang.evidence.stacks.torn import is_torn
+from unhang.watch.attach.ladder import look_at as look_from_outside
+from unhang.watch.looks import find_py_spy, look_at
+from unhang.watch.whole_looks import TRIES, how_much, until_whole
+
+# Frames of many sizes, pushed and popped all the time: what is read of one has another one's content a moment later.
+BUSY = """
+for size in range(12):
+    names = ", ".join(f"v{size}_{i}" for i in range(size * 3 + 1))
+    body = f"{names.replace(',', ' =')} = n; return sum(map(calls[(n * 7 + {size}) % 12], [n - 1])) if n > 0 else n"
+    exec(f"def f{size}(n): {body}", globals())
+calls = [globals()[f"f{size}"] for size in range(12)]
+print("up", flush=True)
+while True:
+    for n in range(2, 4): calls[n % 12](n)
+"""
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            yield child.pid
+        finally:
+            child.kill()
+
+
+def test_the_first_whole_look_is_taken() -> None:
+    looks = iter([2.0, math.inf, 3.0])
+
+    assert until_whole(lambda _: next(looks), lambda seen: seen, 60.0) == math.inf
+    assert next(looks) == 3.0
+
+
+def test_of_torn_looks_the_one_that_saw_most_is_taken() -> None:
+    asked = []
+
+    def look(left_s: float) -> float:
+        asked.append(left_s)
+        return {1: 5.0}.get(len(asked), float(-len(asked)))
+
+    assert until_whole(look, lambda seen: seen, 60.0) == 5.0
+    assert len(asked) == TRIES
+    assert asked == sorted(asked, reverse=True)
+
+
+def test_the_limit_is_that_of_all_tries_together() -> None:
+    def slow(_: float) -> float:
+        time.sleep(0.02)
+        return 1.0
+
+    began = time.monotonic()
+    until_whole(slow, lambda seen: seen, 0.01)
+    assert time.monotonic() - began < 60
+
+
+def test_what_would_end_the_same_way_is_not_tried_again() -> None:
+    assert how_much(None, final=True) == math.inf
+    assert how_much(None) < 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or find_py_spy() is None, reason="needs py-spy and /proc")
+def test_a_process_in_full_flight_is_seen_whole(busy: int) -> None:
+    # one look at it is torn or fails in one of three: 17 whole ones of 20 are no luck
+    looks = [look_at(busy, stopped=True, limit_s=60.0).text for _ in range(20)]
+    dumps = [read_stacks(text.encode(), source="look", rank=None)[0] for text in looks if text is not None]
+    assert sum(not is_torn(dump) for dump in dumps) >= 17
+
+    seen = [look_from_outside(busy).dump for _ in range(5)]
+    assert sum(dump is not None and not is_torn(dump) for dump in seen) >= 4
