@@ -133,7 +133,7 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     if lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
         doing = f"standing still in {lag.where.function}"
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
-    certain = (known_work or moving) and not _torn(facts, stall)
+    certain = (known_work or moving) and not (lag.where is None and _torn(facts, stall))
     certainty = Certainty.CERTAIN if certain else Certainty.LIKELY
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     return finding(
