@@ -33,7 +33,7 @@ def history(
     from unhang.history.database import opened, place
     from unhang.report.language import resolve_language, translate
 
-    spoken = resolve_language(lang)
+    spoken = "en" if as_json and not lang else resolve_language(lang)
     path = place(os.environ)
     if forget:
         with opened(path, to_write=True) as known:
@@ -45,7 +45,7 @@ def history(
             return
         runs, guilty = known.runs(limit=limit, host=host), known.guilty()
     width = min(140, shutil.get_terminal_size((100, 24)).columns)
-    typer.echo(text.as_json(runs, guilty) if as_json else text.as_text(runs, guilty, spoken, width), nl=False)
+    typer.echo(text.as_json(runs, guilty, spoken) if as_json else text.as_text(runs, guilty, spoken, width), nl=False)
 
 
 def _one(known: History, number: int, lang: str, *, as_json: bool) -> None:
@@ -55,4 +55,4 @@ def _one(known: History, number: int, lang: str, *, as_json: bool) -> None:
     if run is None:
         raise UsageError(f"the history knows no run {number}", next_step="unhang history lists them")
     good = known.last_good(run)
-    typer.echo(text.one_as_json(run, good) if as_json else text.one_as_text(run, good, lang), nl=False)
+    typer.echo(text.one_as_json(run, good, lang) if as_json else text.one_as_text(run, good, lang), nl=False)

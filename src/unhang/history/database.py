@@ -13,7 +13,6 @@ from unhang.errors import UnhangError
 from unhang.evidence.earlier import Guilt
 from unhang.history.run import OF_THE_MACHINE, Run, Told
 
-VERSION = 1
 BUSY_S = 2.0
 MOST_RUNS = 5_000
 """Older ones are forgotten."""
@@ -35,6 +34,9 @@ CREATE TABLE guilty (
 CREATE INDEX guilty_by_name ON guilty (kind, name);
 CREATE INDEX verdicts_by_run ON verdicts (run);
 """
+_STEPS = (_TABLES, "ALTER TABLE verdicts ADD COLUMN parts TEXT")
+"""Each makes the tables of a version those of the next; what was released is never changed."""
+VERSION = len(_STEPS)
 
 
 class HistoryError(UnhangError):
@@ -74,9 +76,10 @@ class History:
 
     def _add_verdict(self, write: sqlite3.Connection, number: int, told: Told) -> None:
         lists = (json.dumps(told.ranks), json.dumps(told.nodes), json.dumps(told.cards))
+        parts = None if told.parts is None else json.dumps(told.parts, ensure_ascii=False)
         write.execute(
-            "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, told.cause, told.certainty, told.status, *lists, told.place, told.sentence),
+            "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, told.cause, told.certainty, told.status, *lists, told.place, told.sentence, parts),
         )
 
     def runs(self, *, limit: int = 20, host: str = "", program: str = "") -> list[Run]:
@@ -143,7 +146,9 @@ class History:
 
 def _told(row: sqlite3.Row) -> Told:
     ranks, nodes, cards = (tuple(json.loads(row[name])) for name in ("ranks", "nodes", "cards"))
-    return Told(row["cause"], row["certainty"], row["status"], ranks, nodes, cards, row["place"], row["sentence"])
+    told = (row["cause"], row["certainty"], row["status"], ranks, nodes, cards, row["place"], row["sentence"])
+    carried = row["parts"] if "parts" in row.keys() else None  # noqa: SIM118 - a row is searched by value otherwise
+    return Told(*told, None if carried is None else json.loads(carried))
 
 
 def _guilty(number: int, verdicts: Iterable[Told]) -> set[tuple[int, str, str, str]]:
@@ -166,7 +171,7 @@ def opened(path: Path, *, to_write: bool = False) -> Iterator[History]:
     try:
         with closing(_connect(path, to_write=to_write)) as connection:
             yield History(connection)
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, ValueError) as error:
         raise HistoryError(
             f"the history at {path} cannot be {'written' if to_write else 'read'}: {error}",
             next_step="move the file away to begin a new one",
@@ -185,19 +190,38 @@ def _connect(path: Path, *, to_write: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_S)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > VERSION:
-        raise sqlite3.DatabaseError("a newer unhang wrote it")
-    if version == 0 and (to_write or not there):
-        _make_tables(connection)
+    try:
+        _bring_up_to_date(connection, path, to_write=to_write or not there)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
-    """In one transaction: two runs that end at once make them once."""
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path, *, to_write: bool) -> None:
+    """Tables of an older version grow when they are written to; reading leaves them as they are."""
+    version = _version(connection)
+    if version > VERSION:
+        raise HistoryError(
+            f"the history at {path} was written by a newer unhang (its tables are of version {version}, this one knows "
+            f"version {VERSION})",
+            next_step="update unhang, or move the file away to begin a new one",
+        )
+    if version < VERSION and to_write:
+        _grow(connection)
+
+
+def _grow(connection: sqlite3.Connection) -> None:
+    """In one transaction: two runs that end at once grow them once."""
     connection.execute("BEGIN IMMEDIATE")
-    if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-        for statement in filter(str.strip, _TABLES.split(";")):
+    version = _version(connection)
+    for step in _STEPS[version:]:
+        for statement in filter(str.strip, step.split(";")):
             connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute(f"PRAGMA user_version = {max(version, VERSION)}")
     connection.commit()
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from unhang.evidence.earlier import cards_named
+from unhang.report.carried_text import cleaned
+from unhang.report.printable import printable
 from unhang.report.secrets import without_secrets
 
 OF_THE_MACHINE = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
@@ -17,6 +19,8 @@ OF_THE_MACHINE = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "r
 GOOD, STALLED, FAILED, SLOW, ENDED = "good", "stalled", "failed", "slow", "ended"
 MOST_SETTINGS = 1 << 20
 MOST_VERDICT = 4 << 20
+MOST_SUMMARIES = 200
+MOST_SUMMARY = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,9 @@ class Told:
     """As the evidence names them: ``GPU-<uuid>`` or ``<host> <PCI address>``."""
     place: str
     sentence: str
+    """In English."""
+    parts: dict[str, Any] | None = field(default=None, hash=False)
+    """``sentence`` as ``report/carried_text.py`` carries it; None where it is not known: runs of an older unhang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,8 @@ def run_of(ending: Ending) -> Run:
     """The run that left ``ending.folder``; what cannot be read of it is left out."""
     folder = Path(ending.folder)
     plan = _json(folder / "run.json", MOST_SETTINGS)
-    verdicts = tuple(_told(document, ending.hosts) for document in _verdicts(folder))
+    sentences = _sentences(folder / ".unhang")
+    verdicts = tuple(_told(document, ending.hosts, sentences) for document in _verdicts(folder))
     return Run(
         folder=str(folder),
         command=without_secrets(" ".join(str(word) for word in plan.get("command", [])))[:4096],
@@ -115,10 +123,32 @@ def _verdicts(folder: Path) -> Iterator[Mapping[str, Any]]:
             yield document
 
 
-def _told(document: Mapping[str, Any], hosts: tuple[str, ...]) -> Told:
+def _sentences(own: Path) -> dict[str, dict[str, Any]]:
+    """How each sentence that was said is carried: every look leaves a summary, of the verdict it came to."""
+    found = {}
+    for path in sorted(own.glob("summary-*.json"), key=_number)[-MOST_SUMMARIES:]:
+        summary = _json(path, MOST_SUMMARY)
+        parts = summary.get("sentence_parts")
+        if isinstance(parts, dict):
+            found[_clean(str(summary.get("sentence", "")))] = cleaned(parts, _clean)
+    return found
+
+
+def _number(path: Path) -> int:
+    number = path.stem.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _clean(text: str) -> str:
+    """As a verdict's sentences are cleaned."""
+    return without_secrets(printable(text))
+
+
+def _told(document: Mapping[str, Any], hosts: tuple[str, ...], sentences: Mapping[str, dict[str, Any]]) -> Told:
     first = document["findings"][0]
     where = first.get("where") or {}
     nodes = tuple(str(node) for node in first.get("nodes", [])) or (hosts if len(hosts) == 1 else ())
+    sentence = _clean(str(first.get("summary", "")))
     return Told(
         cause=str(first["cause"]),
         certainty=str(first["certainty"]),
@@ -127,7 +157,8 @@ def _told(document: Mapping[str, Any], hosts: tuple[str, ...]) -> Told:
         nodes=nodes,
         cards=_cards(first, nodes),
         place=f"{where['file']}:{where['line']}" if where.get("file") else "",
-        sentence=without_secrets(str(first.get("summary", "")))[:500],
+        sentence=sentence[:500],
+        parts=sentences.get(sentence),
     )
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from unhang.evidence.earlier import Guilt
 from unhang.findings import Certainty, say
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, Run, Told
+from unhang.report.carried_text import said_again
 from unhang.report.labels import CERTAINTY, ranks_label
 from unhang.report.redact import Redactor
 from unhang.report.voice import Voice
@@ -85,6 +86,10 @@ def outcome(run: Run, voice: Voice) -> str:
     return " · ".join(words)
 
 
+def _sentence(told: Told, voice: Voice) -> str:
+    return said_again(told.parts, told.sentence, voice)
+
+
 def _certainty(told: Told, voice: Voice) -> str:
     with suppress(ValueError):
         return voice.say(CERTAINTY[Certainty(told.certainty)])
@@ -100,7 +105,7 @@ def one_as_text(run: Run, good: Run | None, lang: str) -> str:
     ]
     for told in run.verdicts:
         where = f" ({told.place})" if told.place else ""
-        lines.append(f"  {told.cause} · {_certainty(told, voice)}{voice.colon}{voice.line(told.sentence)}{where}")
+        lines.append(f"  {told.cause} · {_certainty(told, voice)}{voice.colon}{_sentence(told, voice)}{where}")
     lines.append(voice.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
     if good is None:
         lines.append(voice.say(say("No earlier run of this job ended well.")))
@@ -114,23 +119,30 @@ def one_as_text(run: Run, good: Run | None, lang: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(runs: Sequence[Run], guilty: Sequence[Guilt]) -> str:
-    """The same as one object."""
-    found = {"schema": SCHEMA, "runs": [_row(run) for run in runs], "named": [_named(guilt) for guilt in guilty]}
+def as_json(runs: Sequence[Run], guilty: Sequence[Guilt], lang: str) -> str:
+    """The same as one object, its sentences in ``lang``."""
+    voice = Voice(lang, Redactor())
+    found = {"schema": SCHEMA, "runs": [_row(run, voice) for run in runs], "named": [_named(guilt) for guilt in guilty]}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def one_as_json(run: Run, good: Run | None) -> str:
+def one_as_json(run: Run, good: Run | None, lang: str) -> str:
     """One run and the last good one before it."""
-    found = {"schema": SCHEMA, "run": _row(run), "last_good": None if good is None else _row(good)}
+    voice = Voice(lang, Redactor())
+    found = {"schema": SCHEMA, "run": _row(run, voice), "last_good": None if good is None else _row(good, voice)}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _row(run: Run, voice: Voice) -> dict[str, Any]:
     return {
         **{name: getattr(run, name) for name in Run.__slots__ if name not in ("verdicts", "settings")},
-        "verdicts": [{name: getattr(told, name) for name in told.__slots__} for told in run.verdicts],
+        "verdicts": [_verdict(told, voice) for told in run.verdicts],
     }
+
+
+def _verdict(told: Told, voice: Voice) -> dict[str, Any]:
+    kept = {name: getattr(told, name) for name in Told.__slots__ if name != "parts"}
+    return kept | {"sentence": _sentence(told, voice)}
 
 
 def _named(guilt: Guilt) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unhang.findings import Text
 from unhang.report.language import catalogue
-from unhang.report.voice import Voice
+
+if TYPE_CHECKING:
+    from unhang.report.voice import Voice
 
 TEMPLATE, VALUES = "template", "values"
 DEEPEST = 4
