@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 ONE_MACHINE = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "UNHANG": ""}
+END_LIMIT_S = 60.0
+"""So long a rank may take to end that has said all it had to say."""
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch", "torch.distributed", "torch.distributed.checkpoint.state_dict"])
 
@@ -88,11 +90,12 @@ def run_ranks(
             _hear(line, outcome)  # type: ignore[arg-type]
             outcome.took_s = time.monotonic() - started
             if outcome.rank == until:
-                lines.clear()
                 limit_s = 0.0
+    unheard = {outcome.rank for outcome in lines.values()}
     for outcome in outcomes:
         process = ranks[outcome.rank]
-        process.join(max(started + limit_s - time.monotonic(), 0.3))
+        if outcome.rank not in unheard:
+            process.join(END_LIMIT_S)
         if process.is_alive():
             os.kill(process.pid or 0, signal.SIGKILL)
             process.join()

@@ -7,6 +7,7 @@ import io
 import re
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -173,14 +174,21 @@ def test_a_rank_that_leaves_alone_is_named(kind: str) -> None:
 
 
 def _leaves_while_the_others_are_in_the_next_batch(rank: int) -> str:
+    from torch.distributed.distributed_c10d import _get_default_store
+
     import unhang
 
+    store = _get_default_store()
     with contextlib.redirect_stderr(io.StringIO()) as told:
         for taken, _ in enumerate(unhang.even_batches(list(range(40))), 1):
             if taken == 5 and rank == 1:
+                store.wait(["rank 0 is in batch 6"], timedelta(seconds=60))
                 break
             if taken == 6:
-                time.sleep(2.5)  # as in a collective: no exception could end it
+                store.set("rank 0 is in batch 6", "")
+                until = time.monotonic() + 60
+                while not told.getvalue() and time.monotonic() < until:  # as in a collective: it takes no batch
+                    time.sleep(0.05)
                 break
     return told.getvalue()
 

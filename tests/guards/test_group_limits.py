@@ -35,7 +35,7 @@ def waits_in_vain(rank: int) -> float:
     dist.all_reduce(value)
     limits(train=1.5)
     if rank == 1:
-        time.sleep(10)
+        time.sleep(60)
     since = time.monotonic()
     with pytest.raises(RuntimeError):
         dist.all_reduce(value)
@@ -74,7 +74,7 @@ def test_every_group_of_the_rank_gets_it() -> None:
 @pytest.mark.live
 @takes_new
 def test_it_holds_for_the_next_collective() -> None:
-    assert 1.0 < ranks.run_ranks(waits_in_vain, until=0)[0].get() < 6.0
+    assert 1.0 < ranks.run_ranks(waits_in_vain, until=0)[0].get() < 30.0
 
 
 @takes_new

@@ -164,14 +164,14 @@ def test_a_store_whose_process_is_stopped_is_given_up() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as keeper:
         assert keeper.stdout is not None
         store = client(int(keeper.stdout.readline()))
-        line = Connection(lambda: store, limit_s=1.0)
+        line = Connection(lambda: store, limit_s=3.0)
         assert line.do(lambda store: store.add("n", 1)) == 1
         keeper.send_signal(signal.SIGSTOP)
         since = time.monotonic()
         for _ in range(2):
-            with pytest.raises(StoreLost, match="did not answer within 1 s"):
+            with pytest.raises(StoreLost, match="did not answer within 3 s"):
                 line.do(lambda store: store.add("n", 1))
-        assert time.monotonic() - since < 5
+        assert time.monotonic() - since < 30
         keeper.kill()
 
 
@@ -212,7 +212,7 @@ def all_meet_and_miss_one(meetings: list[Meeting]) -> None:
     assert all(gathered.values == everything for gathered in said)
 
     without = [here for here in meetings if here.rank != 37]
-    assert {gathered.missing for gathered in at_once(without, timeout_s=4)} == {(37,)}
+    assert {gathered.missing for gathered in at_once(without, timeout_s=8)} == {(37,)}
 
 
 def test_dozens_of_ranks_meet_and_miss_the_same_one() -> None:

@@ -74,16 +74,16 @@ def test_one_phase_object_serves_several_threads() -> None:
 
     def work() -> None:
         with shared:
-            both.wait(10)
-        both.wait(10)
+            both.wait(60)
+        both.wait(60)
         ended.append(marked.marks(threading.get_ident()))
-        both.wait(10)
+        both.wait(60)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
     assert ended == [(), ()]
 

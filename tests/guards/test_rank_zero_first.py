@@ -59,6 +59,7 @@ def raises(rank: int) -> None:
 
 
 def dies(rank: int) -> None:
+    module.BEAT_S = 0.1
     with rank_zero_first("tokenisation"):
         if rank == 0:
             time.sleep(2.5)
@@ -66,14 +67,14 @@ def dies(rank: int) -> None:
 
 
 def takes_too_long(rank: int) -> None:
-    with rank_zero_first("tokenisation", timeout_s=3):
+    with rank_zero_first("tokenisation", timeout_s=6):
         if rank == 0:
-            time.sleep(6)  # busy
+            time.sleep(60)  # busy
 
 
 def never_comes(rank: int) -> None:
     if rank == 0:
-        time.sleep(30)  # elsewhere
+        time.sleep(60)  # elsewhere
     with rank_zero_first("tokenisation", timeout_s=1):
         pass
 
@@ -86,7 +87,10 @@ def tells(rank: int, folder: Path) -> str:
         os.dup2(file.fileno(), 2)
     with rank_zero_first("tokenisation"):
         if rank == 0:
-            time.sleep(2.5)  # long work
+            until = time.monotonic() + 60
+            while not (folder / "stderr1").read_text() and time.monotonic() < until:
+                time.sleep(0.1)  # long work
+            time.sleep(0.5)  # nobody else says it
     return said.read_text()
 
 
@@ -126,7 +130,7 @@ def test_a_limit_of_ones_own_holds() -> None:
     other = ranks.run_ranks(takes_too_long, until=1)[1]
 
     assert other.error == "RankFailed"
-    assert "is not done after 3 s, last seen at " in other.message
+    assert "is not done after 6 s, last seen at " in other.message
 
 
 @pytest.mark.live

@@ -75,7 +75,7 @@ def disk_full(rank: int, folder: Path) -> None:
 
 
 def other_keys(rank: int, folder: Path) -> None:
-    save_together({"weight": 1, **({"bias": 2} if rank else {})}, folder / "state.pt", timeout_s=5)
+    save_together({"weight": 1, **({"bias": 2} if rank else {})}, folder / "state.pt", timeout_s=60)
 
 
 @pytest.mark.parametrize("kind", ["plain", "ddp", pytest.param("fsdp2", marks=shards)])

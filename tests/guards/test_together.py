@@ -32,19 +32,21 @@ def all_come(rank: int) -> str:
 def only_rank_0(rank: int) -> None:
     together("start")
     if rank == 0:
-        together("save", timeout_s=1.5)  # only rank 0
+        together("save", timeout_s=4)  # only rank 0
     else:
         time.sleep(60)  # elsewhere
 
 
 def one_more(rank: int) -> None:
-    for _ in range(3 if rank == 0 else 2):
+    for _ in range(2):
+        together("step")
+    if rank == 0:
         together("step", timeout_s=1.5)
-    time.sleep(3)
+    time.sleep(10)
 
 
 def crossed(rank: int) -> None:
-    together("save" if rank == 0 else "evaluation", timeout_s=1.5)
+    together("save" if rank == 0 else "evaluation", timeout_s=5)
 
 
 def never_a_guard(rank: int) -> None:
@@ -81,7 +83,7 @@ def is_stopped(rank: int) -> None:
 
 def too_late(rank: int) -> None:
     if rank == 1:
-        time.sleep(2)
+        time.sleep(6)
     together("save", timeout_s=1)
 
 

@@ -162,7 +162,7 @@ def test_the_users_faulthandler_set_later_or_from_outside(
 
 
 def test_the_users_faulthandler_timer(folders: Folders, tmp_path: Path) -> None:
-    program = "faulthandler.dump_traceback_later(1.5)\nINIT\ntime.sleep(3)\nprint('through')"
+    program = "faulthandler.dump_traceback_later(6)\nINIT\ntime.sleep(8)\nprint('through')"
 
     ran = same(program, folders, tmp_path)
 

@@ -105,11 +105,11 @@ def test_looking_keeps_nothing_alive() -> None:
         big = Big()
         seen.append(weakref.ref(big))
         go.set()
-        hold.wait(10)
+        hold.wait(60)
 
     thread = threading.Thread(target=work)
     thread.start()
-    go.wait(10)
+    go.wait(60)
     view = RecordView()
     gc.disable()
     try:
@@ -126,12 +126,15 @@ def test_looking_keeps_nothing_alive() -> None:
 
 def test_a_stack_that_stands_still_keeps_its_beginning() -> None:
     hold = threading.Event()
-    thread = threading.Thread(target=hold.wait, args=(10,))
+    thread = threading.Thread(target=hold.wait, args=(60,))
     thread.start()
-    time.sleep(0.05)
-    view, looking = RecordView(), Looking(thread.ident or 0, 1)
-    for now_ns in (5, 6, 7):
-        looking.look(view, now_ns)
+    for _ in range(1000):  # it may not have come to its wait yet
+        view, looking = RecordView(), Looking(thread.ident or 0, 1)
+        for now_ns in (5, 6, 7):
+            looking.look(view, now_ns)
+        if view.since_ns == 5:
+            break
+        time.sleep(0.01)
     hold.set()
     thread.join()
 

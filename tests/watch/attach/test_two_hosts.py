@@ -54,11 +54,11 @@ def host(folder: Path, name: str, number: int, port: int) -> Iterator[int]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(first_child(front.pid), signal.SIGKILL)  # the first of a namespace takes all others with it
         front.kill()
-        front.wait(timeout=10)
+        front.wait(timeout=60)
 
 
 def first_child(pid: int) -> int:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         if children:
