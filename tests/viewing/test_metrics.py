@@ -256,7 +256,10 @@ def test_a_real_prometheus_scrapes_it_and_the_alert_fires(run: RunFolder, tmp_pa
                 ask(web, f"/api/v1/query?query={urllib.parse.quote(expression)}", lambda found: found["data"]["result"])
         finally:
             prometheus.terminate()
-            prometheus.wait(60)
+            try:
+                prometheus.wait(60)
+            finally:
+                prometheus.kill()
 
     waits = {row["metric"]["rank"]: row["value"][1] for row in answer["data"]["result"]}
     assert waits == {"0": "0", "1": "7.5"}
@@ -309,7 +312,10 @@ def test_a_collector_gets_the_same_facts(run: RunFolder) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     with serving(run, "otlp", OTEL_EXPORTER_OTLP_ENDPOINT=endpoint) as process:
-        time.sleep(3)
+        deadline = time.monotonic() + 60
+        while not got:  # it sends what it has once more at its end, and every ten seconds before
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         process.terminate()
         assert process.wait(60) == 0
     server.shutdown()

@@ -295,11 +295,14 @@ def test_view_web_prints_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> Non
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
-        assert Remote(address).read(Path()).live
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
         assert process.stderr is not None
+        try:
+            address = next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
+            assert Remote(address).read(Path()).live
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
         assert process.stderr.read() == ""
 
 
