@@ -22,7 +22,7 @@ CHINESE = {
     "likely": "很可能",
     "possible": "可能",
     "Change: ": "这样改：",
-    "The job's own limit ends it in {:.0f} s": "任务自己的超时将在 {:.0f} 秒后结束它",
+    "The job's own limit ends it in {:.0f} s": "作业自己的超时将在 {:.0f} 秒后结束它",
 }
 
 

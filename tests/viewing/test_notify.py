@@ -121,7 +121,7 @@ def test_of_a_chinese_run_the_message_is_chinese(inbox: tuple[str, list[Any]]) -
         "卡死: rank 0 的 batch 先用完",
         "uneven-data (确定), rank 0 · train.py:51",
         "这样改：给划分一个种子",
-        "任务自己的超时将在 432 秒后结束它",
+        "作业自己的超时将在 432 秒后结束它",
     ]
 
 
