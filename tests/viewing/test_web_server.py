@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -268,6 +270,39 @@ def test_the_terminal_shows_a_run_that_is_served(tmp_path: Path, capsys: pytest.
     assert last.folder == run.path
 
 
+def test_a_server_that_never_comes_to_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unhang.viewing.remote.WHOLE_LIMIT_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=drip, args=(listening,), daemon=True).start()
+        remote = Remote(f"HTTP://127.0.0.1:{listening.getsockname()[1]}/?token={TOKEN}")
+        with pytest.raises(UnhangError):
+            remote.read(Path())
+
+
+def drip(listening: socket.socket) -> None:
+    """A byte now and then, for much longer than the test may take, until the other side hangs up."""
+    line, _ = listening.accept()
+    with line, suppress(OSError):
+        line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        for _ in range(10_000):
+            line.sendall(b" ")
+            time.sleep(0.1)
+
+
+def test_series_that_are_pipes_or_go_while_they_are_read_are_left_out(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, document(2))
+    (run.path / "machine").mkdir()
+    (run.path / "series").mkdir()
+    os.mkfifo(run.path / "series" / "ranks.jsonl")
+    os.mkfifo(run.path / "report.html")
+    (run.path / "machine" / "series.1.jsonl").symlink_to(tmp_path / "gone")
+    (run.path / "machine" / "series.jsonl").write_text('{"t_s": 1.0, "node": "h1", "job_cpus": 2.0}\n')
+    with served(run.path) as server:
+        assert told(server, "/timeline.json")["rows"] == []
+        assert told(server, "/machine.json")["lanes"] == [["job_cpus", [1.0], [2.0]]]
+        assert asked(server, "/report")[0] == 404
+
+
 def test_elsewhere_it_is_said_in_the_language_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_folder(tmp_path, document(8) | {"ended": True})
     with served(run.path) as server, pytest.raises(SystemExit):
@@ -304,6 +339,17 @@ def test_view_web_prints_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> Non
         finally:
             process.kill()
         assert process.stderr.read() == ""
+
+
+def test_the_current_folder_is_served_and_another_server_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(run_folder(tmp_path, document(2)).path)
+    for place, said in ((".", "is no port"), ("http://127.0.0.1:1/?token=a", "not another server")):
+        with pytest.raises(SystemExit) as left:
+            main(["view", place, "--web", "--listen", "x:y"])
+        assert left.value.code == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_browser_is_opened_only_where_somebody_sees_it() -> None:

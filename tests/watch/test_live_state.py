@@ -15,10 +15,11 @@ from unhang.errors import UsageError
 from unhang.findings import say
 from unhang.records.views import GroupCount, Identity, MarkedPhase, Place, RecordView
 from unhang.report.carried_text import carried
-from unhang.viewing.reading import JUST_BEGUN, latest_run, read_run
+from unhang.viewing.reading import JUST_BEGUN, latest_run, read_run, run_in
 from unhang.watch.detection import Detector, RankLook
 from unhang.watch.live_state import FILE, STATES, WANTED, LiveFile, LiveState, Snapshot
-from unhang.watch.run_folder import RunPlan
+from unhang.watch.nodes.party import node_name
+from unhang.watch.run_folder import RUN_SCHEMA, RunPlan
 from unhang.watch.summary import Summary, read_summary, write_summary
 from unhang.watch.totals import Totals
 
@@ -89,7 +90,7 @@ def run_folder(tmp_path: Path) -> tuple[Path, Path]:
     folder, records = tmp_path / "unhang-runs" / "a", tmp_path / "records"
     folder.mkdir(parents=True)
     records.mkdir()
-    (folder / "run.json").write_text(json.dumps({"records": str(records)}))
+    (folder / "run.json").write_text(json.dumps({"schema": RUN_SCHEMA, "records": str(records)}))
     (records / "control").touch()
     return folder, records
 
@@ -140,12 +141,42 @@ def test_a_state_that_cannot_be_right_is_not_shown(tmp_path: Path, harm: str) ->
     assert read_run(folder).state is None
 
 
-@pytest.mark.parametrize("content", [None, "{", "[1]"])
-def test_another_folder_is_bad_usage_or_says_nothing(tmp_path: Path, content: str | None) -> None:
+@pytest.mark.parametrize("content", [None, "{", "[1]", "{}", '{"schema": 5}', '{"schema": "unhang.bundle/1"}'])
+def test_another_folder_is_bad_usage(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content)
-    if content == "[1]":
-        assert read_run(tmp_path).state is None
-        return
     with pytest.raises(UsageError):
+        read_run(tmp_path)
+
+
+def test_of_several_nodes_the_folder_of_this_machine_is_taken(tmp_path: Path) -> None:
+    run = tmp_path / "unhang-runs" / "a"
+    for name in ("h1", node_name(os.environ), "h2"):
+        (run / name).mkdir(parents=True)
+        (run / name / "run.json").write_text("{}")
+    os.utime(run / "h1" / "run.json", (1, 1))
+    os.utime(run / node_name(os.environ) / "run.json", (2, 2))
+
+    assert run_in(run) == run / node_name(os.environ)
+    assert run_in(run / "h1") == run / "h1"
+    assert latest_run(tmp_path / "unhang-runs") == run / "h2"
+    (run / node_name(os.environ) / "run.json").unlink()
+    assert run_in(run) == run / "h2"
+    assert run_in(tmp_path) == tmp_path
+
+
+def test_a_pipe_among_the_files_of_a_run_is_not_waited_for(tmp_path: Path) -> None:
+    folder, records = run_folder(tmp_path)
+    os.mkfifo(records / FILE)
+    assert read_run(folder).state is None
+    (folder / "run.json").unlink()
+    os.mkfifo(folder / "run.json")
+    with pytest.raises(UsageError, match="Not a regular file"):
+        read_run(folder)
+
+
+def test_a_plan_of_any_size_is_not_read_whole(tmp_path: Path) -> None:
+    with (tmp_path / "run.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match="File too large"):
         read_run(tmp_path)

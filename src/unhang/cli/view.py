@@ -67,14 +67,14 @@ def view(
 
 
 def _source(place: str | None) -> tuple[Path, Callable[[Path], Reading]]:
-    from unhang.viewing.reading import latest_run, read_run
+    from unhang.viewing.reading import latest_run, read_run, run_in
     from unhang.viewing.remote import Remote, is_address
 
     if place is None:
         return latest_run(), read_run
     if is_address(place):
-        return Path(), Remote(place).read
-    return Path(place), read_run
+        return Path(place), Remote(place).read
+    return run_in(Path(place)), read_run
 
 
 def _one_screen(folder: Path, read: Callable[[Path], Reading], console: Console, voice: Voice) -> None:
@@ -110,11 +110,12 @@ def _serve(folder: Path, read: Callable[[Path], Reading], listen: str, voice: Vo
     from unhang.findings import say
     from unhang.report.language import translate
     from unhang.viewing.listening import listening_with_token
+    from unhang.viewing.reading import read_run
     from unhang.viewing.web.answers import Answers
     from unhang.viewing.web.server import Server
     from unhang.viewing.web.serving import serve
 
-    if folder == Path():
+    if read is not read_run:
         raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")
     read(folder)
     server = Server(listening_with_token(listen), Answers(folder, voice, read))

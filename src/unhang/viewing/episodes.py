@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from unhang.viewing.plain_files import whole
+
 _Kind = TypeVar("_Kind")
 MOST_EPISODES = 200
 MOST_DOCUMENT = 32 << 20
@@ -78,8 +80,6 @@ def _first_said(folder: Path, manifest: _Manifest) -> float:
 def decoded(path: Path, kind: type[_Kind]) -> _Kind | None:
     """A small JSON file as ``kind``; None where it is missing, too large or something else."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_DOCUMENT + 1)
-        return msgspec.json.decode(data, type=kind) if len(data) <= MOST_DOCUMENT else None
+        return msgspec.json.decode(whole(path, MOST_DOCUMENT), type=kind)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import msgspec
+
+from unhang.viewing.plain_files import opened
 
 FOLDER = "machine"
 NAME = re.compile(r"series(?:\.(\d{1,4}))?\.jsonl")
@@ -46,17 +49,17 @@ class MachineSeries:
     def read(self) -> None:
         """Read the files again if any of them changed: they are small and few."""
         files = _files(self._folder)
-        seen = tuple((path.name, found.st_ino, found.st_size) for path in files if (found := path.stat()))
+        seen = tuple(_seen(path) for path in files)
         if seen == self._seen:
             return
         self._seen, self.nodes = seen, {}
         left = MOST_BYTES
         for path in files:
-            with path.open("rb") as file:
+            with suppress(OSError), opened(path) as file:  # the oldest goes when a new one is begun
                 data = file.read(left)
-            left -= len(data)
-            for line in data.splitlines():
-                self._take(line)
+                left -= len(data)
+                for line in data.splitlines():
+                    self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -93,6 +96,14 @@ def _files(folder: Path) -> list[Path]:
     except OSError:
         return []
     return [path for _, path in sorted((-int(match[1] or 0), path) for match, path in found)]
+
+
+def _seen(path: Path) -> tuple[str, int, int]:
+    """Changes when the file does."""
+    with suppress(OSError):
+        found = path.stat()
+        return path.name, found.st_ino, found.st_size
+    return path.name, 0, 0
 
 
 def _order(lane: tuple[str, Lane]) -> tuple[int, str]:

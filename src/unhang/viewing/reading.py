@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +13,14 @@ import msgspec
 from unhang.errors import UsageError
 from unhang.findings import Text, say
 from unhang.records.views import PHASES
+from unhang.viewing.plain_files import whole
 from unhang.watch.live_state import FILE, SCHEMA, STATES, WANTED, LiveState
+from unhang.watch.nodes.party import node_name
+from unhang.watch.run_folder import RUN_SCHEMA
 
 MOST_BYTES = 64 << 20
+MOST_PLAN = 16 << 20
+_KIND = RUN_SCHEMA.partition("/")[0]
 COLUMNS = ("rank", "node", "state", "phase", "label", "place", "step", "step_s", "still_s", "waits_s", "beat_s")
 JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
 NO_LAST_STATE = say("the run left no last state: its watcher was killed, or an older unhang ran it")
@@ -33,17 +37,33 @@ class Reading:
 
 
 def latest_run(place: Path = Path("unhang-runs")) -> Path:
-    """The newest run folder in ``place``.
+    """The newest run folder in ``place``; a run of several nodes has one below for each.
 
     Raises:
         UsageError: there is none.
     """
-    runs = [path.parent for path in place.glob("*/run.json")] if place.is_dir() else []
-    if not runs:
+    newest = _newest(place, "*/run.json", "*/*/run.json")
+    if newest is None:
         raise UsageError(
             f"no run of unhang run in {place}", next_step="unhang view DIR, with the folder unhang run told you"
         )
-    return max(runs, key=lambda path: (path / "run.json").stat().st_mtime)
+    return newest
+
+
+def run_in(folder: Path) -> Path:
+    """``folder``, or where it only holds the folders of several nodes the one of this machine, else the newest."""
+    if (folder / "run.json").exists():
+        return folder
+    own = folder / node_name(os.environ)
+    return own if (own / "run.json").exists() else _newest(folder, "*/run.json") or folder
+
+
+def _newest(place: Path, *patterns: str) -> Path | None:
+    runs: list[tuple[float, Path]] = []
+    for path in (path for pattern in patterns for path in place.glob(pattern)):
+        with suppress(OSError):
+            runs.append((path.stat().st_mtime, path.parent))
+    return max(runs)[1] if runs else None
 
 
 def read_run(folder: Path) -> Reading:
@@ -68,14 +88,16 @@ def read_run(folder: Path) -> Reading:
 
 def _plan(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "run.json").read_bytes())
+        found = msgspec.json.decode(whole(folder / "run.json", MOST_PLAN))
     except OSError as error:
         raise UsageError(
             f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{folder}/run.json is torn or something else") from error
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict) or str(found.get("schema")).partition("/")[0] != _KIND:
+        raise UsageError(f"{folder}/run.json is torn or something else")
+    return found
 
 
 def _ask(records: Path) -> None:
@@ -88,9 +110,7 @@ def _ask(records: Path) -> None:
 
 def _state(path: Path) -> LiveState | None:
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if path.stat().st_size > MOST_BYTES:
-            return None
-        state = msgspec.json.decode(path.read_bytes(), type=LiveState)
+        state = msgspec.json.decode(whole(path, MOST_BYTES), type=LiveState)
         return state if is_whole(state) else None
     return None
 

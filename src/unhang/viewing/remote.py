@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
+import threading
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -16,6 +18,8 @@ from unhang.viewing.reading import JUST_BEGUN, MOST_BYTES, NO_LAST_STATE, Readin
 from unhang.watch.live_state import LiveState
 
 LIMIT_S = 10.0
+WHOLE_LIMIT_S = 30.0
+"""However slowly it answers."""
 SILENT = say("the server does not answer; this is what it said last")
 _KNOWN = {str(text): text for text in (JUST_BEGUN, NO_LAST_STATE)}
 
@@ -29,7 +33,7 @@ class _Shared(msgspec.Struct):
 
 def is_address(where: str) -> bool:
     """Whether it names a server, not a folder."""
-    return where.startswith(("http://", "https://"))
+    return where.lower().startswith(("http://", "https://"))
 
 
 class Remote:
@@ -78,7 +82,12 @@ class Remote:
             )
         else:
             link = http.client.HTTPConnection(self._host, self._port, timeout=LIMIT_S)
+        limit: threading.Timer | None = None
         try:
+            link.connect()
+            limit = threading.Timer(WHOLE_LIMIT_S, _hang_up, (link.sock,))
+            limit.daemon = True
+            limit.start()
             link.request("GET", self._path, headers={"Authorization": f"Bearer {self._token}"})
             answer = link.getresponse()
             if answer.status == 403:
@@ -87,6 +96,8 @@ class Remote:
                 raise UnhangError(f"the server answers {answer.status}: it is no unhang view --web")
             return answer.read(MOST_BYTES + 1)
         finally:
+            if limit is not None:
+                limit.cancel()
             with suppress(OSError):
                 link.close()
 
@@ -98,6 +109,11 @@ class Remote:
         if told.state is not None and not is_whole(told.state):
             raise UnhangError("what the server answers is no state of a run, or that of another version")
         return Reading(Path(told.folder), told.live, told.state, _reason(told.because))
+
+
+def _hang_up(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def _reason(because: str) -> Text | None:

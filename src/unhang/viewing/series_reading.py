@@ -14,6 +14,7 @@ import msgspec
 
 from unhang.evidence.rank_stretches import Stretch, rows_of
 from unhang.records.views import PHASES
+from unhang.viewing.plain_files import opened
 
 PLACE = Path("series") / "ranks.jsonl"
 MOST_BYTES = 64 << 20
@@ -83,7 +84,7 @@ class RankRows:
     def read(self) -> None:
         """Take in whole lines that were added, or all of them if the file is another one."""
         try:
-            with self._path.open("rb") as file:
+            with opened(self._path) as file:
                 found = os.fstat(file.fileno())
                 if (found.st_dev, found.st_ino) != self._file or found.st_size < self._offset:
                     self._begin((found.st_dev, found.st_ino))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import threading
@@ -16,6 +17,7 @@ import msgspec
 from unhang.report.voice import Voice
 from unhang.viewing.episodes import Episode, episodes
 from unhang.viewing.machine_series import MachineSeries
+from unhang.viewing.plain_files import whole
 from unhang.viewing.reading import Reading, read_run
 from unhang.viewing.series_reading import RankRows
 from unhang.viewing.web.one_rank import one_rank
@@ -133,12 +135,9 @@ class Answers:
     def _report(self) -> Answer:
         """Somebody's file: its policy lets only our own script run, and that apart from this page."""
         try:
-            with (self._folder / "report.html").open("rb") as file:
-                body = file.read(MOST_REPORT + 1)
-        except OSError:
-            return refusal(404, "no report yet")
-        if len(body) > MOST_REPORT:
-            return refusal(404, "the report is too large")
+            body = whole(self._folder / "report.html", MOST_REPORT)
+        except OSError as error:
+            return refusal(404, "the report is too large" if error.errno == errno.EFBIG else "no report yet")
         return Answer(body, HTML, policy=report_policy(), packed=gzip.compress(body, 1))
 
 
