@@ -6,16 +6,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch import processes
+from unhang.findings import Text, say
+from unhang.watch import private_files, processes
 from unhang.watch.environment import RECORDS
 from unhang.watch.run_folder import RunFolder
 
 GRACE_S = 5.0
 COMMAND_LIMIT_S = 60.0
+TIMED_OUT = (124, 137, -signal.SIGKILL)
+"""How `timeout` ends when it had to end the command."""
 _started: list[subprocess.Popen[bytes]] = []
 
 
@@ -52,19 +55,30 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def run_command(command: str, folder: RunFolder) -> None:
-    """Start the user's command (a shell line) with the verdict on its standard input; nobody waits for it."""
-    with suppress(OSError):
-        verdict = folder.verdict_told.open("rb")
-        log = (folder.path / ".unhang" / "on-hang-exec.log").open("ab")
-        limited = ["timeout", "-k", str(GRACE_S), str(COMMAND_LIMIT_S), "sh", "-c", command]
+def run_command(command: str, folder: RunFolder, cwd: str) -> None:
+    """Start the user's command (a shell line) with the verdict on its standard input; nobody waits for it.
+
+    It changes to ``cwd`` itself, and stays in the run folder where that is gone: a dead disk is its own matter.
+    """
+    shell = ["sh", "-c", 'cd "$1" 2>/dev/null; exec sh -c "$2"', "sh", cwd, command]
+    limited = ["timeout", "-k", str(GRACE_S), str(COMMAND_LIMIT_S), *shell]
+    with suppress(OSError), folder.verdict_told.open("rb") as verdict, private_files.opened_log(_log(folder)) as log:
         _started.append(
             subprocess.Popen(limited, stdin=verdict, stdout=log, stderr=log, start_new_session=True, cwd=folder.path)
         )
-        verdict.close()
-        log.close()
 
 
-def reap() -> None:
-    """Reap the user's commands that have ended."""
-    _started[:] = [command for command in _started if command.poll() is None]
+def troubles(folder: RunFolder) -> Iterator[Text]:
+    """Reap the user's commands that have ended; a sentence about each that failed."""
+    ended = [command.returncode for command in _started if command.poll() is not None]
+    _started[:] = [command for command in _started if command.returncode is None]
+    for code in ended:
+        if code in TIMED_OUT:
+            yield say("the command of --on-hang-exec was ended after {seconds:.0f} s", seconds=COMMAND_LIMIT_S)
+        elif code != 0:
+            log = str(_log(folder))
+            yield say("the command of --on-hang-exec failed with exit code {code}; see {log}", code=code, log=log)
+
+
+def _log(folder: RunFolder) -> Path:
+    return folder.path / ".unhang" / "on-hang-exec.log"

@@ -6,7 +6,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch import side_process
+from unhang.watch import private_files, side_process
 
 LAST_S = 1.0
 """So long it may take to send its last measures."""
@@ -19,7 +19,7 @@ class MetricsProcess:
         self._process: subprocess.Popen[bytes] | None = None
         if not where:
             return
-        with suppress(OSError), (folder / ".unhang" / "metrics.log").open("ab") as log:
+        with suppress(OSError), private_files.opened_log(folder / ".unhang" / "metrics.log") as log:
             words = ["unhang.viewing.metrics_process", str(folder), str(records), where]
             self._process = side_process.start_logged(words, log)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from io import FileIO
 from pathlib import Path
 
 
@@ -40,8 +41,14 @@ def replace(path: Path, content: bytes) -> None:
 
 def append(path: Path, content: bytes) -> None:
     """Add ``content`` to the end of ``path`` (mode 0600) in one write."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.write(descriptor, content)
-    finally:
-        os.close(descriptor)
+    with opened_log(path) as file:
+        file.write(content)
+
+
+def opened_log(path: Path) -> FileIO:
+    """``path`` (mode 0600), to add to its end. Nothing is held back."""
+    return FileIO(path, "ab", opener=_private)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

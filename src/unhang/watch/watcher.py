@@ -124,7 +124,8 @@ class Watcher:
             self._follow(standing, self.nodes.looks(standing, looks))
             if self.tasks.asked_s() is None:
                 self.moving.go_on(looks)
-        ending.reap()
+        for trouble in ending.troubles(self.folder):
+            self.folder.say(announcing.line(trouble))
         if self.abort is not None:
             self.abort.go_on()
         self.onlookers.go_on(standing)
@@ -313,7 +314,7 @@ class Watcher:
             self.episode.say(summary)
             self.totals.findings.append(summary.cause)
             if self.plan.on_hang_exec and summary.level == Level.STALL.value:
-                ending.run_command(self.plan.on_hang_exec, self.folder)
+                ending.run_command(self.plan.on_hang_exec, self.folder, self.plan.cwd)
         if ends:
             self.nodes.say(summary, abort=True)
             self.end_job(summary)

@@ -1,0 +1,43 @@
+"""What is written beside a job is readable by its owner only, whatever the umask."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unhang.watch import private_files
+from unhang.watch.metrics import MetricsProcess
+
+
+@pytest.fixture(autouse=True)
+def _open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_log_is_private_and_grows(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    for _ in range(2):
+        with private_files.opened_log(path) as log:
+            log.write(b"x")
+    private_files.append(path, b"y")
+
+    assert path.read_bytes() == b"xxy"
+    assert mode(path) == 0o600
+
+
+def test_so_is_the_log_of_the_process_that_serves_metrics(tmp_path: Path) -> None:
+    (tmp_path / ".unhang").mkdir()
+    process = MetricsProcess(tmp_path, tmp_path, "no port")
+    process.end()
+
+    assert mode(tmp_path / ".unhang" / "metrics.log") == 0o600
