@@ -37,7 +37,7 @@ RENDEZVOUS = {"MASTER_ADDR": "10.92.0.1", "MASTER_PORT": "29500"}
 def real(*reasons: str) -> list[pytest.MarkDecorator]:
     """Marks of a test that needs the hosts and what else may be missing."""
     reason = three_hosts.why_not() or next((reason for reason in reasons if reason), "")
-    marks = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
+    marks = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(420)]
     return [*marks, pytest.mark.skipif(bool(reason), reason=reason or "-")]
 
 

@@ -253,7 +253,7 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
         return two.every[1].company._carrier._running not in (running, None) and two.met()
 
     two.until(again)
-    assert longest < 1.0
+    assert longest < carrier_process.HUNG_S - 1  # it did not wait for it
     with suppress(ProcessLookupError):
         os.kill(running.pid, 0)
         pytest.fail("the old one is still there")

@@ -100,7 +100,7 @@ class Host:
         self.switch_off()
         for process in self.started:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(60)
             process.kill()
             process.wait()
 
@@ -178,7 +178,7 @@ def _host(stack: ExitStack, made: Hosts, number: int, name: str, count: int) -> 
     _run("ip", "-n", space, "addr", "add", f"10.92.0.{number}/24", "dev", "eth0")
     apart = ["unshare", "--uts", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child"]
     front = subprocess.Popen(["ip", "netns", "exec", space, *apart, "sh", "-c", _FIRST_PROCESS, name])
-    stack.callback(front.wait, 10)
+    stack.callback(front.wait, 60)
     stack.callback(front.kill)
     host = Host(name, number, space, _first_process(front.pid))
     stack.callback(host.end)
@@ -192,7 +192,7 @@ def _space(stack: ExitStack, name: str) -> None:
 
 def _first_process(front: int) -> int:
     """The process 1 below ``front``, once it has become what it stays."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         children = Path(f"/proc/{front}/task/{front}/children").read_text().split()
         if children and Path(f"/proc/{children[0]}/comm").read_text() == "sleep\n":

@@ -17,7 +17,7 @@ from unhang.lab.watched import watched
 from unhang.records.birth import Birth
 from unhang.watch.absent import rank_processes
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 def born(pid: int, rank: int, *, parent: int = 1, at_s: float = 0.0) -> Birth:
