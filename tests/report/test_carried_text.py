@@ -16,10 +16,10 @@ from unhang.report.voice import Voice
 ZH = Voice("zh", Redactor())
 BEHIND = say("{who} by {count}", who=say("ranks {ranks}", ranks=(3, 4, 5)), count=7)
 LAGGARDS = say(
-    "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {seconds} s",
+    "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {time}",
     waiters=(1, 2, 3),
     laggards=(0,),
-    seconds="8",
+    time="8 s",
 )
 
 

@@ -42,6 +42,19 @@ def test_eight_ranks_have_a_row_each() -> None:
     assert "rank 0 by 1" in "\n".join(lines)
 
 
+def test_a_long_wait_is_told_in_minutes_everywhere() -> None:
+    """The row of a rank, the line on who waits for whom and the time left."""
+    state = document(8)
+    state["standing"] |= {"waited_s": 244.0, "killed_in_s": 8_000.0}
+    state["ranks"]["waits_s"][3] = 244.0
+    lines = drawn(state, Room(100, 30)).splitlines()
+
+    assert lines[2] == "ranks 1-7 wait for rank 0, for 4 min   the job's own limit ends it in 2:13 h"
+    assert "244" not in "\n".join(lines)
+    assert " 4 min  " in next(line for line in lines if line.startswith("3 "))
+    assert "，已 4 分钟   作业自己的超时将在 2:13 小时后结束它" in drawn(state, Room(100, 30), lang="zh")
+
+
 @pytest.mark.parametrize(("ranks", "room"), [(8, Room(80, 24)), (1_024, Room(100, 40)), (10_000, Room(120, 40))])
 def test_it_fits_the_terminal(ranks: int, room: Room) -> None:
     lines = drawn(document(ranks), room).splitlines()

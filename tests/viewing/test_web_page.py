@@ -13,7 +13,9 @@ import pytest
 
 from report import report_samples as samples
 from report.report_browser import Browser
+from unhang.report.durations import duration
 from unhang.report.html.page import write_html
+from unhang.report.voice import Voice
 from unhang.viewing.web.server import Server
 from unhang.watch.live_state import STATES
 from viewing.runs import document, run_folder
@@ -79,6 +81,22 @@ def test_every_rank_has_a_tile(ranks: int, browser: Browser, tmp_path: Path) -> 
         ask_for(browser, ranks - 1)
         assert f"rank {ranks - 1} · h{(ranks + 7) // 8} · stopped" in text(browser, "grid-said")
         assert complaints(browser) == []
+
+
+SPANS_S = (1.4, 7.5, 54.5, 119.4, 119.5, 244.0, 7_199.4, 7_200.0, 90_061.0)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_page_tells_a_wait_as_the_terminal_does(lang: str, browser: Browser, tmp_path: Path) -> None:
+    voice = Voice(lang)
+    state = document(len(SPANS_S))
+    state["ranks"]["waits_s"] = list(SPANS_S)
+    run = run_folder(tmp_path, state)
+    with served(run.path, lang=lang) as server:
+        opened(browser, server, len(SPANS_S))
+        for rank, span_s in enumerate(SPANS_S):
+            ask_for(browser, rank)
+            assert f" {voice.say(duration(span_s))} · " in text(browser, "grid-said")
 
 
 def test_a_change_is_seen_within_two_seconds(browser: Browser, tmp_path: Path) -> None:

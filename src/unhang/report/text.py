@@ -12,6 +12,7 @@ from rich.text import Text as Styled
 from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, Remedy, Source, Status, Text, Verdict, Where, say
 from unhang.report import labels
+from unhang.report.durations import duration
 from unhang.report.redact import Redactor
 from unhang.report.sheet import Sheet, width_of
 from unhang.report.shown_paths import common_folder, without_library_roots
@@ -104,11 +105,11 @@ def _times(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     if verdict.stalled_since:
         parts.append(say("stalled since {time}", time=verdict.stalled_since))
     if verdict.noticed_after_s is not None:
-        parts.append(say("noticed after {seconds:.0f} s", seconds=verdict.noticed_after_s))
+        parts.append(say("noticed after {time}", time=duration(verdict.noticed_after_s)))
     if verdict.killed_in_s is not None and verdict.gives_up:
-        parts.append(say("{guard} gives up in {seconds:.0f} s", guard=verdict.gives_up, seconds=verdict.killed_in_s))
+        parts.append(say("{guard} gives up in {time}", guard=verdict.gives_up, time=duration(verdict.killed_in_s)))
     elif verdict.killed_in_s is not None:
-        parts.append(say("killed by its own watchdog in {seconds:.0f} s", seconds=verdict.killed_in_s))
+        parts.append(say("killed by its own watchdog in {time}", time=duration(verdict.killed_in_s)))
     if parts:
         sheet.paragraph(" · ".join(voice.say(part) for part in parts), indent=0, style="dim")
 

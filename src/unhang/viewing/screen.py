@@ -17,6 +17,7 @@ from rich.text import Text as Styled
 
 from unhang.findings import say
 from unhang.records.views import PHASES
+from unhang.report.durations import duration
 from unhang.report.voice import Voice
 from unhang.viewing import sentences
 from unhang.viewing.reading import Reading
@@ -117,7 +118,7 @@ def _table(state: LiveState, voice: Voice, width: int) -> Table:
         word = STATES[ranks.state[at]]
         sign, style, text = SIGNS[word]
         waits_s = ranks.waits_s[at]
-        waited = " " + voice.say(say("{count} s", count=f"{waits_s:.0f}")) if waits_s >= 1 else ""
+        waited = " " + voice.say(duration(waits_s)) if waits_s >= 1 else ""
         label = state.labels[ranks.label[at]] if ranks.label[at] >= 0 else ""
         phase = voice.word(PHASES[ranks.phase[at]]) + (f" ({voice.line(label, 16)})" if label else "")
         node = [voice.line(state.run.nodes[ranks.node[at]], 20) if ranks.node[at] >= 0 else ""] if several else []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from unhang.findings import Certainty, Status, say
 from unhang.report.carried_text import said_again
+from unhang.report.durations import duration
 from unhang.report.labels import CERTAINTY, STATUS, ranks_label
 from unhang.report.voice import Voice
 from unhang.viewing.reading import Reading
@@ -28,7 +29,7 @@ class Condition:
 
 def facts(state: LiveState, voice: Voice) -> list[str]:
     """How large it is, how long it runs, how far it is."""
-    time = time_text(max(0.0, state.at_s - state.run.started_s), voice)
+    time = duration(state.at_s - state.run.started_s)
     found = [
         voice.say(say("{count} ranks", count=state.run.world_size or len(state.ranks.rank))),
         voice.say(say("nodes: {count}", count=max(1, len(state.run.nodes)))),
@@ -53,17 +54,17 @@ def condition(state: LiveState, reading: Reading, voice: Voice) -> Condition:
     stalled = state.verdict is not None and state.verdict.level == "stall"
     if standing.laggards:
         text = say(
-            "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {seconds} s",
+            "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {time}",
             waiters=tuple(sorted(standing.waiters)),
             laggards=tuple(standing.laggards),
-            seconds=f"{standing.waited_s:.0f}",
+            time=duration(standing.waited_s),
         )
     else:
-        text = say("all ranks wait, for {seconds} s", seconds=f"{standing.waited_s:.0f}")
+        text = say("all ranks wait, for {time}", time=duration(standing.waited_s))
     tone, line, left_s = STALLED if stalled else WAITING, voice.line(voice.say(text), 140), standing.killed_in_s
     if left_s is None:
         return Condition(tone, line)
-    left = voice.say(say("the job's own limit ends it in {time}", time=time_text(left_s, voice)))
+    left = voice.say(say("the job's own limit ends it in {time}", time=duration(left_s)))
     return Condition(tone, line, left, left_s < HURRY_S)
 
 
@@ -124,20 +125,10 @@ def pace(state: LiveState, voice: Voice) -> tuple[str, bool] | None:
 def marked(state: LiveState, voice: Voice) -> str:
     """Time in the phases the program marked, those that took longest; empty without any."""
     spent = sorted(state.totals.by_phase.items(), key=lambda one: -one[1][0])[:4]
-    words = ", ".join(f"{voice.line(label, 20)} {time_text(seconds, voice)}" for label, (seconds, _) in spent)
+    words = ", ".join(f"{voice.line(label, 20)} {voice.say(duration(seconds))}" for label, (seconds, _) in spent)
     return voice.say(say("so far: {phases}", phases=words)) if spent else ""
 
 
 def seconds_text(seconds: float) -> str:
     """``250 ms`` or ``1.25 s``."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def time_text(seconds: float, voice: Voice) -> str:
-    """``55 s``, ``12 min`` or ``3:07 h``."""
-    whole = int(seconds)
-    if whole < 120:
-        return voice.say(say("{count} s", count=whole))
-    if whole < 7200:
-        return voice.say(say("{count} min", count=whole // 60))
-    return voice.say(say("{time} h", time=f"{whole // 3600}:{whole % 3600 // 60:02}"))

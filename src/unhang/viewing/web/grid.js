@@ -96,7 +96,7 @@ function cutTo(paint, text, most) {
 
 function about(n) {
   const label = at("label", n) >= 0 ? ` (${run.labels[at("label", n)]})` : "", waits = at("waits_s", n);
-  const parts = [`${words.rank} ${at("rank", n)}`, run.nodes[at("node", n)], states[at("state", n)].text + (waits >= 1 ? ` ${seconds(waits)}` : ""), phases[at("phase", n)] + label];
+  const parts = [`${words.rank} ${at("rank", n)}`, run.nodes[at("node", n)], states[at("state", n)].text + (waits >= 1 ? ` ${duration(waits)}` : ""), phases[at("phase", n)] + label];
   if (at("step", n) >= 0) parts.push(`${words.step} ${at("step", n).toLocaleString()}`);
   if (at("place", n) >= 0) parts.push(short(run.places[at("place", n)]));
   if (late.has(at("rank", n))) parts.push(words.late);

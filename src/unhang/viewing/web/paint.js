@@ -37,7 +37,14 @@ function fitted(canvas, width, height) {
 }
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
-const seconds = (s) => (s < 1 ? `${Math.round(s * 1000)} ms` : s < 120 ? `${s.toFixed(s < 10 ? 2 : 0)} s` : `${Math.floor(s / 60)} min`);
+const ofStep = (s) => (s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(2)} s`);
+// As report/durations.py says it.
+const duration = (s) => {
+  const whole = Math.floor(s + 0.5), minutes = Math.floor(whole / 60);
+  if (whole < 120) return words.seconds.replace("{}", whole);
+  if (whole < 7200) return words.minutes.replace("{}", minutes);
+  return words.hours.replace("{}", `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}`);
+};
 const clock = (s) => new Date(s * 1000).toLocaleTimeString(document.documentElement.lang, { hour12: false });
 const short = (place) => place.slice(place.split(" ")[0].lastIndexOf("/") + 1);
 const amount = (value) => {

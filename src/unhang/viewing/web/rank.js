@@ -12,10 +12,10 @@ function facts(n, told) {
   const label = at("label", n) >= 0 ? ` (${run.labels[at("label", n)]})` : "", waits = at("waits_s", n), mean = at("step_s", n);
   return pairs([
     [words.node, run.nodes[at("node", n)] ?? ""],
-    [words.does, states[at("state", n)].text + (waits >= 1 ? ` ${seconds(waits)}` : "")],
+    [words.does, states[at("state", n)].text + (waits >= 1 ? ` ${duration(waits)}` : "")],
     [words.phase, phases[at("phase", n)] + label],
     [words.step, at("step", n) >= 0 ? at("step", n).toLocaleString() : ""],
-    [words.a_step, mean > 0 ? seconds(mean) : ""],
+    [words.a_step, mean > 0 ? ofStep(mean) : ""],
     [words.stands_at, at("place", n) >= 0 ? run.places[at("place", n)] : ""],
     [words.positions, told.groups.map(([name, sent, done]) => `${name} ${done}/${sent}`).join(", ")],
     ["", late.has(at("rank", n)) ? words.late : ""],

@@ -65,4 +65,7 @@ SCRIPT_WORDS: Mapping[str, Text] = {
     ),
     "positions": say("Positions"),
     "no_run": say("Nothing is known of this run yet"),
+    "seconds": say("{count} s", count="{}"),
+    "minutes": say("{count} min", count="{}"),
+    "hours": say("{time} h", time="{}"),
 }
