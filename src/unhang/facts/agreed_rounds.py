@@ -27,10 +27,11 @@ def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | Non
     if place is None or not isinstance(loop, ast.For | ast.While) or loop.lineno != loop_line:
         return None
     decides = loop.iter if isinstance(loop, ast.For) else loop.test
-    return _line_of(program, place.function, decides, before=loop_line)
+    return agreed_value(program, place.function, decides, before=loop_line)
 
 
-def _line_of(program: Program, scope: Scope, decides: ast.expr, *, before: int) -> int | None:
+def agreed_value(program: Program, scope: Scope, decides: ast.expr, *, before: int) -> int | None:
+    """Line of the collective above line ``before`` whose result goes into ``decides``; None where none does."""
     waiting, seen = [decides], set[str]()
     while waiting and len(seen) < MOST_NAMES:
         node = waiting.pop()

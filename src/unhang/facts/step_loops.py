@@ -40,7 +40,7 @@ COLLECTIVE_CALLS = frozenset(
         "gather_for_metrics",
     }
 )
-_TRAINING_CALLS = {
+TRAINING_CALLS = {
     "backward",
     "zero_grad",
     "training_step",
@@ -97,7 +97,7 @@ class StepLoops:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._training = _functions_that_call(program, _TRAINING_CALLS)
+        self._training = _functions_that_call(program, TRAINING_CALLS)
         self._communicating = _functions_that_call(program, COLLECTIVE_CALLS)
         self._data = _names_of_data(program)
         self._known: dict[Loop, LoopFacts] = {}

@@ -7,6 +7,7 @@ Fix: give every rank the same split (a seed), the same number of batches (`drop_
 `unhang reshard`), or stop together when the first rank runs out (`unhang.even_batches`, DDP's `join()`).
 Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, or recorded step
 totals differ between ranks; and no branch on the rank explains it, and no collective had settled the number of steps.
+Likely when: a `continue` or a handler on values of one rank may have led it around the calls of a step instead.
 Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
 """
 
@@ -15,60 +16,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.agreed_rounds import agreeing_call
-from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
-from unhang.facts.caught import caught_in_a_call
+from unhang.facts.camps import Camp
 from unhang.facts.counts import UnequalCounts, unequal_counts
-from unhang.facts.crashes import own_crashes
-from unhang.facts.model import CodeContext, Facts
-from unhang.facts.parted_ways import Parted, left_the_loop
+from unhang.facts.left_early import LeftEarly, left_early
+from unhang.facts.model import CodeContext, Disagreement, Facts
+from unhang.facts.parted_ways import Parted
 from unhang.facts.program import find_source
 from unhang.facts.step_counts import StepCounts, step_counts
 from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.facts.ways_around import WaysAround
 from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, Where, say
 from unhang.rules.even_remedies import equal_shards, leave_together
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
 from unhang.rules.rule import Answer, finding
+from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
 
 CAUSE = Cause.UNEVEN_DATA
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """One camp past the loop, the other inside it."""
+    """One camp past the loop, the other inside it, and nobody went through a round without its collectives."""
     counts = step_counts(facts)
-    for disagreement in facts.disagreements:
-        camps = camps_of_disagreement(facts, disagreement)
-        pair = past_and_inside(camps)
-        if pair is not None and not _fell(facts, pair[0].ranks):
-            yield _found(facts, *pair, counts, calls_of(disagreement), disagreement.group, len(facts.ranks))
-        elif (parted := left_the_loop(facts, camps)) is not None and not _fell(facts, parted.past.ranks):
-            calls, weight = calls_of(disagreement), len(facts.ranks)
-            camps = (parted.past, parted.inside)
-            yield _found(facts, *camps, counts, calls, disagreement.group, weight, Certainty.LIKELY, parted)
-    for stall in facts.stalls:
-        if _fell(facts, stall.laggards):
-            continue
-        lag, wait = camps_of_stall(facts, stall)
-        if is_past(lag, wait):
-            certainty = _certainty(lag, wait, counts)
-            yield _found(
-                facts,
-                lag,
-                wait,
-                counts,
-                call_of(stall.direct_waiters, stall.call),
-                stall.group,
-                len(stall.waiters),
-                certainty,
-            )
-        elif past_and_inside((wait, lag)) == (wait, lag) and caught_in_a_call(facts, stall):
-            certainty = Certainty.CERTAIN if facts.events_of("gloo.enforce") else Certainty.LIKELY
-            calls = call_of(stall.direct_waiters, stall.call)
-            yield _found(facts, wait, lag, counts, calls, stall.group, len(facts.ranks), certainty)
-
-
-def _fell(facts: Facts, ranks: tuple[int, ...]) -> bool:
-    """They did not leave the loop, an exception took them out of it."""
-    return not {crash.rank for crash in own_crashes(facts)}.isdisjoint(ranks)
+    for left in left_early(facts):
+        if not left.went_around or counts.differ:
+            yield _found(facts, left, counts)
 
 
 def _agreed(facts: Facts, wait: Camp) -> int | None:
@@ -78,46 +49,61 @@ def _agreed(facts: Facts, wait: Camp) -> int | None:
     return agreeing_call(source, wait.loop_line)
 
 
-def _certainty(lag: Camp, wait: Camp, counts: StepCounts) -> Certainty:
-    if wait.context is CodeContext.INSIDE_LOOP and (lag.context is CodeContext.AFTER_LOOP or lag.ended):
-        return Certainty.CERTAIN
-    return Certainty.LIKELY if counts.differ else Certainty.POSSIBLE
-
-
-def _found(
-    facts: Facts,
-    lag: Camp,
-    wait: Camp,
-    counts: StepCounts,
-    calls: tuple[Call, ...],
-    group: str,
-    weight: float,
-    certainty: Certainty = Certainty.CERTAIN,
-    parted: Parted | None = None,
-) -> Answer:
+def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
+    lag, wait, parted = left.past, left.inside, left.parted
     agreed, printed = _agreed(facts, wait), _printed(facts, lag.ranks)
+    # Steps or lengths that were told to differ need no other reason.
+    around = left.around if not counts.differ and printed is None else None
+    ways = around.ways if around is not None else ()
+    doubted = agreed is not None or (around is not None and around.skips)
+    code = tuple(decide_together(ways))
+    data = () if left.same_rounds else tuple(_remedies(facts, wait, parted, printed))
     return finding(
         CAUSE,
-        certainty if agreed is None else certainty.capped(Certainty.LIKELY),
-        say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=lag.ranks),
+        left.certainty.capped(Certainty.LIKELY) if doubted else left.certainty,
+        _summary(lag.ranks, left, around),
         ranks=lag.ranks,
         nodes=hosts_of(facts, lag.ranks),
-        group=group_label(facts, group),
+        group=group_label(facts, left.group),
         phase=lag.phase,
         where=lag.where,
         waiter_where=wait.where,
-        calls=calls,
+        calls=_calls(left),
         because=(
             *_parted(parted),
             *_because(lag, wait, counts, agreed),
+            *_of_rounds(left),
+            *told_of_ways(ways),
             *_of_printed(printed, counts),
             *_of_split(facts),
         ),
         evidence=tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed)))),
-        remedies=tuple(_remedies(facts, wait, parted, printed)),
+        remedies=(*data, *code),
         rule=__name__.rsplit(".", 1)[-1],
-        weight=float(weight),
+        weight=left.weight,
     )
+
+
+def _summary(ranks: tuple[int, ...], left: LeftEarly, around: WaysAround | None) -> Text:
+    if around is None or not around.out:
+        return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
+    if left.same_rounds and len(around.out) == 1:
+        return say(
+            "{ranks:who} left the loop at line {line}; the others are still in it",
+            ranks=ranks,
+            line=around.out[0].where.line,
+        )
+    return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
+
+
+def _of_rounds(left: LeftEarly) -> Iterator[Text]:
+    if left.around is not None and left.same_rounds:
+        yield runs_equally_often(left.around)
+
+
+def _calls(left: LeftEarly) -> tuple[Call, ...]:
+    told_by = left.told_by
+    return calls_of(told_by) if isinstance(told_by, Disagreement) else call_of(told_by.direct_waiters, told_by.call)
 
 
 def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> Iterator[Text]:

@@ -1,0 +1,84 @@
+"""Ranks that have left a loop in which the others still are, in whatever way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
+from unhang.facts.caught import caught_in_a_call
+from unhang.facts.crashes import own_crashes
+from unhang.facts.model import CodeContext, Disagreement, Facts, Stall
+from unhang.facts.parted_ways import Parted, left_the_loop
+from unhang.facts.step_counts import step_counts
+from unhang.facts.ways_around import WaysAround, ways_around
+from unhang.findings import Certainty
+
+
+@dataclass(frozen=True, slots=True)
+class LeftEarly:
+    """``past`` has left the loop; ``inside`` waits in it."""
+
+    past: Camp
+    inside: Camp
+    certainty: Certainty
+    """That it has left."""
+    told_by: Disagreement | Stall
+    weight: float
+    """Ranks that this holds up."""
+    parted: Parted | None = None
+    """What tells it without source."""
+    around: WaysAround | None = None
+    """What else than the end of the data leads out of the loop; None without source."""
+
+    @property
+    def group(self) -> str:
+        """The group in which they wait."""
+        return self.told_by.group
+
+    @property
+    def same_rounds(self) -> bool:
+        """The loop runs equally often on every rank: it was not the data that ended."""
+        return self.around is not None and self.around.same_rounds
+
+    @property
+    def went_around(self) -> bool:
+        """Nothing leads out of that loop either: some round went without its collectives."""
+        return self.around is not None and self.around.same_rounds and not self.around.out
+
+
+def left_early(facts: Facts) -> Iterator[LeftEarly]:
+    """Every disagreement and stall that divides so, without ranks that an exception took out of the loop."""
+    for disagreement in facts.disagreements:
+        camps, weight = camps_of_disagreement(facts, disagreement), float(len(facts.ranks))
+        pair = past_and_inside(camps)
+        if pair is not None and not _fell(facts, pair[0].ranks):
+            yield _left(facts, *pair, Certainty.CERTAIN, disagreement, weight)
+        elif (parted := left_the_loop(facts, camps)) is not None and not _fell(facts, parted.past.ranks):
+            yield LeftEarly(parted.past, parted.inside, Certainty.LIKELY, disagreement, weight, parted)
+    for stall in facts.stalls:
+        if _fell(facts, stall.laggards):
+            continue
+        lag, wait = camps_of_stall(facts, stall)
+        if is_past(lag, wait):
+            yield _left(facts, lag, wait, _certainty(facts, lag, wait), stall, float(len(stall.waiters)))
+        elif past_and_inside((wait, lag)) == (wait, lag) and caught_in_a_call(facts, stall):
+            certainty = Certainty.CERTAIN if facts.events_of("gloo.enforce") else Certainty.LIKELY
+            yield _left(facts, wait, lag, certainty, stall, float(len(facts.ranks)))
+
+
+def _left(
+    facts: Facts, past: Camp, inside: Camp, certainty: Certainty, told_by: Disagreement | Stall, weight: float
+) -> LeftEarly:
+    return LeftEarly(past, inside, certainty, told_by, weight, around=ways_around(past, inside, facts.sources))
+
+
+def _fell(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    """They did not leave the loop, an exception took them out of it."""
+    return not {crash.rank for crash in own_crashes(facts)}.isdisjoint(ranks)
+
+
+def _certainty(facts: Facts, lag: Camp, wait: Camp) -> Certainty:
+    if wait.context is CodeContext.INSIDE_LOOP and (lag.context is CodeContext.AFTER_LOOP or lag.ended):
+        return Certainty.CERTAIN
+    return Certainty.LIKELY if step_counts(facts).differ else Certainty.POSSIBLE

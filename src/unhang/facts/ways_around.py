@@ -1,0 +1,181 @@
+"""What else than the end of its data takes a rank past a loop before the others: a jump, a handler, an early return.
+
+A loop of `range(200)` runs equally often everywhere. A rank that stands behind it while the others are still in it has
+left it by a `break`, or went through some round without the collectives of that round. Over a data loader both may be:
+fewer batches, or a way around.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from unhang.evidence.items import SourceFile
+from unhang.facts.camps import Camp
+from unhang.facts.program import Loop, Place, Program, blocks, call_name, find_source, last_line, parse_program
+from unhang.facts.rank_branch import spoken
+from unhang.facts.same_everywhere import decided_alone, same_rounds
+from unhang.facts.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS
+from unhang.findings import Where
+
+_EXITS = {"exit", "_exit", "quit", "abort"}
+_STEP_CALLS = COLLECTIVE_CALLS | TRAINING_CALLS
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way out of the loop, or around the collectives of a round, that a rank takes by itself."""
+
+    where: Where
+    kind: str
+    """``break``, ``return``, ``exit``, ``continue``, ``except``."""
+    test: str
+    """The test it stands under, as the source spells it; empty for a handler."""
+    leaves: bool
+    """It leads out of the loop for good; False where it leads around the rest of one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaysAround:
+    """The loops between those who have left and those who are still inside."""
+
+    same_rounds: bool
+    """All of them run equally often on every rank, as the source tells."""
+    loop: Where
+    """The header of the outermost of them."""
+    ways: tuple[Way, ...]
+
+    @property
+    def out(self) -> tuple[Way, ...]:
+        """Those that leave the loop."""
+        return tuple(way for way in self.ways if way.leaves)
+
+    @property
+    def skips(self) -> tuple[Way, ...]:
+        """Those that go around the calls of a round."""
+        return tuple(way for way in self.ways if not way.leaves)
+
+
+def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> WaysAround | None:
+    """How ``past`` may have come out before ``inside``; None where no loop with source lies between them."""
+    ways: list[Way] = []
+    headers: list[Where] = []
+    fixed = True
+    for frame in inside.frames:
+        source = find_source(sources, frame.file) if frame.line is not None and not frame.native else None
+        program = parse_program(source.text) if source is not None else ""
+        place = program.place(frame.line) if isinstance(program, Program) and frame.line is not None else None
+        if not isinstance(program, Program) or place is None or frame.line is None:
+            continue
+        crossed = _crossed(place, past)
+        finder = _Finder(program, place, frame.line, Where(frame.file, None, frame.function))
+        headers += [Where(frame.file, loop.lineno, frame.function) for loop in crossed]
+        fixed = fixed and all(same_rounds(program, loop, place.scopes) for loop in crossed)
+        ways += finder.of_loops(crossed) if crossed else () if headers else finder.of_helper()
+        if crossed and _is_left(crossed[-1], past):
+            break
+    return WaysAround(fixed, headers[-1], tuple(dict.fromkeys(ways))) if headers else None
+
+
+def _crossed(place: Place, past: Camp) -> list[Loop]:
+    """Loops around the line, innermost first, up to the one behind which ``past`` stands."""
+    found: list[Loop] = []
+    for level in reversed(place.levels):
+        if isinstance(level.owner, ast.For | ast.AsyncFor | ast.While) and level.part == "body":
+            found.append(level.owner)
+            if _is_left(level.owner, past):
+                break
+    return found
+
+
+def _is_left(loop: Loop, past: Camp) -> bool:
+    return past.reading.after is not None and past.reading.after.line == loop.lineno
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    program: Program
+    place: Place
+    line: int
+    at: Where
+
+    def of_loops(self, loops: list[Loop]) -> Iterator[Way]:
+        for loop in loops:
+            for statement in loop.body:
+                yield from self._in(statement, None, own_loop=True)
+
+    def of_helper(self) -> Iterator[Way]:
+        """Returns above the line, of a function that a loop calls: they lead around the rest of the round."""
+        body = getattr(self.place.function, "body", [])
+        for statement in body if len(self.place.scopes) > 1 else ():
+            for way in self._in(statement, None, own_loop=None):
+                if way.kind != "return" or (way.where.line or 0) < self.line:
+                    yield way
+
+    def _in(self, node: ast.stmt, test: ast.expr | None, *, own_loop: bool | None) -> Iterator[Way]:
+        """``own_loop``: jumps are the loop's own; None in a function without a loop that was left."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return
+        if isinstance(node, ast.Try):
+            yield from self._handlers(node)
+        if test is not None:
+            yield from self._jump(node, test, own_loop=own_loop)
+        inside_other = isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        for owner, _, block in blocks(node):
+            inner = owner.test if isinstance(owner, ast.If) else test
+            for child in block:
+                yield from self._in(child, inner, own_loop=False if inside_other and own_loop else own_loop)
+
+    def _jump(self, jump: ast.stmt, test: ast.expr, *, own_loop: bool | None) -> Iterator[Way]:
+        kind = _kind(jump)
+        if not kind or (kind in ("break", "continue") and not own_loop):
+            return
+        if kind == "continue" and not self._steps_after(jump.lineno):
+            return
+        if decided_alone(self.program, test, self.place.scopes, jump.lineno):
+            leaves = kind in ("break", "exit") or (kind == "return" and own_loop is not None)
+            yield Way(self._where(jump.lineno), kind, spoken(test), leaves)
+
+    def _steps_after(self, line: int) -> bool:
+        """The round still has collectives below ``line``."""
+        loop = next(
+            (
+                level.owner
+                for level in reversed(self.place.levels)
+                if isinstance(level.owner, ast.For | ast.AsyncFor | ast.While) and level.owner.lineno < line
+            ),
+            None,
+        )
+        return line < self.line or (loop is not None and any(n > line for n in _step_lines(loop)))
+
+    def _handlers(self, node: ast.Try) -> Iterator[Way]:
+        """An exception on one rank skips the rest of the ``try``; a handler that raises or leaves ends the rank."""
+        first, last = node.body[0].lineno, last_line(node.body[-1])
+        if not first <= self.line <= last and not any(_step_lines(part) for part in node.body):
+            return
+        for handler in node.handlers:
+            if not any(_ends(statement) for statement in handler.body):
+                yield Way(self._where(handler.lineno), "except", "", leaves=False)
+
+    def _where(self, line: int) -> Where:
+        return Where(self.at.file, line, self.at.function)
+
+
+def _kind(statement: ast.stmt) -> str:
+    if isinstance(statement, ast.Break | ast.Continue | ast.Return):
+        return type(statement).__name__.lower()
+    called = statement.value if isinstance(statement, ast.Expr) else None
+    return "exit" if isinstance(called, ast.Call) and call_name(called) in _EXITS else ""
+
+
+def _step_lines(node: ast.AST) -> list[int]:
+    return [inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.Call) and call_name(inner) in _STEP_CALLS]
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """It raises, leaves the program, or jumps, which is a way of its own."""
+    if isinstance(statement, ast.Raise):
+        return True
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return any(call_name(call) in _EXITS | {"destroy_process_group"} for call in calls)

@@ -1,0 +1,70 @@
+"""Sentences on the jumps and handlers that take one rank out of a loop, or around a step, by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from unhang.facts.ways_around import Way, WaysAround
+from unhang.findings import Remedy, RemedyKind, Text, say
+
+MOST_TOLD = 3
+
+
+def runs_equally_often(around: WaysAround) -> Text:
+    """Why it is not the data."""
+    return say(
+        "the loop at line {line} runs equally often on all ranks, so it is not the data that ended",
+        line=around.loop.line,
+    )
+
+
+def told_of_ways(ways: Sequence[Way]) -> Iterator[Text]:
+    """One sentence a way, the first few."""
+    for way in ways[:MOST_TOLD]:
+        if way.kind == "except":
+            yield say(
+                "line {line} handles exceptions of one rank alone and goes on: what was left of that step never ran",
+                line=way.where.line,
+            )
+        elif not way.leaves:
+            yield say(
+                "line {line} skips the rest of a step on a value of the rank's own: `{test}`",
+                line=way.where.line,
+                test=way.test,
+            )
+        else:
+            yield say(
+                "line {line} leaves the loop ({jump}) on a value of the rank's own: `{test}`",
+                line=way.where.line,
+                jump=way.kind,
+                test=way.test,
+            )
+
+
+def decide_together(ways: Sequence[Way]) -> Iterator[Remedy]:
+    """What to change at the first of them."""
+    if not ways:
+        return
+    yield Remedy(
+        title=say(
+            "Let all ranks decide it together at {file}:{line}", file=ways[0].where.file, line=ways[0].where.line
+        ),
+        kind=RemedyKind.CODE,
+        change=_raise_on_all() if ways[0].kind == "except" else _reduce_the_flag(),
+        cost=say("one small all-reduce a step"),
+        verify=say("every rank prints the same number of steps made"),
+    )
+
+
+def _reduce_the_flag() -> Text:
+    return say(
+        "flag = torch.tensor(float(TEST)); dist.all_reduce(flag, op=dist.ReduceOp.MAX); if flag.item(): then all ranks "
+        "jump in the same step"
+    )
+
+
+def _raise_on_all() -> Text:
+    return say(
+        "catch only around what fails (the read), and before the step dist.all_reduce(failed, op=dist.ReduceOp.MAX): "
+        "then all ranks skip it; or let the exception end the job"
+    )
