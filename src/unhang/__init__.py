@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # type checkers take it for true; typing itself is not lo
 if TYPE_CHECKING:
     from typing import Any
 
+    from unhang import errors as errors
     from unhang.guards.background_writer import BackgroundWriter as BackgroundWriter
     from unhang.guards.even_batches import even_batches as even_batches
     from unhang.guards.limits import limits as limits
@@ -43,14 +44,16 @@ _GUARDS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _GUARDS:
+    if name not in (*_GUARDS, "errors"):
         raise AttributeError(f"module 'unhang' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "errors":  # for ``except unhang.errors.RanksDiffer`` in a file that has called no guard yet
+        return import_module("unhang.errors")
     found = getattr(import_module(f"unhang.guards.{_GUARDS[name]}"), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_GUARDS])
+    return sorted({*globals(), *_GUARDS, "errors"})

@@ -32,6 +32,14 @@ def test_a_guard_is_found_by_its_name(name: str) -> None:
     assert name in dir(unhang)
 
 
+def test_errors_can_be_named_before_any_guard_is() -> None:
+    program = "import unhang; print(unhang.errors.RanksDiffer.__name__, 'errors' in dir(unhang))"
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert said.stdout.split() == ["RanksDiffer", "True"], said.stderr
+
+
 def test_all_guards_are_there() -> None:
     assert set(NAMES) >= PUBLIC
 

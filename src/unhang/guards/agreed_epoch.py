@@ -55,7 +55,7 @@ class AgreedEpoch:
                 batch = batches[place] if place < len(batches) else self._padding()
                 self._pace.step()
                 yield epoch.take(batch)
-        epoch.over = True
+        epoch.end()
         if uneven:
             epoch.report(epoch.counts(), exact=False)
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from unhang.errors import GuardError
+from unhang.guards.connection import OURS
 
 if TYPE_CHECKING:
     import torch  # without it there are no ranks, and a loop is as it is
@@ -84,7 +85,9 @@ class Agreements:
         import torch.distributed as dist
 
         try:
-            self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_s))
+            self._group = dist.new_group(
+                backend="gloo", timeout=timedelta(seconds=timeout_s), group_desc=f"{OURS}even_batches"
+            )
         except (RuntimeError, ValueError) as error:
             self._group = None
             return str(error).splitlines()[0][:300]

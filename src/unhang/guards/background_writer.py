@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unhang.errors import UsageError
 from unhang.guards import before_the_end
 from unhang.guards.copied import copied, here
+from unhang.guards.raised import told
 from unhang.guards.waiting_calls import Call, WaitingCalls, key_of, matcher
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class BackgroundWriter:
         also: names of further methods that write.
 
     Raises:
-        UsageError: a bound is no positive number.
+        UsageError: no writer, or a bound that is no positive number.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class BackgroundWriter:
         behind_after_s: float = 10.0,
         also: Iterable[str] = (),
     ) -> None:
+        if writer is None:
+            raise UsageError("BackgroundWriter(None): give it what writes; on ranks that do not log, keep None itself")
         if not (max_pending > 0 and max_bytes > 0 and flush_every_s >= 0 and behind_after_s > 0):
             raise UsageError("BackgroundWriter: max_pending, max_bytes and behind_after_s are numbers above 0")
         patterns = newest_only if isinstance(newest_only, bool) else _patterns(newest_only)
@@ -348,7 +351,7 @@ def _name(writer: object) -> str:
 
 
 def _told(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
+    return "" if error is None else told(error, 300)
 
 
 def _say(sentence: str) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from unhang.guards.raised import told
+
 END: Final = object()
 """There is no further batch."""
 
@@ -18,7 +20,7 @@ class Failed:
     error: Exception
 
     def __repr__(self) -> str:
-        return f"{type(self.error).__name__}: {str(self.error)[:300]}"
+        return told(self.error, 300)
 
 
 def is_trouble(batch: Any) -> bool:
@@ -60,7 +62,7 @@ class Source:
     def pad(self) -> Any:
         """A batch from the beginning once more; ``Failed`` where the loader cannot give one."""
         if self._first is not END:
-            return copy.deepcopy(self._first)
+            return _copy(self._first)
         batch = self._from_the_beginning() if self._again is None else _next(self._again)
         if batch is END:
             batch = self._from_the_beginning()
@@ -85,7 +87,15 @@ class Source:
             self._keep_first = self._keep_first and self._batches is self._loader
         batch = _next(self._batches)
         if self._keep_first and not is_trouble(batch):
-            self._first, self._keep_first = copy.deepcopy(batch), False
+            self._first, self._keep_first = _copy(batch), False
+        return batch
+
+
+def _copy(batch: Any) -> Any:
+    """A copy, or the batch itself where it has none (open files, tensors that belong to a graph)."""
+    try:
+        return copy.deepcopy(batch)
+    except Exception:  # noqa: BLE001 - the program's own objects; it is padding, and this rank must not fall for it
         return batch
 
 

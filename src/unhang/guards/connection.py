@@ -21,6 +21,8 @@ from unhang.errors import StoreLost
 LIMIT_S = 15.0
 """One operation takes about 20 µs; a server that says nothing for so long is stopped or gone."""
 CLOSE_LIMIT_S = 1.0
+OURS = "unhang "
+"""So the descriptions begin of the process groups that guards make for themselves."""
 ENDING = "this process is about to end"
 T = TypeVar("T")
 

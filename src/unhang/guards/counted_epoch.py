@@ -31,7 +31,7 @@ def counted(epoch: Epoch, lengths: Mapping[int, int]) -> Iterator[Any]:
         if place + 1 < last_seen and is_trouble(following := epoch.source.peek()):
             epoch.ring(place + 1, following)
         yield epoch.take(batch)
-    epoch.over = True
+    epoch.end()
     epoch.report({rank: (count, length) for rank, length in lengths.items()}, exact=True)
 
 

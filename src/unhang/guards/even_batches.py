@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from unhang.errors import UsageError
 from unhang.guards.agreed_epoch import AgreedEpoch
+from unhang.guards.arguments import seconds
 from unhang.guards.call_site import called_from
 from unhang.guards.counted_epoch import counted
 from unhang.guards.even_epoch import Epoch, gather
@@ -47,7 +48,7 @@ def even_batches(loader: Iterable[T], when_uneven: WhenUneven = "stop", *, timeo
         raise UsageError(f"even_batches(when_uneven={when_uneven!r}): choose one of {', '.join(MODES)}.")
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
         raise UsageError(f"even_batches takes what can be iterated, not {type(loader).__name__}.")
-    return EvenBatches(loader, when_uneven, timeout_s)
+    return EvenBatches(loader, when_uneven, seconds("even_batches", "timeout_s", timeout_s))
 
 
 class EvenBatches(Generic[T]):

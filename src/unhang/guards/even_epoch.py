@@ -84,11 +84,18 @@ class Epoch:
         Raises:
             GuardError: a rank said that it does not come as far.
         """
-        word = self.alarm.heard
-        if word is not None and word.rank != self.met.rank and self.taken >= word.after:
-            raise self.went_apart(word)
+        self._refuse_to_go_past()
         self.taken = self.alarm.taken = self.taken + 1
         return batch
+
+    def end(self) -> None:
+        """The last batch was worked on.
+
+        Raises:
+            GuardError: a rank said that it did not come as far.
+        """
+        self._refuse_to_go_past(ended=True)
+        self.over = True
 
     def ring(self, after: int, batch: Any) -> None:
         """Tell the others in time: they hear it while they are in the batch before."""
@@ -122,6 +129,11 @@ class Epoch:
             file=sys.stderr,
             flush=True,
         )
+
+    def _refuse_to_go_past(self, *, ended: bool = False) -> None:
+        word = self.alarm.heard
+        if word is not None and word.rank != self.met.rank and self.taken - ended >= word.after:
+            raise self.went_apart(word)
 
     def _refuse_bad_start(self, first: Any) -> None:
         modes = {start.when_uneven for start in self.starts.values()}

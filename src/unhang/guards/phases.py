@@ -9,7 +9,7 @@ from contextlib import ContextDecorator
 from threading import get_ident
 from types import TracebackType
 
-from unhang.errors import UsageError
+from unhang.guards.arguments import seconds, text
 from unhang.inprocess import marked
 
 _PHASES = {
@@ -43,11 +43,8 @@ class phase(ContextDecorator):  # noqa: N801 - used like a function: with unhang
     """
 
     def __init__(self, name: str, *, at_most_s: float | None = None) -> None:
-        if not name.strip():
-            raise UsageError("phase() needs a name, such as 'evaluation'")
-        if at_most_s is not None and not 0 < at_most_s < 1e9:
-            raise UsageError(f"phase({name!r}): at_most_s is a number of seconds above 0, not {at_most_s!r}")
-        self._name, self._at_most_s = name.strip(), at_most_s
+        self._name = text("phase", "name", name)
+        self._at_most_s = None if at_most_s is None else seconds("phase", "at_most_s", at_most_s)
         self._phase = _PHASE_OF.get(self._name.lower(), "other")
         self._open: dict[int, list[marked.Mark]] = {}
 

@@ -15,9 +15,11 @@ from types import TracebackType
 
 from unhang.errors import RankFailed, RanksMissing, StoreLost, UsageError
 from unhang.guards.absent import ranks_missing
+from unhang.guards.arguments import seconds, text
 from unhang.guards.call_site import calling_frame, innermost_user_line
 from unhang.guards.meeting import Gathered, Meeting, meeting
 from unhang.guards.phases import phase
+from unhang.guards.raised import told
 from unhang.inprocess import marked
 
 A_DAY_S = 86400.0
@@ -52,10 +54,8 @@ class rank_zero_first:  # noqa: N801 - used like a function
     """
 
     def __init__(self, what: str = "preparation", *, timeout_s: float | None = None, local: bool = False) -> None:
-        if not what.strip() or (timeout_s is not None and not 0 < timeout_s < 1e9):
-            raise UsageError(f"rank_zero_first({what!r}): a name, and timeout_s in seconds above 0")
-        self._what = what.strip()
-        self._timeout_s = timeout_s
+        self._what = text("rank_zero_first", "what", what)
+        self._timeout_s = None if timeout_s is None else seconds("rank_zero_first", "timeout_s", timeout_s)
         self._local = local
         self._first = True
         self._here: Meeting | None = None
@@ -73,7 +73,7 @@ class rank_zero_first:  # noqa: N801 - used like a function
         if self._here is None or not self._first:
             return
         self._beat.stop()
-        said = "" if error is None else f"{type(error).__name__}: {error}"[:2000]
+        said = "" if error is None else told(error)
         try:
             self._here.announce(f"{self._turn}/done", json.dumps(said).encode())
         except StoreLost:
@@ -172,6 +172,7 @@ class _Waiting:
             self._say_s = waited_s + NEXT_LINE_S
             at = f", at {self._line}" if self._line else ""
             still = f" (no sign of life for {silent_s:.0f} s)" if silent_s > 10 * BEAT_S else ""
+            still = " (its process is stopped)" if self._kernel_says() is False else still
             others = self._here.world_size - 1
             wait = "rank waits" if others == 1 else "ranks wait"
             print(
@@ -200,6 +201,8 @@ class _Waiting:
     def _why_not_done(self, limit_s: float) -> str:
         if self._is_dead():
             return f"ended without a word{self._last_line()}; see its output"
+        if self._kernel_says() is False:
+            return f"is stopped (SIGSTOP, or a debugger){self._last_line()}; continue it: kill -CONT on its process"
         if (silent_s := time.monotonic() - self._alive_s) > SILENT_LIMIT_S:
             return f"gave no sign of life for {silent_s:.0f} s{self._last_line()}"
         return (

@@ -16,11 +16,13 @@ from types import FrameType
 from typing import Any
 
 from unhang.errors import RanksDiffer, StoreLost
+from unhang.guards.arguments import seconds
 from unhang.guards.differing import Difference, first_difference
 from unhang.guards.fingerprints.nodes import Limits, Look, Node
 from unhang.guards.fingerprints.plain import fingerprint
 from unhang.guards.meeting import Meeting, meeting
 from unhang.guards.named_ranks import who
+from unhang.guards.raised import told
 from unhang.guards.seeding import last_seeded
 from unhang.guards.split_hints import unseeded_splits
 from unhang.inprocess import marked
@@ -55,7 +57,9 @@ def same_on_all_ranks(value: Any, name: str = "value", *, timeout_s: float = 60.
 
     Raises:
         RanksDiffer: with the ranks that differ and the first difference.
+        UsageError: ``timeout_s`` is no number above 0.
     """
+    timeout_s = seconds("same_on_all_ranks", "timeout_s", timeout_s)
     try:
         met = meeting()
         if met is not None:
@@ -94,7 +98,7 @@ def _read(value: Any, look: Look) -> tuple[Node | None, str]:
     try:
         return fingerprint(value, look), ""
     except Exception as error:  # noqa: BLE001 - the user's own data set runs here; the other ranks wait for our word
-        return None, f"{type(error).__name__}: {str(error)[:200]}"
+        return None, told(error, 200)
 
 
 def _digest(node: Node | None, limits: Limits) -> str:

@@ -14,7 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unhang.errors import MissingExtra
+from unhang.errors import MissingExtra, UsageError
+from unhang.guards.connection import OURS
 from unhang.guards.meeting import meeting
 from unhang.guards.phases import phase
 from unhang.guards.sameness import same_on_all_ranks
@@ -59,14 +60,18 @@ def save_together(
     Raises:
         RanksMissing: ranks did not come to save, or did not finish.
         RankFailed: another rank failed: the disk is full, a shard could not be gathered.
-        RanksDiffer: a state dict has other keys on other ranks.
+        RanksDiffer: a state dict has other keys on other ranks, or shards are for another folder.
         OSError: this rank could not write.
+        UsageError: neither a module nor a state dict, a state dict with an optimizer beside it, or no path.
     """
-    target = Path(path)
+    target = _target(path)
+    _refuse_what_cannot_be_saved(model_or_state, optimizer)
     here = meeting()
     with together(_NAME, timeout_s=timeout_s, finish_s=finish_s), phase("save", at_most_s=finish_s):
         if here is not None and isinstance(model_or_state, Mapping):
             same_on_all_ranks(sorted(map(str, model_or_state)), "keys of the state dict", timeout_s=timeout_s)
+        if here is not None and sharded:  # else parts of the checkpoint would lie in different folders
+            same_on_all_ranks(str(target), "the folder of save_together", timeout_s=timeout_s)
         state = _state(model_or_state, optimizer, sharded=sharded, alone=here is None)
         if sharded:
             _write_shards(state, target, finish_s or FINISH_S, alone=here is None)
@@ -76,6 +81,23 @@ def save_together(
         with together("save_together: move", timeout_s=timeout_s, finish_s=finish_s):
             _move_folder(target)
     return target
+
+
+def _target(path: Any) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise UsageError(f"save_together(path=…) is a file's name, not {path!r}") from None
+
+
+def _refuse_what_cannot_be_saved(given: Any, optimizer: Any) -> None:
+    if isinstance(given, Mapping) and optimizer is not None:
+        raise UsageError(
+            "save_together(state, optimizer=…): beside a state dict of your own the optimizer would be left out; put "
+            'it in, {"model": …, "optimizer": optimizer.state_dict()}, or give the module'
+        )
+    if not isinstance(given, Mapping) and not hasattr(given, "named_children"):
+        raise UsageError(f"save_together takes a module or a state dict, not {type(given).__name__}")
 
 
 def _state(given: Any, optimizer: Any, *, sharded: bool, alone: bool) -> Any:
@@ -141,7 +163,8 @@ def _slow_group(finish_s: float) -> Any:
 
     world = dist.distributed_c10d._get_default_group()  # noqa: SLF001 - torch 2.4 to 2.13 have no other way
     if _slow is None or _slow[0]() is not world:
-        _slow = (weakref.ref(world), dist.new_group(backend="gloo", timeout=timedelta(seconds=finish_s)))
+        made = dist.new_group(backend="gloo", timeout=timedelta(seconds=finish_s), group_desc=f"{OURS}save_together")
+        _slow = (weakref.ref(world), made)
     return _slow[1]
 
 

@@ -6,9 +6,11 @@ and the rank with fewer leaves the loop while the others wait in a collective.
 
 from __future__ import annotations
 
+import operator
 import os
 import random
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +45,7 @@ def seed_everything(seed: int, *, rank_offset: bool = False) -> None:
         UsageError: ``seed`` is no whole number from 0 to 2**32 - 1.
     """
     global _last  # noqa: PLW0603 - the random states it describes are the process's own
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _LARGEST:
-        raise UsageError(f"seed_everything takes a whole number from 0 to {_LARGEST - 1}, not {seed!r}.")
+    seed = _whole(seed)
     own = (seed + _rank()) % _LARGEST if rank_offset else seed
     random.seed(own)
     _seed_numpy(own)
@@ -81,6 +82,15 @@ def random_states() -> dict[str, Any]:
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         states["cuda"] = torch.cuda.get_rng_state()
     return states
+
+
+def _whole(given: Any) -> int:
+    """``given`` as Python's own number: NumPy's whole numbers are seeds too."""
+    if not isinstance(given, bool) and hasattr(given, "__index__"):
+        with suppress(TypeError):
+            if 0 <= operator.index(given) < _LARGEST:
+                return operator.index(given)
+    raise UsageError(f"seed_everything takes a whole number from 0 to {_LARGEST - 1}, not {given!r}.")
 
 
 def _seed_numpy(seed: int) -> None:

@@ -7,10 +7,12 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
-from unhang.errors import RankFailed, StoreLost, UsageError
+from unhang.errors import RankFailed, StoreLost
 from unhang.guards.absent import ranks_missing
+from unhang.guards.arguments import seconds, text
 from unhang.guards.meeting import Meeting, meeting
 from unhang.guards.phases import phase
+from unhang.guards.raised import told
 from unhang.inprocess import marked
 
 OK = b"ok"
@@ -38,10 +40,9 @@ class together:  # noqa: N801 - used like a function
     """
 
     def __init__(self, name: str, *, timeout_s: float = 60.0, finish_s: float | None = None) -> None:
-        if not name.strip() or not 0 < timeout_s < 1e9 or not (finish_s is None or 0 < finish_s < 1e9):
-            raise UsageError(f"together({name!r}): a name, and limits in seconds above 0")
-        self._name = name.strip()
-        self._finish_s = FINISH_S if finish_s is None else finish_s
+        self._name = text("together", "name", name)
+        timeout_s = seconds("together", "timeout_s", timeout_s)
+        self._finish_s = FINISH_S if finish_s is None else seconds("together", "finish_s", finish_s)
         self._phase = phase(self._name, at_most_s=finish_s)
         self._here = meeting()
         if self._here is not None:
@@ -57,7 +58,7 @@ class together:  # noqa: N801 - used like a function
         what = f"the end of together({self._name!r})"
         if error is not None:
             with suppress(StoreLost):  # this rank's own error is what matters
-                self._here.leave_word(what, _told(error))
+                self._here.leave_word(what, _word(error))
             return
         for rank, said in _meet(self._here, what, OK, self._finish_s).items():
             if said != OK:
@@ -66,8 +67,8 @@ class together:  # noqa: N801 - used like a function
                 raise RankFailed(message, rank=rank, reason=reason)
 
 
-def _told(error: BaseException) -> bytes:
-    return json.dumps(f"{type(error).__name__}: {error}"[:2000]).encode()
+def _word(error: BaseException) -> bytes:
+    return json.dumps(told(error)).encode()
 
 
 def _meet(here: Meeting, what: str, mine: bytes, timeout_s: float) -> dict[int, bytes]:

@@ -19,6 +19,7 @@ from unhang.guards.fingerprints.arrays import array_node
 from unhang.guards.fingerprints.datasets import dataset_node, own_dataset_node
 from unhang.guards.fingerprints.nodes import Branch, Leaf, Look, Node, digest_of, label_of, positions
 from unhang.guards.fingerprints.tensors import tensor_node
+from unhang.guards.fingerprints.texts import text_node
 
 _DEPTH = 24
 _FEW = 256
@@ -39,6 +40,7 @@ _RANKS_OWN = {
 }
 _DEVICE = re.compile(r"(cuda|xpu|npu|hpu|mlu|musa):\d+")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_LONG_NUMBER = 1000
 _SCALARS = (bool, int, float, complex, str, bytes, bytearray, type(None))
 
 
@@ -114,15 +116,15 @@ def _tokenizer(value: Any) -> dict[str, Any]:
     }
 
 
-def _scalar(value: Any) -> Leaf:
+def _scalar(value: Any) -> Node:
     kind = type(value).__name__
-    if isinstance(value, str):
-        if device := _DEVICE.fullmatch(value):
-            return Leaf.of("device", device[1].encode(), device[1])
-        return Leaf.of(kind, value.encode("utf-8", "surrogatepass"), repr(value[:400]))
-    if isinstance(value, bytes | bytearray):
-        return Leaf.of(kind, bytes(value), repr(bytes(value[:100])))
-    return Leaf.of(kind, repr(value).encode(), repr(value))
+    if isinstance(value, str) and (device := _DEVICE.fullmatch(value)):
+        return Leaf.of("device", device[1].encode(), device[1])
+    if isinstance(value, str | bytes | bytearray):
+        return text_node(value)
+    # Python writes no decimal digits of a number of thousands of them
+    shown = hex(value) if isinstance(value, int) and value.bit_length() > _LONG_NUMBER else repr(value)
+    return Leaf.of(kind, shown.encode(), shown)
 
 
 def _mapping(kind: str, value: Mapping[Any, Any], look: Look, path: str) -> Node:

@@ -1,0 +1,13 @@
+"""What an exception says, for the other ranks."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+
+def told(error: BaseException, longest: int = 2000) -> str:
+    """Type and words of ``error``. An exception that cannot be told must not hide itself: then its type alone."""
+    said = ""
+    with suppress(Exception):  # a __str__ of the program's own
+        said = str(error)
+    return f"{type(error).__name__}: {said}"[:longest] if said else type(error).__name__
