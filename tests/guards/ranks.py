@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
+from ports import free_port
+
 ONE_MACHINE = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "UNHANG": ""}
 END_LIMIT_S = 60.0
 """So long a rank may take to end that has said all it had to say."""
@@ -61,7 +63,7 @@ def run_ranks(
     from torch.distributed import TCPStore
 
     server = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), wait_for_workers=False)
-    port = server.port if store == "agent" else _free_port()
+    port = server.port if store == "agent" else free_port()
     setting = {
         **ONE_MACHINE,
         "MASTER_ADDR": "127.0.0.1",
@@ -134,11 +136,3 @@ def _be_rank(line: Connection, own: dict[str, str], method: str, body: Callable[
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # a partner that was killed would make the teardown of the group wait
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import unhang
+from ports import free_port
 from unhang.records.birth import Birth, read_births, read_troubles
 from unhang.records.record import read_records
 from unhang.records.views import RecordView
@@ -87,12 +87,6 @@ def with_and_without(words: Sequence[str], folders: Folders, *, python: str = sy
     return [run_python(words, environment, python=python) for environment in (base, folders.environment(base))]
 
 
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
 def one_rank() -> dict[str, str]:
     """The environment of a job of one rank."""
-    return {**RANK_0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    return {**RANK_0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

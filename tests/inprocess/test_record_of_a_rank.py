@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from inprocess.programs import Folders, base_environment, free_port
+from inprocess.programs import Folders, base_environment
+from ports import free_port
 from unhang.evidence.flight_recorder import read_recording
 from unhang.evidence.items import Recording
 from unhang.records.control import Control, ControlWriter
@@ -40,7 +41,7 @@ def job(program: str, folders: Folders, tmp_path: Path, *, ranks: int, **more: s
     path = tmp_path / "train.py"
     path.write_text(program)
     started = []
-    port = free_port()
+    port = str(free_port())
     world = more.pop("WORLD_SIZE", str(ranks))
     try:
         for rank in range(ranks):

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 import time
 
 import pytest
+
+from ports import free_port
 
 pytest.importorskip("torch")
 
 from unhang.watch.nodes.meeting_place import Config, Opener
 from unhang.watch.nodes.party import Party
 from unhang.watch.nodes.store_place import StorePlace
-
-
-def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port: int = trial.getsockname()[1]
-    return port
 
 
 def opener(number: int, port: int) -> Opener:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ports import free_port
 from unhang.records.views import GroupCount, Identity, MarkedPhase, Place, RecordView
 from unhang.watch.detection import Detector, Doing, RankLook, Standing
 from unhang.watch.live_state import LiveState, RunPart, TotalsPart
@@ -117,13 +117,6 @@ def nodes(tmp_path: Path) -> Iterator[Callable[..., Nodes]]:
     yield make
     for node in made:
         node.end()
-
-
-def free_port() -> int:
-    with socket.socket() as asking:
-        asking.bind(("127.0.0.1", 0))
-        port: int = asking.getsockname()[1]
-        return port
 
 
 def test_the_first_node_judges_the_ranks_of_all_and_everybody_hears_it(nodes: Callable[..., Nodes]) -> None:

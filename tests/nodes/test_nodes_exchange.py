@@ -7,12 +7,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from ports import free_port
 from unhang.watch.nodes.evidence_pack import pack, unpack
 from unhang.watch.nodes.exchange import MOST_BYTES, Exchange, ExchangeError
 from unhang.watch.nodes.folder_place import FolderPlace
@@ -22,13 +22,6 @@ from unhang.watch.nodes.store_place import StorePlace, is_here, is_loopback, por
 
 pytestmark = pytest.mark.timeout(120)
 Opening = Callable[[], Exchange]
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as asking:
-        asking.bind(("127.0.0.1", 0))
-        port: int = asking.getsockname()[1]
-        return port
 
 
 class Prompt(StorePlace):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.test_nodes_company import free_port
+from ports import free_port
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts

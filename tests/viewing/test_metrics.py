@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ports import free_port
 from unhang.errors import UsageError
 from unhang.viewing.listening import is_loopback, listening_on
 from unhang.viewing.measures import MOST_RANKS, by_name, measures
@@ -150,12 +151,6 @@ def lost(written: Any, read: Any, path: str) -> Iterator[str]:
             yield from lost(part, other, f"{path}/{at}")
     elif written != read:
         yield path
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from command import unhang
+from ports import free_port
 from watch.attach.plain_jobs import CASES
 
 APART = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -75,13 +75,6 @@ def wait_for_logs(folder: Path) -> None:
             return
         assert time.monotonic() < deadline, [path.read_text()[-500:] for path in folder.glob("node-*.log")]
         time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port: int = trial.getsockname()[1]
-    return port
 
 
 def test_two_hosts_write_into_one_folder_and_are_one_job(tmp_path: Path) -> None:
