@@ -6,7 +6,7 @@ import pytest
 import report_samples as samples
 
 from unhang.report.redact import Redactor
-from unhang.report.secrets import without_secrets
+from unhang.report.secrets import without_secrets, words_without_secrets
 
 LOG = """\
 [rank3]:[E302 04:21:09] ProcessGroupNCCL.cpp:563 failed on gpu-a17 (10.31.4.17)
@@ -68,6 +68,8 @@ def test_without_share_only_secrets_go() -> None:
         ("key AKIAABCDEFGHIJKLMNOP used", "AKIAABCDEFGHIJKLMNOP"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----", "MIIabc"),
         ("DB_PASSWORD: correct-horse", "correct-horse"),
+        ("python slack.py https://hooks.slack.com/services/T00/B00/aBcD", "T00/B00/aBcD"),
+        ("https://open.feishu.cn/open-apis/bot/v2/hook/0f-1e 'x'", "0f-1e"),
     ],
 )
 def test_secrets_are_always_removed(text: str, secret: str) -> None:
@@ -77,10 +79,22 @@ def test_secrets_are_always_removed(text: str, secret: str) -> None:
     assert without_secrets(cleaned) == cleaned
 
 
+def test_in_a_command_the_word_after_an_option_that_names_a_secret_goes() -> None:
+    kept = ["--token", "--lr", "3e-4", "--tokenizer", "gpt2-small"]
+
+    assert words_without_secrets(["train.py", "--api-key", "s3 cr3t", *kept]) == [
+        *("train.py", "--api-key", "[removed]"),
+        *kept,
+    ]
+    assert words_without_secrets(["--wandb-api-key", "fedcba9876543210"])[1] == "[removed]"
+    assert words_without_secrets([]) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "max_tokens=512000 pad_token='[PAD_TOKEN]' TOKENIZERS_PARALLELISM=false",
+        "train.py --pad-token <|endoftext|> --image-token <image> --api-keys-file none",
         "tokens/s: 123456 num_tokens: 8388608",
         "WorkNCCL(SeqNum=1042, OpType=ALLREDUCE, NumelIn=25600000, Timeout(ms)=600000)",
         'File "train.py", line 12, in tokenize',

@@ -53,7 +53,7 @@ def snapshot(folder: Path, ranks: int = 2) -> LiveState:
     write_summary(folder / "summary.json", replace(said, sentence_parts=carried(say("moves"))))
     said = read_summary(folder / "summary.json")
     return Snapshot(
-        RunPlan(command=["torchrun", "train.py"], started_s=1.0),
+        RunPlan(command=["torchrun", "train.py", "--hub_token", "a-secret-word"], started_s=1.0),
         folder,
         looks,
         detector.doing,
@@ -80,6 +80,7 @@ def test_what_a_snapshot_tells(tmp_path: Path) -> None:
     assert (state.standing.waiters, state.standing.laggards) == ([1], [0])
     assert state.verdict is not None
     assert (state.verdict.cause, state.verdict.parts) == ("uneven-data", {"template": "moves", "values": {}})
+    assert state.run.command == ["torchrun", "train.py", "--hub_token", "[removed]"]
 
 
 def test_ten_thousand_ranks_stay_small(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from unhang.watch import private_files
 from unhang.watch.metrics import MetricsProcess
+from unhang.watch.run_folder import RunFolder, RunPlan
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +43,17 @@ def test_so_is_the_log_of_the_process_that_serves_metrics(tmp_path: Path) -> Non
     process.end()
 
     assert mode(tmp_path / ".unhang" / "metrics.log") == 0o600
+
+
+def test_secrets_of_the_command_are_known_to_the_watcher_and_not_kept(tmp_path: Path) -> None:
+    records = tmp_path / "records"
+    records.mkdir()
+    command = ["python", "train.py", "--hub_token", "a-secret-word", "--lr", "3e-4"]
+    told = "python webhook.py https://hooks.slack.com/services/T0/B0/a-secret-word"
+    folder = RunFolder(RunFolder.create(tmp_path / "run").path, records)
+    folder.write_plan(RunPlan(command=command, on_hang_exec=told))
+
+    kept = json.loads(folder.plan_file.read_text())
+    assert kept["command"] == ["python", "train.py", "--hub_token", "[removed]", "--lr", "3e-4"]
+    assert "a-secret-word" not in folder.plan_file.read_text()
+    assert (folder.read_plan().command, folder.read_plan().on_hang_exec) == (command, told)

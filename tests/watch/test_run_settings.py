@@ -57,6 +57,7 @@ def test_no_secret_is_kept_wherever_it_stands(tmp_path: Path, monkeypatch: pytes
         f"hub_token: {SECRET}\nurl: https://me:{SECRET}@host/x\nnested:\n  api_key: {SECRET}\n"
     )
     command = ["python", "train.py", "--config", "c.yaml", f"--token={SECRET}", "--hub", f"https://u:{SECRET}@h/"]
+    command += ["--wandb-api-key", "fedcba9876543210"]
 
     found = gathered(
         tmp_path, command, monkeypatch, HF_TOKEN=SECRET, WANDB_API_KEY="0123456789abcdef", NCCL_DEBUG="INFO"
@@ -65,6 +66,7 @@ def test_no_secret_is_kept_wherever_it_stands(tmp_path: Path, monkeypatch: pytes
     text = str(found)
     assert SECRET not in text
     assert "0123456789abcdef" not in text
+    assert "fedcba9876543210" not in text
     assert "INFO" in text
 
 

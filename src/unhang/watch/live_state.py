@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from unhang.records.views import PHASES, RecordView
+from unhang.report.secrets import words_without_secrets
 from unhang.watch import private_files
 from unhang.watch.detection import Doing, RankLook, Standing
 from unhang.watch.run_folder import RunPlan
@@ -171,7 +172,7 @@ class Snapshot:
             at_s=round(time.time(), 3),
             ended=ended,
             run=RunPart(
-                command=self._plan.command,
+                command=words_without_secrets(self._plan.command),
                 folder=str(self._folder),
                 started_s=self._plan.started_s,
                 world_size=self._world_size,

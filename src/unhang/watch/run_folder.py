@@ -91,11 +91,15 @@ class RunFolder:
         return self.path / ".unhang" / "verdict-told.json"
 
     def write_plan(self, plan: RunPlan) -> None:
-        """Write ``run.json``, and a copy beside the records; a folder that takes none goes without."""
-        content = json.dumps(asdict(plan), indent=1).encode() + b"\n"
-        for path in (self.plan_file, self._plan_copy):
+        """Write ``run.json`` without secrets, and whole beside the records; a folder that takes none goes without."""
+        from unhang.report.secrets import words_without_secrets
+
+        whole = asdict(plan)
+        kept = whole | {"command": words_without_secrets(plan.command)}
+        del kept["on_hang_exec"]  # an address to post at, perhaps with its key: of no use to who reads the run
+        for path, told in ((self._plan_copy, whole), (self.plan_file, kept)):
             with suppress(OSError):
-                private_files.replace(path, content)
+                private_files.replace(path, json.dumps(told, indent=1).encode() + b"\n")
 
     @property
     def _plan_copy(self) -> Path:

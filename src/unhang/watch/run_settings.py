@@ -142,6 +142,7 @@ def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> d
     from unhang.facts.preflight.launch import Configuration, Launch
     from unhang.facts.preflight.settings import Settings
     from unhang.facts.preflight.versions import Versions
+    from unhang.report.secrets import words_without_secrets
 
     first = ranks[min(ranks)] if ranks else None
     environment = _environment_of(first if first is not None else plan.job_pid) or dict(os.environ)
@@ -159,7 +160,7 @@ def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> d
         "schema": SCHEMA,
         "unhang": __version__,
         "written_s": round(time.time(), 1),
-        "command": [_plain("", word) for word in plan.command][:MOST_NAMES],
+        "command": [word[:MOST_TEXT] for word in words_without_secrets(plan.command)][:MOST_NAMES],
         "folder": str(Path.cwd()),
         "world_size": world_size if world_size is not None else (launch.world_size if launch else None),
         "nodes": [_node()],
