@@ -30,7 +30,6 @@ THROTTLED = 0.25
 """Share of the periods in which a control group used up its processors."""
 STARVED, LESS_THAN_PEERS = 0.3, 0.6
 """Share of the time without a processor; and what is left, against what its peers have left."""
-MUCH_OF_MACHINE = 0.9
 WAITS_FOR_IO = 0.4
 DISK_BUSY = 0.9
 FULL_SHARE, FULL_BYTES = 0.01, 64 << 20

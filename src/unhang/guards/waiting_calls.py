@@ -40,8 +40,6 @@ class WaitingCalls:
         self.held = 0
         self.thinned = 0
         """Calls left out because too many waited."""
-        self.superseded = 0
-        """Calls whose place a newer one of their curve took, as the user allowed."""
         self.newest = 0
         """Number of the last call that was put."""
         self._newest_only = newest_only
@@ -116,7 +114,6 @@ class WaitingCalls:
         self._last[call.key] = call
         if older is not None and not older.gone:
             self._leave_out(older)
-            self.superseded += 1
 
     def _leave_out(self, call: Call) -> None:
         call.gone, call.args, call.kwargs = True, (), {}

@@ -10,6 +10,7 @@ from rich.text import Text as Styled
 
 from unhang.findings import Finding, Severity, Status, Verdict, say
 from unhang.report import labels
+from unhang.report.change_text import write_change
 from unhang.report.redact import Redactor
 from unhang.report.sheet import Sheet, width_of
 from unhang.report.voice import Voice
@@ -67,15 +68,7 @@ def _finding(sheet: Sheet, finding: Finding, voice: Voice) -> None:
     for number, remedy in enumerate(finding.remedies):
         lead = say("Change: ") if number == 0 else say("Or: ")
         sheet.paragraph(voice.sentence(remedy.title), lead=voice.say(lead))
-        change = voice.say(remedy.change).strip()
-        if "\n" in change:
-            sheet.code(change, indent=4)
-        elif change:
-            sheet.paragraph(change, indent=4)
-        for name, value in remedy.set.items():
-            sheet.command(f"export {name}={voice.line(value)}", indent=4)
-        if remedy.unset:
-            sheet.command("unset " + " ".join(remedy.unset), indent=4)
+        write_change(sheet, remedy, voice)
         if str(remedy.cost).strip():
             sheet.paragraph(voice.say(remedy.cost), lead=voice.say(say("Costs: ")), indent=4)
 

@@ -12,6 +12,7 @@ from rich.text import Text as Styled
 from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, Remedy, Source, Status, Text, Verdict, Where, say
 from unhang.report import labels
+from unhang.report.change_text import write_change
 from unhang.report.durations import duration
 from unhang.report.redact import Redactor
 from unhang.report.sheet import Sheet, width_of
@@ -125,15 +126,7 @@ def _action(sheet: Sheet, finding: Finding, voice: Voice) -> None:
 
 def _remedy(sheet: Sheet, remedy: Remedy, voice: Voice) -> None:
     sheet.paragraph(voice.sentence(remedy.title), style="bold")
-    change = voice.say(remedy.change).strip()
-    if "\n" in change:
-        sheet.code(change, indent=4)
-    elif change:
-        sheet.paragraph(change, indent=4)
-    for name, value in remedy.set.items():
-        sheet.command(f"export {name}={voice.line(value)}", indent=4)
-    if remedy.unset:
-        sheet.command("unset " + " ".join(remedy.unset), indent=4)
+    write_change(sheet, remedy, voice)
     for label, text in ((say("Costs: "), remedy.cost), (say("Check: "), remedy.verify)):
         if str(text).strip():
             sheet.paragraph(voice.say(text), lead=voice.say(label))

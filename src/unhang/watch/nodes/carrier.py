@@ -227,13 +227,10 @@ class Carrier:
         if errand.wanted and (self._fetch is None or self._fetch.number != errand.wanted):
             self._fetch = Fetch(errand.wanted, errand.wanted_nodes, Path(errand.wanted_path))
         if self._fetch is not None and errand.wanted:
-            before = len(self._fetch.came)
             self.received += self._fetch.go_on(self._sealed)
-            if len(self._fetch.came) != before:
-                self._tell()
 
     def _tell(self) -> None:
-        fetch, place = self._fetch, self._place
+        place = self._place
         self._news.put(
             News(
                 at_ns=time.monotonic_ns(),
@@ -251,8 +248,6 @@ class Carrier:
                 said=list(self._heard["v"].values()),
                 answers=dict(self._reaching.latest),
                 answered=sorted(self._reaching.ever),
-                came_for=fetch.number if fetch is not None else 0,
-                came=sorted(fetch.came) if fetch is not None else [],
                 sent=self.sent,
                 received=self.received,
                 left=self.left,

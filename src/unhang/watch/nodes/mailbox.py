@@ -61,8 +61,7 @@ class News(msgspec.Struct, array_like=True, frozen=True):
 
     ``answers``: when the machine of a node was asked last (monotonic) and whether it answered; ``answered``: those that
     ever did;
-    ``came``: nodes whose evidence for look ``came_for`` lies where it was wanted; ``sent``, ``received``: bytes in all;
-    ``left``: the place was left for good.
+    ``sent``, ``received``: bytes in all; ``left``: the place was left for good.
     """
 
     at_ns: int
@@ -80,8 +79,6 @@ class News(msgspec.Struct, array_like=True, frozen=True):
     said: list[Heard] = []
     answers: dict[int, tuple[int, bool]] = {}
     answered: list[int] = []
-    came_for: int = 0
-    came: list[int] = []
     sent: int = 0
     received: int = 0
     refused: int = 0
