@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from unhang.evidence.items import Frame, PythonTraceback
+from unhang.evidence.items import Frame, LogEvent, PythonTraceback
 from unhang.facts.model import Facts
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
@@ -15,6 +15,8 @@ _GAVE_UP = re.compile(
 )
 _CAME_LATE = re.compile(r"Connection closed by peer|Connection reset by peer|Broken pipe|was likely closed")
 TINY_LIMIT_S = 2.0
+# A watchdog looks at least every few seconds: a call that ran this long, and this many times its limit, was stuck.
+STUCK_MS, FAR = 300_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,15 @@ def tiny_limits(facts: Facts) -> tuple[float, Evidence] | None:
     found = []
     for event in facts.events_of("wd.timeout", "gloo.to"):
         limit = event.values.get("limit_ms")
-        if isinstance(limit, int) and 0 < limit < TINY_LIMIT_S * 1000:
+        if isinstance(limit, int) and 0 < limit < TINY_LIMIT_S * 1000 and not _stuck_far_longer(event):
             found.append((limit / 1000, Evidence(event.source, event.text, event.rank)))
     return min(found, key=lambda item: item[0], default=None)
+
+
+def _stuck_far_longer(event: LogEvent) -> bool:
+    """The call ran for minutes and many times its limit: a longer limit would have passed as well, or is misprinted."""
+    ran, limit = event.values.get("elapsed_ms"), event.values.get("limit_ms")
+    return isinstance(ran, int) and isinstance(limit, int) and ran > max(STUCK_MS, FAR * limit)
 
 
 def _limit_s(traceback: PythonTraceback) -> float | None:

@@ -17,6 +17,8 @@ from unhang.findings import Evidence
 
 TIMEOUTS = ("wd.timeout", "wd.async")
 STATUSES = ("wd.fail", "wd.timeout_at", "wd.exc_at", "wd.status", "dump.recv", "dump.local")
+# What a watchdog prints when it ends its process: that rank had a call of its own that failed or timed out.
+WENT_DOWN = ("wd.some", "wd.down", "wd.term")
 DEFAULT_GROUP = "0"
 
 
@@ -47,9 +49,16 @@ def add_progress_from_logs(
         progress = _progress(name, rank, lines)
         if progress is not None:
             group.progress[rank] = progress
-    for name in {name for name, _ in told}:
+    names = {name for name, _ in told}
+    went_down = _went_down(first) if len(names) == 1 else set()
+    for name in names:
         group = groups[name]
-        group.silent = tuple(rank for rank in group.members if rank not in group.progress)
+        group.silent = tuple(rank for rank in group.members if rank not in group.progress and rank not in went_down)
+
+
+def _went_down(events: Iterable[LogEvent]) -> set[int]:
+    """Ranks that gave up as well, in a line that does not tell where: nobody waits for them more than they do."""
+    return {event.rank for event in events if event.kind in WENT_DOWN and event.rank is not None}
 
 
 def groups_by_position(events: Iterable[LogEvent]) -> dict[tuple[int, Any], str]:

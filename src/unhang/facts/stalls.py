@@ -18,7 +18,7 @@ def find_stalls(
     together: dict[tuple[str, int | None, str, tuple[object, ...]], list[int]] = defaultdict(list)
     for root in graph.roots:
         group, position, reason = _main_edge(into[root])
-        together[group, position, reason, _place(ranks.get(root))].append(root)
+        together[group, position, reason, _place(ranks.get(root), reason)].append(root)
     stalls = []
     for (group, position, reason, _), roots in together.items():
         direct = tuple(sorted({e.waiter for root in roots for e in into[root]}))
@@ -57,11 +57,16 @@ def _main_edge(edges: list[WaitEdge]) -> tuple[str, int | None, str]:
     return best.group, best.position, best.reason
 
 
-def _place(facts: RankFacts | None) -> tuple[object, ...]:
-    """Where a laggard stands; ranks that stand at different places are different stalls."""
+def _place(facts: RankFacts | None, reason: str) -> tuple[object, ...]:
+    """Where a laggard stands; ranks that stand at different places are different stalls.
+
+    Ranks that say nothing of how far they came are suspected alike, whether a line of theirs was read or none.
+    """
+    activity: Activity | None = facts.activity if facts is not None else None
+    if reason == "silent" and activity is None:
+        return ("silent",)
     if facts is None:
         return ("missing",)
-    activity: Activity | None = facts.activity
     if activity is None or activity.where is None:
         return (facts.state.value, activity.what if activity else "")
     return (facts.state.value, activity.where.file, activity.where.line)

@@ -34,7 +34,7 @@ class TransportTrouble:
     one_peer: str | None
     """All lines of at least three ranks name this one address: it is that side, not the way there."""
     few_of_many: bool
-    """Only a few of many ranks report it: the network as a whole is set up right."""
+    """Only a few of many ranks report it, and others were read that do not: the network as a whole is set up right."""
     echo: bool
     """A process of the job had failed before by itself, or the lines only say that a partner ended."""
 
@@ -52,7 +52,7 @@ def transport_trouble(facts: Facts) -> TransportTrouble | None:
         events=tuple(events),
         stage=stage_of(facts, events[0]),
         one_peer=_one_peer(events),
-        few_of_many=world >= MANY_RANKS and 0 < len(speakers) <= world * FEW,
+        few_of_many=world >= MANY_RANKS and 0 < len(speakers) <= world * FEW and bool(set(facts.ranks_seen) - speakers),
         echo=ended
         or bool(saying(facts, "shm", "limits", "host-memory", "gpu-fault", "oom", "device"))
         or any(c.message and not _network_words(c.message) for c in failed),

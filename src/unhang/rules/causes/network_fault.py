@@ -52,7 +52,10 @@ def check(facts: Facts) -> Iterator[Answer]:
             facts,
             trouble,
             Certainty.LIKELY,
-            say("{ranks:who} alone could not connect; all others could", ranks=ranks_in(trouble.events)),
+            say(
+                "{ranks:who} could not connect; other ranks that were read do not complain",
+                ranks=ranks_in(trouble.events),
+            ),
         )
     elif trouble.stage is Stage.UNKNOWN:
         yield _found(
