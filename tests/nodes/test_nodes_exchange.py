@@ -20,7 +20,7 @@ from unhang.watch.nodes.parts import LAST, Announced, Fetch, put_parts
 from unhang.watch.nodes.sealing import Sealed, token_in, token_of
 from unhang.watch.nodes.store_place import StorePlace, is_here, is_loopback, port_of
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 Opening = Callable[[], Exchange]
 
 
