@@ -210,7 +210,7 @@ def test_a_frozen_file_system_is_named_and_costs_its_limit_only(
         pytest.skip("there is no fsfreeze")
     with on_a_disk(tmp_path) as folder:
         subprocess.run(["fsfreeze", "-f", str(folder)], timeout=20, check=True)
-        thaw = threading.Timer(30, subprocess.run, [["fsfreeze", "-u", str(folder)]])
+        thaw = threading.Timer(120, subprocess.run, [["fsfreeze", "-u", str(folder)]])
         thaw.start()
         try:
             started = time.monotonic()
@@ -222,14 +222,14 @@ def test_a_frozen_file_system_is_named_and_costs_its_limit_only(
         left = wait_until_gone(folder)
 
     assert [one.step for one in seen.measured if one.hung] == ["appends"]
-    assert took_s < 25  # it thaws by itself after 30
+    assert took_s < 100  # it thaws by itself after 120
     assert any("does not answer" in str(finding.summary) for finding in of(verdict, folder))
     assert left == ["lost+found"]
 
 
 def wait_until_gone(folder: Path) -> list[str]:
     """What lies in ``folder`` once the killed steps have ended."""
-    for _ in range(400):
+    for _ in range(1200):
         left = sorted(path.name for path in folder.iterdir())
         if left == ["lost+found"]:
             break

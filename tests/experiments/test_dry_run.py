@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from command import unhang
+from ports import free_port
 from unhang.diagnosis.preflight import judge
 from unhang.experiments.dry_run import dry_run
 from unhang.facts.preflight.sameness import DryRun
@@ -160,14 +161,15 @@ def test_a_rank_that_does_other_work_first_is_named_at_the_limit(tmp_path: Path)
 
 @pytest.mark.job
 def test_at_the_limit_everything_is_ended(tmp_path: Path) -> None:
+    child = ["sleep", f"987.{os.getpid()}"]  # nobody else's
     (tmp_path / "train.py").write_text(
-        "import subprocess, time\nsubprocess.Popen(['sleep', '987'], start_new_session=True)\ntime.sleep(987)\n"
+        f"import subprocess, time\nsubprocess.Popen({child}, start_new_session=True)\ntime.sleep(987)\n"
     )
 
     run = dry_run([sys.executable, str(tmp_path / "train.py")], 2)
 
     assert run.ended == "limit"
-    assert left_behind("sleep 987") == []
+    assert left_behind(" ".join(child)) == []
     assert left_behind(str(tmp_path / "train.py")) == []
 
 
@@ -179,11 +181,11 @@ def test_a_signal_ends_the_command_too(tmp_path: Path, number: int) -> None:
     code = "from unhang.cli.main import main; main()"
     words = ["check", "--dry-run", "--only", "sameness", "--", sys.executable, str(tmp_path / "train.py")]
     with subprocess.Popen([sys.executable, "-c", code, *words], cwd=tmp_path, stderr=subprocess.DEVNULL) as check:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not (tmp_path / "began").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         check.send_signal(number)
-        code_of_end = check.wait(30)
+        code_of_end = check.wait(60)
 
     assert code_of_end in (128 + signal.SIGTERM, 130)
     assert left_behind(str(tmp_path / "train.py")) == []
@@ -197,7 +199,7 @@ def test_ranks_started_by_a_launcher_around_us_are_compared(tmp_path: Path) -> N
     around = tmp_path / "unhang"
     around.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from unhang.cli.main import main; main()' \"$@\"\n")
     around.chmod(0o755)
-    port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     words = ["check", "--dry-run", "--only", "sameness", "--format", "json", "--dir", str(tmp_path / "meet")]
 
     tasks = [

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from command import unhang
+from ports import free_port
 from unhang.watch import processes
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(200)]
@@ -72,21 +73,24 @@ def test_nothing_is_left_when_it_is_ended(words: tuple[str, ...], number: signal
     mark = f"UNHANG_TEST_MARK={time.time_ns()}"
     name, _, value = mark.partition("=")
     # Nobody comes to this meeting: it would wait for half a minute.
-    job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533", name: value}
+    job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     started = subprocess.Popen(
         [sys.executable, "-c", "from unhang.cli.main import main; main()", *words],
-        env={**os.environ, **job},
+        env={**os.environ, **job, name: value},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 80
-    while len(processes.marked(mark)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(processes.marked(mark)) >= 2
+    try:
+        deadline = time.monotonic() + 80
+        while len(processes.marked(mark)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(processes.marked(mark)) >= 2
 
-    started.send_signal(number)
-    started.wait(timeout=50)
+        started.send_signal(number)
+        started.wait(timeout=50)
+    finally:
+        started.kill()
 
     deadline = time.monotonic() + 50
     while processes.marked(mark) and time.monotonic() < deadline:

@@ -61,7 +61,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path: Path) -> N
         [sys.executable, "-W", "ignore", "-c", KILLED, str(table), str(out)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -16,14 +16,15 @@ from typing import Any
 
 import pytest
 
+from ports import free_port
 from unhang.lab.catalog import find
 from unhang.watch import processes
 from unhang.watch.environment import RECORDS
 from watch.signal_programs import RUN
 
-pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
 
-LIMIT_S = 90.0
+LIMIT_S = 150.0
 TRAIN = find("missing-rank").path
 SPAWN = """
 import os, runpy, sys
@@ -89,7 +90,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29617",
+        "MASTER_PORT": str(free_port()),
         "DS_ACCELERATOR": "cpu",
     }.items():
         monkeypatch.setenv(name, value)
