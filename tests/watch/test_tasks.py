@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from ports import free_port
 from unhang.records.control import Control
+from unhang.watch.run_folder import RunFolder
 from unhang.watch.siblings import siblings, tasks_per_node
 from watch.signal_programs import RUN, wait_for
 
@@ -187,6 +189,45 @@ def test_another_takes_over_when_the_one_that_watches_goes(tmp_path: Path, start
         assert step.fronts[number].wait(60) == (-signal.SIGKILL if number == elected else number)
         wait_for((tmp_path / f"gone-{number}").exists)
     assert len(step.lines()) == 1, step.lines()
+
+
+RAISES = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for step in range(20):
+    dist.all_reduce(torch.ones(4))
+if dist.get_rank() == 1:
+    raise ValueError("of rank 1")
+dist.all_reduce(torch.ones(4))
+"""
+
+
+@pytest.mark.job
+def test_a_failure_is_said_before_mpirun_can_end_the_one_who_says_it(tmp_path: Path, started: list[Step]) -> None:
+    """It ends all tasks as soon as one has ended badly."""
+    (tmp_path / "train.py").write_text(RAISES)
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    step = Step(tmp_path, 2, [sys.executable, str(tmp_path / "train.py")], **address)
+    started.append(step)
+    wait_for(lambda: any(front.poll() for front in step.fronts))
+    step.end()
+
+    said = "\n".join(path.read_text() for path in step.errors)
+    assert "CRASH  Rank 1 ended with ValueError: of rank 1" in said
+    assert len([line for line in said.splitlines() if line.startswith("CRASH")]) == 1
+
+
+def test_who_waits_for_a_verdict_is_told_once_it_is_printed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    assert not folder.verdict_is_out(1 << 20, 0.0)
+    folder.say("a line\n")
+    folder.say("a verdict\n")
+    folder.note_verdict()
+    folder.say("another line\n")
+
+    assert not folder.verdict_is_out(16, 0.0)
+    assert folder.verdict_is_out(17, 0.0)
+    assert not folder.verdict_is_out(17, time.time() + 1)  # of an earlier stall
 
 
 @pytest.mark.job

@@ -20,7 +20,7 @@ from unhang.findings import Text, say
 from unhang.watch import private_files, signals
 from unhang.watch.environment import environment_of_job
 from unhang.watch.meeting import Lock, Meeting, alive, clear
-from unhang.watch.relay import Relay
+from unhang.watch.relay import Relay, printed_so_far
 from unhang.watch.run_folder import RunPlan
 from unhang.watch.tasks import ASKED_S, Task, read_tasks
 from unhang.watch.watcher_process import WatcherProcess
@@ -31,7 +31,7 @@ LAST_WORDS_S = 3.0
 """How long the watcher may take to say its last two lines after a command that ended well, or a reader to take them."""
 LAST_VERDICT_S = 15.0
 """The same after one that failed: it has to be looked into."""
-FLOOR_LIMIT_S = 2.0
+FLOOR_LIMIT_S, FLOOR_TICK_S = 2.0, 0.02
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -60,7 +60,8 @@ class Front:
             self._start(before)
         except OSError as error:
             _print(say("{command}: {reason}", command=self._plan.command[0], reason=error.strerror or str(error)))
-            self._leave(NOT_EXECUTABLE << 8)
+            self._end_task(NOT_EXECUTABLE << 8)
+            self._leave(time.monotonic())
             return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         while self._status is None:
             try:
@@ -113,8 +114,8 @@ class Front:
             self._watcher.keep()
         return self._floor.number is not None
 
-    def _tick(self) -> None:
-        told = signal.sigtimedwait(signals.WAITED_FOR, TICK_S)
+    def _tick(self, seconds: float = TICK_S) -> None:
+        told = signal.sigtimedwait(signals.WAITED_FOR, seconds)
         if told is not None and told.si_signo == signal.SIGCHLD:
             self._reap()
         elif told is not None and not signals.ours_alone(told):
@@ -173,19 +174,42 @@ class Front:
 
     def _close(self, status: int) -> None:
         """The command has ended: let the watcher say its last words, and leave nothing behind but the run folder."""
-        self._leave(status, wait_s=LAST_WORDS_S if status == 0 else LAST_VERDICT_S)
+        self._end_task(status)
+        failed = any(task.failed for task in read_tasks(self._meeting.records))
+        deadline = time.monotonic() + (LAST_VERDICT_S if status != 0 or failed else LAST_WORDS_S)
+        if self._task.failed:
+            self._let_it_be_said(deadline)
+        self._leave(deadline)
 
-    def _leave(self, status: int, *, wait_s: float = 0.0) -> None:
+    def _end_task(self, status: int) -> None:
         self._task.status, self._task.ended_s = status, time.time()
         self._task.asked = time.monotonic() - self._asked_at < ASKED_S
         self._note()
+
+    def _let_it_be_said(self, deadline: float) -> None:
+        """A failure of one task: mpirun ends all others as soon as we leave, and with them the one who prints why."""
+        if not any(self._meeting.records.glob("*.rec")):
+            return
+        while not self._hurried and not self._is_last() and time.monotonic() < deadline:
+            if self._meeting.folder.verdict_is_out(self._printed(), self._task.ended_s or 0.0):
+                return
+            self._tick()
+
+    def _printed(self) -> int:
+        """By whoever has the floor. Who closes a file gives back every lock it holds on it: ours is not opened again."""
+        if self._floor.number is not None:
+            return printed_so_far(self._floor.number)
+        with suppress(OSError), (self._meeting.records / "floor").open("rb") as noted:
+            return printed_so_far(noted.fileno())
+        return 0
+
+    def _leave(self, deadline: float) -> None:
         self._watcher.done = True
-        deadline = time.monotonic() + wait_s
         while self._captured and not all(relay.pump() for relay in self._captured) and not self._hurried:
             self._tick()
         if self._witness is not None:
             self._witness.end()
-        if not (self._is_last() and self._has_floor_at_last()):
+        if not (self._is_last() and self._has_floor_at_last(deadline)):
             self._floor.give()
             return  # others still run: the watcher stays with them, and whoever takes the floor prints on
         self._hurried = False
@@ -199,11 +223,14 @@ class Front:
             clear(self._meeting.records)
         self._floor.give()
 
-    def _has_floor_at_last(self) -> bool:
-        """Whoever had it may be on the way out."""
-        deadline = time.monotonic() + FLOOR_LIMIT_S
+    def _has_floor_at_last(self, deadline: float) -> bool:
+        """Whoever had it may be on the way out, or about to say why this task failed."""
+        if not self._task.failed:
+            deadline = time.monotonic() + FLOOR_LIMIT_S
         while not self._take_floor() and time.monotonic() < deadline and self._meeting.records.exists():
-            time.sleep(0.02)
+            if self._hurried:
+                return False
+            self._tick(FLOOR_TICK_S)
         return self._floor.number is not None
 
     def _is_last(self) -> bool:

@@ -22,7 +22,7 @@ class Relay:
 
     def __init__(self, source: Path, target: int, *, noted: int | None = None) -> None:
         self._source, self._left, self._noted = source, b"", noted
-        self._at = self._printed = _number_in(noted)
+        self._at = self._printed = printed_so_far(noted)
         self._target = _own_descriptor(target)
         self._file: int | None = None
 
@@ -63,7 +63,8 @@ class Relay:
                 self._left += data
 
 
-def _number_in(noted: int | None) -> int:
+def printed_so_far(noted: int | None) -> int:
+    """Bytes that were printed, as the file behind ``noted`` keeps it; 0 where nothing tells."""
     if noted is not None:
         with suppress(OSError, ValueError):
             return int(os.pread(noted, 20, 0))

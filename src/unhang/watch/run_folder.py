@@ -123,3 +123,18 @@ class RunFolder:
         """Add lines for the terminal; a folder that takes none is not worth an error."""
         with suppress(OSError):
             private_files.append(self.said, text.encode("utf-8", "backslashreplace"))
+
+    def note_verdict(self) -> None:
+        """A verdict has just been said: whoever waits for it may leave once it is printed."""
+        with suppress(OSError):
+            private_files.replace(self._verdict_end, b"%d" % self.said.stat().st_size)
+
+    def verdict_is_out(self, printed: int, since_s: float) -> bool:
+        """Whether a verdict said at ``since_s`` (since the epoch) or later is among the first ``printed`` bytes."""
+        with suppress(OSError, ValueError):
+            return self._verdict_end.stat().st_mtime >= since_s and printed >= int(self._verdict_end.read_bytes())
+        return False
+
+    @property
+    def _verdict_end(self) -> Path:
+        return self.said.with_name("verdict-end")

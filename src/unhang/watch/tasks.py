@@ -40,6 +40,11 @@ class Task:
         private_files.replace(records / "tasks" / f"{self.number}.json", json.dumps(asdict(self)).encode())
 
     @property
+    def failed(self) -> bool:
+        """It ended badly, and nobody had asked it to end."""
+        return self.status not in (0, None) and not self.asked
+
+    @property
     def front_lives(self) -> bool:
         """Whether the process that started it is there to tell how it ended."""
         return Path(f"/proc/{self.front_pid}").exists()
@@ -107,10 +112,8 @@ class Tasks:
 
     def failed(self) -> bool | None:
         """Whether a command ended badly that nobody had asked to end; None when nobody can tell."""
-        statuses = [(task.status, task.asked) for task in self.now if task.status is not None]
-        if not statuses:
-            return None
-        return any(status != 0 and not asked for status, asked in statuses)
+        ended = [task for task in self.now if task.status is not None]
+        return any(task.failed for task in ended) if ended else None
 
     def asked_s(self) -> float | None:
         """When somebody last asked a command that still runs to end; None where nobody did lately."""

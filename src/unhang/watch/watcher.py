@@ -134,6 +134,7 @@ class Watcher:
         """Print it, and tell the other nodes. ``ends``: the job is ended because of it."""
         self.said = summary
         self.folder.say(announcing.verdict(summary, text, self.folder.path, ends=ends))
+        self.folder.note_verdict()
         self.nodes.say(summary)
 
     @property
