@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -240,6 +241,17 @@ def test_torn_traces_are_read_as_far_as_they_go_and_said(tmp_path: Path) -> None
 
     assert told.returncode == 0
     assert "is cut short" in told.stdout
+
+
+def test_a_packed_trace_that_was_cut_short_is_not_passed_over_in_a_folder(tmp_path: Path) -> None:
+    folder = traces(tmp_path, "a")
+    plain = folder / "rank1_trace.json"
+    (folder / "rank1_trace.json.gz").write_bytes(gzip.compress(plain.read_bytes())[:-200])
+    plain.unlink()
+
+    told = command.unhang("compare", "a", "a", folder=tmp_path)
+
+    assert "rank1_trace.json.gz is cut short" in told.stdout
 
 
 def test_what_cannot_be_read_at_all_is_2(tmp_path: Path) -> None:

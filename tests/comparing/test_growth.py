@@ -187,3 +187,21 @@ def test_of_a_thousand_ranks_those_that_changed_are_looked_at() -> None:
     assert found.grew[0].kind == WAITING or found.grew[0].ranks == (57,)
     assert next(part for part in found.grew if part.kind == OWN).ranks == (57,)
     assert "70 ranks" in str(found.not_compared[0].what)
+
+
+def test_a_large_difference_from_a_handful_of_samples_is_not_called_the_same() -> None:
+    """A run of three seconds beside one that became seven times as slow half way: rows of a second each."""
+
+    def rows(rank: int, seconds: list[float]) -> RankTimes:
+        steps = np.array([max(1.0, 1.0 // one) for one in seconds])
+        return RankTimes(Source("t"), rank, np.cumsum(steps), steps, np.array(seconds), {})
+
+    short = [rows(0, [0.0212, 0.0213, 0.0216]), rows(1, [0.0212, 0.0216])]
+    long = [rows(rank, [0.0212] * 13 + [0.067] + [0.151] * 23) for rank in (0, 1)]
+
+    found = compared(short, long)
+
+    assert found.answer == NOT_TOLD
+    assert "too short to tell that from noise" in str(found.summary)
+    assert compared(short, short).answer == SAME
+    assert compared(long, long).answer == SAME

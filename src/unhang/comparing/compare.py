@@ -31,6 +31,8 @@ from unhang.comparing.material import TRACE, Material
 from unhang.evidence.rank_times import OWN, RankTimes
 from unhang.findings import NotChecked, say
 
+_MUCH = 0.25
+"""Of a step: a difference that somebody would want to hear of, however few samples there are."""
 MOST_RANKS = 32
 """So many ranks are looked at in detail: those whose own work changed most."""
 
@@ -111,7 +113,8 @@ def _answer(whole: RankPair) -> str:
     for one in (whole.median, whole.mean):
         if one.is_real(least_s):
             return GREW if one.grew_s > 0 else SHRANK
-    return SAME
+    # A step half as long again that a handful of samples cannot prove is not "the same".
+    return NOT_TOLD if whole.mean.may_hide(_MUCH * whole.before.mean_s) else SAME
 
 
 def _paired(before: Material, after: Material) -> _Pairing:

@@ -51,6 +51,13 @@ def concluded(told: Told) -> tuple[Text, tuple[Text, ...]]:
     """The sentence, and what it rests on."""
     if told.whole is None:
         return _without_steps(told), ()
+    if told.answer == NOT_TOLD and told.whole.mean.told:
+        return say(
+            "Steps take {after} on average instead of {before}, and what was recorded is too short to tell that from "
+            "noise: compare longer runs, or longer spans",
+            before=seconds(told.whole.before.mean_s),
+            after=seconds(told.whole.after.mean_s),
+        ), ()
     if told.answer == NOT_TOLD:
         return say(
             "Too few steps to tell a difference from noise: {before} steps before, {after} after",

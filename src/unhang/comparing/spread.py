@@ -15,6 +15,8 @@ from unhang.evidence.rank_times import FloatColumn
 
 LEAST = 3
 """Samples on each side below which nothing is told from noise."""
+FEW = 12
+"""Samples below which neighbours are not drawn together, and a difference may be missed."""
 DRAWS = 600
 SURE = 0.99
 SMALLEST = 0.03
@@ -48,6 +50,8 @@ class Difference:
     high_s: float
     told: bool
     """There are enough samples to tell it from noise."""
+    few: bool = False
+    """There are so few that even a large difference may not be told."""
 
     @property
     def grew_s(self) -> float:
@@ -57,6 +61,10 @@ class Difference:
     def is_real(self, least_s: float) -> bool:
         """More than noise, and not smaller than ``least_s`` either way."""
         return self.told and abs(self.grew_s) >= least_s and (self.low_s > 0 or self.high_s < 0)
+
+    def may_hide(self, much_s: float) -> bool:
+        """What was seen differs by ``much_s`` or more, and there are too few samples to say whether that is noise."""
+        return self.few and abs(self.grew_s) >= much_s
 
 
 def weighted_median(values: FloatColumn, weights: FloatColumn) -> float:
@@ -73,7 +81,7 @@ def weighted_median(values: FloatColumn, weights: FloatColumn) -> float:
 def draws(count: int, seed: int) -> FloatColumn:
     """How often each of ``count`` samples is taken, a row a draw: stretches of neighbours, around the end too."""
     generator = np.random.default_rng(seed)
-    length = max(1, round(count ** (1 / 3))) if count >= 12 else 1
+    length = max(1, round(count ** (1 / 3))) if count >= FEW else 1
     stretches = -(-count // length)
     starts = generator.integers(0, count, (DRAWS, stretches))
     taken = (starts[:, :, None] + np.arange(length)).reshape(DRAWS, -1)[:, :count] % count
@@ -108,4 +116,5 @@ def difference(
         float(min(grew, grew + (low - grew) * wider)),
         float(max(grew, grew + (high - grew) * wider)),
         fewest >= LEAST,
+        fewest < FEW,
     )

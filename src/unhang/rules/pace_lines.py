@@ -48,7 +48,7 @@ def because(straggler: Straggler) -> Iterator[Text]:
             rank=straggler.rank,
             own=round(100 * straggler.waits),
             looks=straggler.pace_looks,
-            others=round(100 * straggler.others),
+            others=min(99, round(100 * straggler.others)),
         )
     if straggler.positions:
         yield say(

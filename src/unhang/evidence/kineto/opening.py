@@ -8,13 +8,15 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from unhang.evidence.streams import BROKEN
 
 HEAD_BYTES = 1 << 16
+_PIECE = 1 << 10
+"""What a packed file that was cut short still gives is had in pieces only."""
 _GZIP = b"\x1f\x8b"
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BARE = re.compile(rb'\s*\[\s*\{[^{}]{0,400}"ph"\s*:')
@@ -51,9 +53,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes of a file, unpacked; empty where nothing can be read."""
-    try:
-        with opened(path) as stream:
-            return stream.read(HEAD_BYTES)
-    except BROKEN:
-        return b""
+    """The first bytes of a file, unpacked, as far as it goes; empty where nothing can be read."""
+    head = b""
+    with suppress(*BROKEN), opened(path) as stream:
+        while len(head) < HEAD_BYTES and (more := stream.read(min(_PIECE, HEAD_BYTES - len(head)))):
+            head += more
+    return head
