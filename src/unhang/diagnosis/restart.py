@@ -54,6 +54,7 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
         return Restart("without-node", lead.nodes, because=say("the node cannot be reached"))
     if lead.cause in _PROGRAM:
         return Restart("after-change", because=say("it would stall again in the same place"))
-    if lead.cause is Cause.RANK_FROZEN and any(r.kind is RemedyKind.INFRASTRUCTURE for r in lead.remedies):
+    # A rank that keeps the interpreter lock has code to change, whatever the machine's remedies beside it are.
+    if lead.cause is Cause.RANK_FROZEN and all(r.kind is not RemedyKind.CODE for r in lead.remedies):
         return Restart("as-is", because=say("a rank was held from outside; nothing in the program has to change"))
     return Restart("after-change", because=say("see the first remedy"))

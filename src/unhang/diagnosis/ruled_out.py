@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
+from unhang.facts.roots import passed_by_some
 from unhang.findings import Cause, Certainty, Finding, RuledOut, say
 
 
@@ -51,6 +52,8 @@ def _mismatch(facts: Facts) -> Iterator[RuledOut]:
     group = facts.groups.get(facts.stalls[0].group)
     if group is None or facts.disagreements or group.silent or set(group.entries) != set(group.members):
         return
+    if passed_by_some(facts, facts.stalls[0]) is not None:
+        return  # no record tells which root each rank named
     yield RuledOut(
         Cause.COLLECTIVE_MISMATCH,
         say("at every position in the records all ranks of group {group} called the same", group=group.name),

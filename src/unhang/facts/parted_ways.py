@@ -41,9 +41,10 @@ def left_the_loop(facts: Facts, camps: tuple[Camp, ...]) -> Parted | None:
         return None
     if not camps[0].frames and not camps[1].frames:
         return _told_by_calls(facts, camps)
-    lines = _where_they_part(camps[0].frames, camps[1].frames)
-    if lines is None:
+    parted = where_they_part(camps[0].frames, camps[1].frames)
+    if parted is None:
         return None
+    lines = (parted[0].line or 0, parted[1].line or 0)
     (line, past), (step_line, inside) = sorted(zip(lines, camps, strict=True), key=lambda one: -one[0])
     printed = unequal_counts(facts)
     if printed is not None and printed.announced and printed.short == past.ranks:
@@ -74,8 +75,8 @@ def _of_one_number(camp: Camp) -> bool:
     return call is not None and (call.operation == "barrier" or (call.operation == "all_reduce" and call.elements == 1))
 
 
-def _where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[int, int] | None:
-    """Lines of the first frames that differ, from the outside in; they are the user's and of one function."""
+def where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
+    """The first frames that differ, from the outside in; they are the user's, of one function, and have lines."""
     pairs = zip(_python(first), _python(second), strict=False)
     parted = next(((one, other) for one, other in pairs if one != other), None)
     if parted is None:
@@ -84,7 +85,7 @@ def _where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tup
     same = (one.file, bare_function(one.function)) == (other.file, bare_function(other.function))
     if not same or not is_user_frame(one) or one.line is None or other.line is None:
         return None
-    return one.line, other.line
+    return one, other
 
 
 def _python(frames: tuple[Frame, ...]) -> list[Frame]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.facts.program import call_name, find_source, parse_program
 from unhang.facts.rank_branch import spoken
 from unhang.facts.rank_values import rank_values
@@ -13,6 +14,16 @@ from unhang.findings import Where
 
 ROOTED = {"broadcast", "reduce", "gather", "scatter", "broadcast_object_list", "gather_object", "scatter_object_list"}
 _ROOTS = {"src", "dst", "root", "group_src", "group_dst"}
+_PLACE_OF_ROOT = {
+    "broadcast": 1,
+    "broadcast_object_list": 1,
+    "reduce": 1,
+    "gather": 2,
+    "gather_object": 2,
+    "scatter": 2,
+    "scatter_object_list": 2,
+}
+"""Which argument is the root where it is not named, as torch.distributed declares them."""
 
 
 def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
@@ -26,7 +37,32 @@ def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) 
         return None
     for node in ast.walk(place.levels[-1].statement):
         if isinstance(node, ast.Call) and call_name(node) in ROOTED:
-            for keyword in node.keywords:
-                if keyword.arg in _ROOTS and rank_values(program).value_depends(keyword.value, place.scopes):
-                    return f"{keyword.arg}={spoken(keyword.value)}"
+            for name, value in _roots(node):
+                if rank_values(program).value_depends(value, place.scopes):
+                    return f"{name}={spoken(value)}"
     return None
+
+
+def _roots(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _ROOTS)
+    at = _PLACE_OF_ROOT[call_name(call)]
+    if len(call.args) > at:
+        yield "dst" if "gather" in call_name(call) or call_name(call) == "reduce" else "src", call.args[at]
+
+
+def passed_by_some(facts: Facts, stall: Stall) -> PendingCall | None:
+    """The rooted call that all laggards are in, at one line and position, and that a member of the group has finished.
+
+    Who gets its data from a root that the others do not name is done at once; who names another root waits.
+    """
+    group = facts.groups.get(stall.group)
+    progress = [group.progress.get(rank) for rank in stall.laggards] if group is not None else []
+    calls = [known.pending for known in progress if known is not None and known.pending is not None]
+    if group is None or not calls or len(calls) < len(stall.laggards):
+        return None
+    first = calls[0]
+    alike = all((c.operation, c.position, c.where) == (first.operation, first.position, first.where) for c in calls)
+    position = first.position
+    if not alike or first.operation not in ROOTED or position is None:
+        return None
+    return first if any(known.completed >= position for known in group.progress.values()) else None

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, past_and_inside
 from unhang.facts.caught import caught_in_a_call
-from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
+from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
 from unhang.facts.parted_ways import left_the_loop
 from unhang.facts.progress_from_stacks import STACK_GROUP
-from unhang.facts.roots import rank_dependent_root
+from unhang.facts.roots import passed_by_some, rank_dependent_root
 from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
 from unhang.rules.rule import Answer, finding
@@ -40,8 +40,12 @@ def check(facts: Facts) -> Iterator[Answer]:
         first = symmetric.pending[symmetric.ranks[0]]
         root = rank_dependent_root(first.where, facts.sources)
         if root is not None:
-            yield _other_root(facts, symmetric, first, root)
+            yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
     for stall in facts.stalls:
+        passed = passed_by_some(facts, stall)
+        root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
+        if passed is not None and root is not None:
+            yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
         if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
             lag, wait = camps_of_stall(facts, stall)
             same_line = lag.where == wait.where  # then only sizes differ, and nothing tells whose is wrong
@@ -50,23 +54,31 @@ def check(facts: Facts) -> Iterator[Answer]:
                 yield _other_place(facts, stall, lag, wait)
 
 
-def _other_root(facts: Facts, stall: SymmetricStall, first: PendingCall, root: str) -> Answer:
+def _other_root(
+    facts: Facts, ranks: tuple[int, ...], group: str, first: PendingCall, root: str, *, finished: bool = False
+) -> Answer:
     """All joined, and the line gives each rank another root: some wait for a sender that does not know it is one."""
     return finding(
         CAUSE,
         Certainty.LIKELY,
-        say("ranks name different roots in {operation}: {root}", operation=stall.operation, root=root),
-        ranks=stall.ranks,
-        group=group_label(facts, stall.group),
+        say("ranks name different roots in {operation}: {root}", operation=first.operation, root=root),
+        ranks=ranks,
+        group=group_label(facts, group),
         phase=Phase.COMMUNICATION,
         where=first.where,
         waiter_where=first.where,
-        calls=call_of(stall.ranks, first),
+        calls=call_of(ranks, first),
         because=(
-            say("all ranks joined the call and none finished it"),
+            say("{ranks:who} {ranks:is|are} in the call still, and others have finished it", ranks=ranks)
+            if finished
+            else say("all ranks joined the call and none finished it"),
             say("{root} depends on the rank, and all ranks must name the same one", root=root),
         ),
-        evidence=tuple(stall.pending[rank].evidence for rank in stall.ranks[:2]),
+        evidence=tuple(
+            progress.pending.evidence
+            for rank in ranks[:2]
+            if (progress := facts.groups[group].progress.get(rank)) is not None and progress.pending is not None
+        ),
         remedies=(
             Remedy(
                 title=say("Name one root on all ranks"),
@@ -77,7 +89,7 @@ def _other_root(facts: Facts, stall: SymmetricStall, first: PendingCall, root: s
             ),
         ),
         rule=__name__.rsplit(".", 1)[-1],
-        weight=float(len(stall.ranks)),
+        weight=float(len(facts.ranks)),
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.gone_around import gone_around
 from unhang.facts.left_partners import left_partners
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT
@@ -30,7 +31,7 @@ CAUSE = Cause.DEADLOCK_ORDER
 def check(facts: Facts) -> Iterator[Answer]:
     """Circles of the wait-for graph, partners that all send or all receive, queues in opposite order, teardown."""
     for cycle in facts.graph.cycles:
-        if left_partners(facts, cycle) is None:
+        if left_partners(facts, cycle) is None and gone_around(facts, cycle) is None:
             yield _circle(facts, cycle)
     if not facts.graph.cycles:
         yield from _all_in_p2p(facts)

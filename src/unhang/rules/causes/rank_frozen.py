@@ -96,7 +96,8 @@ def _lock_holder(facts: Facts, stall: Stall, rank: int, certainty: Certainty) ->
         title=say("Release the interpreter lock around the native call"),
         kind=RemedyKind.CODE,
         change=say(
-            "use ctypes.CDLL instead of PyDLL, or py::gil_scoped_release / Py_BEGIN_ALLOW_THREADS in the extension"
+            "use ctypes.CDLL instead of PyDLL, or py::gil_scoped_release / Py_BEGIN_ALLOW_THREADS in the extension; a "
+            "built-in that runs long (re, json, sorted): bound what it is given, or run it in another process"
         ),
         cost=say("none for code that does not touch Python objects inside the call"),
         verify=say("py-spy dump --pid PID no longer shows the same thread as active+gil for long"),

@@ -111,7 +111,13 @@ def _told_by_logs(facts: Facts, stall: Stall) -> bool:
 
 
 def _device_behind(facts: Facts, stall: Stall) -> bool:
-    """Every laggard has a collective unfinished that some peer has finished: it was queued and never run."""
+    """Every laggard has a collective unfinished that some peer has finished: it was queued and never run.
+
+    Gloo queues nothing on a device: there the rank itself is still in the call.
+    """
+    recordings = [known.recording for known in facts.ranks.values() if known.recording is not None]
+    if any(recording.backend == "gloo" for recording in recordings):
+        return False
     return all(
         any(
             (mine := group.progress.get(rank)) is not None
