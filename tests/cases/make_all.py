@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from tests.cases import make_control_flow, make_failures, make_machine, make_marked, make_moving, make_waits
+from tests.cases import (
+    make_control_flow,
+    make_failures,
+    make_left_by_rank,
+    make_machine,
+    make_marked,
+    make_moving,
+    make_waits,
+)
 
 
 def main() -> None:
     """Write every case of every family."""
-    for family in (make_control_flow, make_failures, make_machine, make_marked, make_moving, make_waits):
+    for family in (
+        make_control_flow,
+        make_failures,
+        make_left_by_rank,
+        make_machine,
+        make_marked,
+        make_moving,
+        make_waits,
+    ):
         family.make()
 
 

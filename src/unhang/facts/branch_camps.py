@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from unhang.facts.camps import Camp
+if TYPE_CHECKING:
+    from unhang.facts.camps import Camp
 
 _NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
 

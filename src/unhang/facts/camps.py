@@ -7,13 +7,16 @@ loop against inside it, inside a branch on the rank against outside, or another 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unhang.evidence.items import Frame
+from unhang.facts.branch_camps import test_value
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
 from unhang.facts.source_context import StackContext, stack_context
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
+
+_LEAVE = ("break", "return", "exit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def camps_of_stall(facts: Facts, stall: Stall) -> tuple[Camp, Camp]:
     """(laggards, direct waiters)."""
     lag = _camp(facts, stall.laggards, None)
     wait = _camp(facts, stall.direct_waiters, stall.call)
-    return lag, wait
+    return lag, _without_jumps_of_others(wait, lag.ranks)
 
 
 def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Camp, ...]:
@@ -65,7 +68,20 @@ def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Cam
     for rank in disagreement.aborted:
         by_place["aborted", None].append(rank)
     camps = [_camp(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
+    past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
+    if len(past) == 1:
+        camps = [c if c is past[0] else _without_jumps_of_others(c, past[0].ranks) for c in camps]
     return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
+
+
+def _without_jumps_of_others(camp: Camp, gone: tuple[int, ...]) -> Camp:
+    """``camp`` as it stands in its loop, where the jump on the rank before it lets none of those out that are gone."""
+    branch = camp.reading.branch
+    if camp.context is not CodeContext.RANK_BRANCH or branch is None or branch.kind not in _LEAVE or not gone:
+        return camp
+    if camp.reading.loop is None or any(test_value(branch.test, rank, None) is not False for rank in gone):
+        return camp
+    return replace(camp, reading=replace(camp.reading, context=CodeContext.INSIDE_LOOP, branch=None))
 
 
 def past_and_inside(camps: tuple[Camp, ...]) -> tuple[Camp, Camp] | None:

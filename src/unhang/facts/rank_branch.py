@@ -94,7 +94,8 @@ def _jumped_over(values: RankValues, level: Level, scopes: Sequence[Scope], leav
         for jump, test in _jumps(values, statement, scopes):
             if isinstance(jump, ast.Continue | ast.Break) and not leaves_loop:
                 continue
-            return RankBranch(test.line, _jump_kind(jump), test.test, test.sure)
+            asked = f"not ({test.test})" if test.kind == "else" else test.test
+            return RankBranch(test.line, _jump_kind(jump), asked, test.sure)
     return None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.branch_camps import test_value
 from unhang.facts.camps import Camp
 from unhang.facts.program import Loop, Place, Program, blocks, call_name, find_source, last_line, parse_program
 from unhang.facts.rank_branch import spoken
@@ -75,7 +76,13 @@ def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> 
         ways += finder.of_loops(crossed) if crossed else () if headers else finder.of_helper()
         if crossed and _is_left(crossed[-1], past):
             break
-    return WaysAround(fixed, headers[-1], tuple(dict.fromkeys(ways))) if headers else None
+    taken = tuple(dict.fromkeys(way for way in ways if _may_take(past, way)))
+    return WaysAround(fixed, headers[-1], taken) if headers else None
+
+
+def _may_take(past: Camp, way: Way) -> bool:
+    """False where its test asks for the rank and lets none of ``past`` pass."""
+    return not way.test or any(test_value(way.test, rank, None) is not False for rank in past.ranks)
 
 
 def _crossed(place: Place, past: Camp) -> list[Loop]:
@@ -122,8 +129,10 @@ class _Finder:
         if test is not None:
             yield from self._jump(node, test, own_loop=own_loop)
         inside_other = isinstance(node, ast.For | ast.AsyncFor | ast.While)
-        for owner, _, block in blocks(node):
-            inner = owner.test if isinstance(owner, ast.If) else test
+        for owner, part, block in blocks(node):
+            inner = test
+            if isinstance(owner, ast.If):
+                inner = owner.test if part == "body" else ast.UnaryOp(ast.Not(), owner.test)
             for child in block:
                 yield from self._in(child, inner, own_loop=False if inside_other and own_loop else own_loop)
 

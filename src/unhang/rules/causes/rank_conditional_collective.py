@@ -16,8 +16,10 @@ from collections.abc import Iterator
 from unhang.facts.branch_camps import entered_alone, excludes
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
 from unhang.facts.caught import caught_in_a_call
+from unhang.facts.left_by_rank import rank_bounds_between, settled_by_rank
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
-from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
+from unhang.facts.rank_rounds import RankBound
+from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, Where, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of, place_of
 from unhang.rules.rule import Answer, finding
 
@@ -32,7 +34,11 @@ def check(facts: Facts) -> Iterator[Answer]:
         outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
         calls = calls_of(disagreement)
         if inside and outside:
-            if entered_alone(inside[0], outside[0], facts.world_size):
+            if settled_by_rank(facts, outside[0], inside[0]):
+                continue
+            if (told := _left_by(facts, outside[0], inside[0])) is not None:
+                yield _left_alone(facts, outside[0], inside[0], calls, disagreement.group, told)
+            elif entered_alone(inside[0], outside[0], facts.world_size):
                 yield _entered_alone(facts, inside[0], outside[0], calls, disagreement.group)
             else:
                 yield _left_out(facts, outside[0], inside[0], calls, disagreement.group)
@@ -108,12 +114,15 @@ def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
         return
     if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
         return
-    if not excludes(wait, stall.laggards, facts.world_size):
+    if not excludes(wait, stall.laggards, facts.world_size) or settled_by_rank(facts, lag, wait):
         return
-    if entered_alone(wait, lag, facts.world_size):
-        yield _entered_alone(facts, wait, lag, call_of(wait.ranks, stall.call), stall.group)
+    calls = call_of(wait.ranks, stall.call)
+    if (told := _left_by(facts, lag, wait)) is not None:
+        yield _left_alone(facts, lag, wait, calls, stall.group, told)
+    elif entered_alone(wait, lag, facts.world_size):
+        yield _entered_alone(facts, wait, lag, calls, stall.group)
     else:
-        yield _left_out(facts, lag, wait, call_of(wait.ranks, stall.call), stall.group)
+        yield _left_out(facts, lag, wait, calls, stall.group)
 
 
 def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
@@ -181,6 +190,53 @@ def _left_out(
         remedies=(_move_out(wait.branch_line),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
+    )
+
+
+def _left_by(facts: Facts, past: Camp, inside: Camp) -> tuple[Where, RankBound] | None:
+    """The jump by which ``past`` left the loop around ``inside``, on what a rank of its kind finds out there."""
+    told = rank_bounds_between(facts, past, inside)
+    return next((one for one in told if one[1].kind != "loop" and one[1].hangs_on == "finding"), None)
+
+
+def _left_alone(
+    facts: Facts, past: Camp, inside: Camp, calls: tuple[Call, ...], group: str, told: tuple[Where, RankBound]
+) -> Answer:
+    loop, bound = told
+    return finding(
+        CAUSE,
+        Certainty.CERTAIN,
+        say(
+            "{ranks:who} left the loop at line {line} under a test of the rank; the others are still in it",
+            ranks=past.ranks,
+            line=bound.line,
+        ),
+        ranks=past.ranks,
+        nodes=hosts_of(facts, past.ranks),
+        group=group_label(facts, group),
+        phase=past.phase,
+        where=past.where,
+        waiter_where=inside.where,
+        calls=calls,
+        because=_because(inside, past),
+        evidence=_evidence(past, inside),
+        remedies=(_leave_together(loop.file, bound),),
+        rule=__name__.rsplit(".", 1)[-1],
+        weight=float(len(facts.ranks)),
+    )
+
+
+def _leave_together(file: str, bound: RankBound) -> Remedy:
+    return Remedy(
+        title=say("Let all ranks decide it together at {file}:{line}", file=file, line=bound.line),
+        kind=RemedyKind.CODE,
+        change=say(
+            "flag = torch.tensor(float({test})); dist.all_reduce(flag, op=dist.ReduceOp.MAX); if flag.item(): then all "
+            "ranks leave in the same step",
+            test=bound.test,
+        ),
+        cost=say("one small all-reduce a step"),
+        verify=say("every rank prints the same number of steps made"),
     )
 
 

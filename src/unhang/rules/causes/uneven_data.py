@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from unhang.facts.agreed_rounds import agreeing_call
 from unhang.facts.camps import Camp
 from unhang.facts.counts import UnequalCounts, unequal_counts
+from unhang.facts.left_by_rank import settled_by_rank
 from unhang.facts.left_early import LeftEarly, left_early
 from unhang.facts.model import CodeContext, Disagreement, Facts
 from unhang.facts.parted_ways import Parted
@@ -38,6 +39,8 @@ def check(facts: Facts) -> Iterator[Answer]:
     """One camp past the loop, the other inside it, and nobody went through a round without its collectives."""
     counts = step_counts(facts)
     for left in left_early(facts):
+        if settled_by_rank(facts, left.past, left.inside):
+            continue
         if not left.went_around or counts.differ:
             yield _found(facts, left, counts)
 
