@@ -71,11 +71,24 @@ def compare(
 def _sides(
     paths: list[str], steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
 ) -> tuple[Material, Material]:
-    """The two sides, narrowed as the user asked for. UsageError where the options do not go together."""
+    """The two sides, cut as the user asked for. UsageError where the options do not go together."""
     from dataclasses import replace
 
-    from unhang.comparing.material import numbers, of_ranks, of_steps, span
+    from unhang.comparing.cut import cuts
 
+    _refuse_what_does_not_go_together(paths, steps, against, ranks, against_ranks)
+    before, after = cuts(steps, against, ranks, against_ranks)
+    first, second = _read(paths)
+    first, second = before.of(first), after.of(second)
+    if len(paths) == 2:
+        return first, second
+    words = (steps, against) if against is not None else (ranks, against_ranks)
+    return replace(first, name=f"{first.name} [{words[0]}]"), replace(second, name=f"{second.name} [{words[1]}]")
+
+
+def _refuse_what_does_not_go_together(
+    paths: list[str], steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
+) -> None:
     if len(paths) > 2:
         raise UsageError("compare takes one or two things, not more", next_step="unhang compare BEFORE AFTER")
     if len(paths) == 2 and (against is not None or against_ranks is not None):
@@ -91,29 +104,6 @@ def _sides(
     if (against is not None and steps is None) or (against_ranks is not None and ranks is None):
         option = "--steps" if against is not None else "--ranks"
         raise UsageError(f"say with {option} what to compare with", next_step="unhang compare --help")
-    narrowed = [
-        (
-            span(steps, "--steps") if steps is not None else None,
-            numbers(ranks, "--ranks") if ranks is not None else None,
-        )
-    ] * 2
-    if against is not None:
-        narrowed[1] = (span(against, "--against"), narrowed[1][1])
-    if against_ranks is not None:
-        narrowed[1] = (narrowed[1][0], numbers(against_ranks, "--against-ranks"))
-    found = _read(paths)
-    options = (
-        ("--steps", "--ranks"),
-        ("--against" if against else "--steps", "--against-ranks" if against_ranks else "--ranks"),
-    )
-    sides: list[Material] = []
-    for material, (of, who), names in zip(found, narrowed, options, strict=True):
-        side = material if who is None else of_ranks(material, who, names[1])
-        sides.append(side if of is None else of_steps(side, of, names[0]))
-    if len(paths) == 1:
-        words = (steps, against) if against is not None else (ranks, against_ranks)
-        sides = [replace(side, name=f"{side.name} [{word}]") for side, word in zip(sides, words, strict=True)]
-    return sides[0], sides[1]
 
 
 def _read(paths: list[str]) -> tuple[Material, Material]:
