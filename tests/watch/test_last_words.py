@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from unhang.records.views import Identity, RecordView
 from unhang.watch import announcing
 from unhang.watch.detection import RankLook
 from unhang.watch.members import Member, Members
+from unhang.watch.summary import Summary
 from unhang.watch.totals import Totals
 
 FOLDER = Path("/tmp/run")
@@ -75,6 +77,28 @@ def test_a_job_without_steps_or_ranks_says_so() -> None:
     assert announcing.last_words(Totals(), members, FOLDER).startswith("unhang: no steps counted\n")
 
 
+def test_a_full_disk_is_why_looks_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals, members = ran([0.1] * 300)
+    totals.failed_looks = 4
+    assert "4 looks failed: see" in announcing.last_words(totals, members, Path("/"))
+    monkeypatch.setattr(announcing, "A_LOOK", 1 << 62)
+
+    assert announcing.last_words(totals, members, Path("/")).endswith("nothing found, but 4 looks failed: / is full\n")
+    assert "see /nowhere" in announcing.last_words(totals, members, Path("/nowhere"))
+
+
+def test_a_folder_of_any_name_stays_on_its_line_and_can_be_typed() -> None:
+    totals, members = ran([0.1] * 300)
+    totals.findings.append("rank-crashed")
+    folder = Path("/runs/a 'b'\n\x1b[31mred")
+
+    (_, found) = announcing.last_words(totals, members, folder).splitlines()
+    assert found == "unhang: found: rank-crashed; see /runs/a 'b' red"
+    summary = Summary(1, "crash", "crash", "rank-crashed", "certain", (0,), "", "…", 0.0, None, *[False] * 4)
+    told = announcing.verdict(summary, "CRASH", folder).splitlines()
+    assert shlex.split(told[-2])[-1] == "/runs/a 'b' red"
+
+
 def test_the_same_in_chinese() -> None:
     announcing.speak("zh")
 
@@ -91,6 +115,6 @@ def test_what_went_wrong_with_us_is_said_by_rank() -> None:
     lines = list(announcing.troubles({4711: ["1763.250 no room for the record: OSError: full"], 12: []}, members))
 
     assert lines == [
-        "unhang: less was seen of process 12: \n",
+        "unhang: less was seen of process 12:\n",
         "unhang: less was seen of rank 1: no room for the record: OSError: full\n",
     ]

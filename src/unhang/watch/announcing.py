@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from unhang.findings import Text, say
 from unhang.report.language import translate
+from unhang.report.printable import one_line
 from unhang.watch.detection import Doing, Standing
 from unhang.watch.members import Members
 from unhang.watch.planned import Planned
@@ -28,6 +32,8 @@ _DOING = {
 }
 RULE = "─" * 64
 TROUBLES_SHOWN = 3
+A_LOOK = 64 << 10
+"""Bytes that the evidence of a few ranks takes."""
 PHASES_SHOWN = 6
 _COMMA = {"zh": "，"}
 _spoken = ["en"]
@@ -114,7 +120,7 @@ def _place_of(rank: int, members: Members, last: Summary | None) -> str:
 
 def verdict(summary: Summary, text: str, folder: Path, *, ends: bool = False) -> str:
     """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
-    folder_line = say("again: unhang diagnose {folder}", folder=str(folder))
+    folder_line = say("again: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))
     return f"\n{RULE}\n{text.strip()}\n\n{_said(folder_line)}\n{RULE}\n" + (
         _line(say("the job goes on; nothing was done to it")) if summary.level == Level.SLOW.value and not ends else ""
     )
@@ -173,11 +179,21 @@ def last_words(totals: Totals, members: Members, folder: Path) -> str:
 def _nothing_found(totals: Totals, folder: Path) -> Text:
     if not totals.failed_looks:
         return say("nothing found")
+    if _is_full(folder):
+        where = str(folder)
+        return say("nothing found, but {times} looks failed: {folder} is full", times=totals.failed_looks, folder=where)
     return say(
         "nothing found, but {times} looks failed: see {log}",
         times=totals.failed_looks,
         log=str(folder / ".unhang" / "watcher.log"),
     )
+
+
+def _is_full(folder: Path) -> bool:
+    with suppress(OSError):
+        space = os.statvfs(folder)
+        return space.f_bavail * space.f_frsize < A_LOOK or (space.f_files > 0 and space.f_favail == 0)
+    return False
 
 
 def _by_phase(totals: Totals) -> str:
@@ -205,7 +221,7 @@ def line(text: Text) -> str:
 
 
 def _line(text: Text) -> str:
-    return f"unhang: {_said(text)}\n"
+    return f"unhang: {one_line(_said(text))}\n"
 
 
 def _said(text: Text) -> str:

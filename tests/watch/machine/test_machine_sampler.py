@@ -212,13 +212,17 @@ def test_lines_of_nccl_are_kept_and_one_that_writes_without_end_is_cut_off(tmp_p
     assert sorted(path.name for path in (folder / "nccl").iterdir()) == ["rank_0.h.11.log", "rank_1.h.12.log"]
 
 
-def test_a_sample_of_this_machine_is_read_back_whole(tmp_path: Path) -> None:
-    sampler = Sampler(tmp_path, tmp_path / "records", RunPlan(job_pid=os.getpid(), cwd=str(tmp_path)))
+@pytest.mark.parametrize("name", ["run", "two\nlines \x1b[31m of \u2028 it", "x" * 200])
+def test_a_sample_of_this_machine_is_read_back_whole(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name / name / name
+    folder.mkdir(parents=True)
+    sampler = Sampler(folder, tmp_path / "records", RunPlan(job_pid=os.getpid(), cwd=str(folder)))
 
     sampler.sample()
+    _until(lambda: bool(sampler.sample().get("space")))
     row = sampler.sample()
 
-    found = read_machine_series((tmp_path / "machine" / "series.jsonl").read_bytes(), source=Source("x"))
+    found = read_machine_series((folder / "machine" / "series.jsonl").read_bytes(), source=Source("x"))
     assert isinstance(found, MachineSeries)
     assert [one.t_s for one in found.rows][-1] == row["t_s"]
     assert found.unread == ()

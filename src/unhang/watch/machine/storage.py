@@ -14,9 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from unhang.report.printable import one_line
 from unhang.watch.machine.counters import Counters, Places, rate, text_of
 
 MOST = 16
+LONGEST = 512
 SECTOR = 512
 SLOW_S = 1.0
 """An answer about free space takes microseconds; one that took so long is worth a word."""
@@ -43,10 +45,10 @@ class Storage:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
-        space = {path: dict(told) for path, told in list(self._space.items())}
+        space = {_told(path): dict(told) for path, told in list(self._space.items())}
         asking = self._asking
         if asking is not None and time.monotonic() - asking[1] > SLOW_S:
-            space.setdefault(asking[0], {})["unanswered_s"] = round(time.monotonic() - asking[1], 1)
+            space.setdefault(_told(asking[0]), {})["unanswered_s"] = round(time.monotonic() - asking[1], 1)
         self._go.set()
         found = {"space": space, "disk": self._disks(seconds)}
         return {name: told for name, told in found.items() if told}
@@ -98,7 +100,7 @@ class Storage:
     def _disks(self, seconds: float) -> dict[str, Any]:
         uses: dict[str, list[str]] = {}
         for path, number in list(self._numbers.items()):
-            uses.setdefault(number, []).append(path)
+            uses.setdefault(number, []).append(_told(path))
         found: dict[str, Any] = {}
         for line in text_of(self._places.proc / "diskstats").splitlines():
             words = line.split()
@@ -118,6 +120,11 @@ class Storage:
                 "await_s": round((read_ms + write_ms) / 1e3 / max(1, reads + writes), 4),
             }
         return found
+
+
+def _told(path: str) -> str:
+    """As its readers take it: on one line, and not endless."""
+    return one_line(path, LONGEST)
 
 
 def _nearest(path: str) -> str:
