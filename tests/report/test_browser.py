@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import fact_samples
 import pytest
 import report_samples as samples
 from report_browser import Browser
@@ -22,7 +23,7 @@ return new Promise((done) => new PerformanceObserver((list) => {
 
 @pytest.fixture
 def page(browser: Browser, tmp_path: Path) -> Browser:
-    browser.open(write_html(samples.hang(64), samples.facts(64), tmp_path / "report.html"))
+    browser.open(write_html(samples.hang(64), fact_samples.facts(64), tmp_path / "report.html"))
     return browser
 
 
@@ -86,7 +87,7 @@ def test_no_width_scrolls_sideways(page: Browser, width: int) -> None:
 
 
 def test_a_hostile_log_runs_nothing(browser: Browser, tmp_path: Path) -> None:
-    page = write_html(samples.hostile(), samples.facts(nasty=True), tmp_path / "hostile.html")
+    page = write_html(samples.hostile(), fact_samples.facts(nasty=True), tmp_path / "hostile.html")
     browser.open(page)
     assert browser.run("return document.querySelectorAll('img, main script').length") == 0
     assert "<script>alert(1)</script>" in browser.run("return document.querySelector('h1').innerText")
@@ -94,7 +95,7 @@ def test_a_hostile_log_runs_nothing(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_thousand_ranks_are_painted_within_two_seconds_and_unfold(browser: Browser, tmp_path: Path) -> None:
-    page = write_html(samples.hang(1000), samples.facts(1000), tmp_path / "large.html")
+    page = write_html(samples.hang(1000), fact_samples.facts(1000), tmp_path / "large.html")
     paints = []
     for _ in range(3):  # the best of three: other tests share the machine
         browser.open(page)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import fact_samples
 import pytest
 import report_samples as samples
 
@@ -35,7 +36,7 @@ class Elements(HTMLParser):
 
 
 def test_nothing_refers_outside_the_file(verdict: Verdict) -> None:
-    page = to_html(verdict, samples.facts(nasty=True))
+    page = to_html(verdict, fact_samples.facts(nasty=True))
     for tag, attributes in Elements(page).seen:
         for name in ("src", "srcset", "href", "action", "data", "poster", "xlink:href"):
             value = attributes.get(name)
@@ -45,7 +46,7 @@ def test_nothing_refers_outside_the_file(verdict: Verdict) -> None:
 
 
 def test_hostile_text_never_becomes_markup_or_script() -> None:
-    page = to_html(samples.hostile(), samples.facts(nasty=True))
+    page = to_html(samples.hostile(), fact_samples.facts(nasty=True))
     elements = Elements(page).seen
     assert [attributes.get("type") for tag, attributes in elements if tag == "script"] == ["application/json", None]
     assert not [tag for tag, _ in elements if tag in {"img", "iframe", "object", "embed", "base", "form"}]
@@ -57,7 +58,7 @@ def test_hostile_text_never_becomes_markup_or_script() -> None:
 
 
 def test_the_policy_allows_exactly_the_own_style_and_script() -> None:
-    page = to_html(samples.hang(), samples.facts())
+    page = to_html(samples.hang(), fact_samples.facts())
     policy = next(a["content"] for t, a in Elements(page).seen if t == "meta" and "http-equiv" in a)
     assert policy is not None
     assert policy.startswith("default-src 'none'")
@@ -66,7 +67,7 @@ def test_the_policy_allows_exactly_the_own_style_and_script() -> None:
 
 
 def test_links_lead_to_lines_that_are_there(verdict: Verdict) -> None:
-    elements = Elements(to_html(verdict, samples.facts())).seen
+    elements = Elements(to_html(verdict, fact_samples.facts())).seen
     ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = {str(a["href"])[1:] for t, a in elements if t == "a"}
@@ -75,30 +76,30 @@ def test_links_lead_to_lines_that_are_there(verdict: Verdict) -> None:
 
 
 def test_the_file_is_private_and_appears_whole(tmp_path: Path) -> None:
-    path = write_html(samples.hang(), samples.facts(), tmp_path / "report.html")
+    path = write_html(samples.hang(), fact_samples.facts(), tmp_path / "report.html")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
     assert path.read_text("utf-8").rstrip().endswith("</html>")
 
 
 def test_the_same_verdict_gives_the_same_bytes() -> None:
-    assert to_html(samples.hang(), samples.facts()) == to_html(samples.hang(), samples.facts())
+    assert to_html(samples.hang(), fact_samples.facts()) == to_html(samples.hang(), fact_samples.facts())
 
 
 def test_redaction_reaches_the_whole_page() -> None:
-    page = to_html(samples.hang(), samples.facts(), redactor=Redactor(share=True))
+    page = to_html(samples.hang(), fact_samples.facts(), redactor=Redactor(share=True))
     for private in ("mlee", "gpu-a17", "gpu-a00", "pretrain"):
         assert private not in page
 
 
 def test_secrets_never_reach_the_page() -> None:
-    page = to_html(samples.hostile(), samples.facts(nasty=True))
+    page = to_html(samples.hostile(), fact_samples.facts(nasty=True))
     assert "hunter2" not in page
     assert "0123456789abcdef" not in page
 
 
 def test_the_timeline_holds_the_stall_and_the_laggard() -> None:
-    group = timelines(samples.facts(64), frozenset({3}), Voice())[0]
+    group = timelines(fact_samples.facts(64), frozenset({3}), Voice())[0]
     assert group["name"] == "default_pg"
     assert group["stalled"] is True
     assert group["stall"] == 1042
@@ -109,13 +110,13 @@ def test_the_timeline_holds_the_stall_and_the_laggard() -> None:
 
 
 def test_empty_facts_still_give_a_page() -> None:
-    page = to_html(samples.healthy(), samples.nothing())
+    page = to_html(samples.healthy(), fact_samples.nothing())
     assert "Nothing is wrong in what was read." in page
     assert "No stacks were read." in page
 
 
 def test_a_thousand_ranks_are_written_quickly_and_stay_small() -> None:
-    facts = samples.facts(1000)
+    facts = fact_samples.facts(1000)
     start = time.process_time()
     page = to_html(samples.hang(1000), facts)
     assert time.process_time() - start < 20
@@ -124,11 +125,11 @@ def test_a_thousand_ranks_are_written_quickly_and_stay_small() -> None:
 
 def test_a_folder_that_is_not_there_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="missing"):
-        write_html(samples.hang(), samples.facts(), tmp_path / "missing" / "report.html")
+        write_html(samples.hang(), fact_samples.facts(), tmp_path / "missing" / "report.html")
 
 
 def test_ranks_that_disagree_are_said_in_one_sentence() -> None:
-    facts = samples.facts()
+    facts = fact_samples.facts()
     broadcast = Signature("broadcast", None, ((4,),), ((4,),), ("float",), ("float",))
     barrier = Signature("barrier", None, (), (), (), ())
     calls = {broadcast: (1, 2, 3), barrier: (0,)}
@@ -140,7 +141,7 @@ def test_ranks_that_disagree_are_said_in_one_sentence() -> None:
 
 
 def test_a_rank_that_only_does_p2p_stands_at_its_pending_call() -> None:
-    facts = samples.facts()
+    facts = fact_samples.facts()
     progress = facts.groups["0"].progress[1]
     assert progress.pending is not None
     progress.enqueued = progress.completed = -1
@@ -150,7 +151,7 @@ def test_a_rank_that_only_does_p2p_stands_at_its_pending_call() -> None:
 
 
 def test_the_verdict_decides_whom_the_page_points_at() -> None:
-    facts = samples.facts()
+    facts = fact_samples.facts()
     assert late_ranks(samples.hang(), facts) == {3}
     everybody = replace(samples.hang().findings[0], ranks=tuple(range(8)))
     assert late_ranks(replace(samples.hang(), findings=(everybody,)), facts) == {3}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 
+import fact_samples
 import pytest
 import report_samples as samples
 
@@ -123,7 +124,7 @@ def test_plain_containers_are_rewritten_through_and_through() -> None:
 
 def test_a_verdict_teaches_its_nodes() -> None:
     redactor = Redactor(share=True)
-    redactor.learn_from(samples.hang(), samples.facts(16))
+    redactor.learn_from(samples.hang(), fact_samples.facts(16))
     assert "gpu-a01" not in redactor.text("seen on gpu-a01")
 
 

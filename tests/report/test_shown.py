@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fact_samples
 import pytest
 import report_samples as samples
 
@@ -42,10 +43,10 @@ def test_many_ranks_are_cut_with_their_number() -> None:
 
 
 def test_source_lines_stand_around_the_place_and_stop_at_the_ends() -> None:
-    lines = source_lines(samples.facts(), Where(samples.TRAIN, 1, "<module>"))
+    lines = source_lines(fact_samples.facts(), Where(samples.TRAIN, 1, "<module>"))
     assert [(line.number, line.hit) for line in lines] == [(1, True), (2, False), (3, False)]
-    assert source_lines(samples.facts(), Where(samples.TRAIN, 4000, "x")) == ()
-    assert source_lines(samples.facts(), Where("/elsewhere/other.py", 3, "x")) == ()
+    assert source_lines(fact_samples.facts(), Where(samples.TRAIN, 4000, "x")) == ()
+    assert source_lines(fact_samples.facts(), Where("/elsewhere/other.py", 3, "x")) == ()
 
 
 def test_what_cannot_be_shown_is_taken_out() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import re
 
+import fact_samples
 import pytest
 import report_samples as samples
 from rich.cells import cell_len
@@ -23,14 +24,14 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("width", [40, 80, 100])
 def test_no_line_is_wider_than_asked(verdict: Verdict, width: int) -> None:
-    lines = to_text(verdict, samples.facts(), width=width).splitlines()
+    lines = to_text(verdict, fact_samples.facts(), width=width).splitlines()
     too_wide = [line for line in lines if cell_len(line) > width and " " in line.strip().removeprefix("$ ")]
     assert not too_wide
 
 
 def test_a_pipe_gets_neither_colours_nor_control_codes(verdict: Verdict) -> None:
     out = io.StringIO()
-    print_text(verdict, samples.facts(), file=out)
+    print_text(verdict, fact_samples.facts(), file=out)
     assert not CONTROL.search(out.getvalue())
     assert max(cell_len(line) for line in out.getvalue().splitlines()) <= 80
 
@@ -48,7 +49,7 @@ def test_a_terminal_gets_colours_unless_no_color_is_set(monkeypatch: pytest.Monk
 
 
 def test_what_to_do_stands_before_why_and_both_places_are_named() -> None:
-    text = to_text(samples.hang(), samples.facts())
+    text = to_text(samples.hang(), fact_samples.facts())
     order = ["HANG", "train.py:26", "Change this", "Why", "Rank 3 is here", "The others wait here", "Evidence"]
     order += ["Ruled out", "Could not be checked", "Could not be read"]
     places = [text.index(part) for part in order]
@@ -76,7 +77,7 @@ def test_healthy_and_unknown_say_so_and_what_was_read() -> None:
 def test_an_encoding_without_the_signs_gets_ascii_and_no_error() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="ascii")
-    print_text(samples.hang(), samples.facts(), file=out)
+    print_text(samples.hang(), fact_samples.facts(), file=out)
     out.flush()
     assert b"uneven-data | certain" in raw.getvalue()
 

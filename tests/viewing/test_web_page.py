@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from report import fact_samples
 from report import report_samples as samples
 from report.report_browser import Browser
 from unhang.report.durations import duration
@@ -305,7 +306,7 @@ def test_no_width_scrolls_sideways_or_cuts_tiles(width: int, ranks: int, browser
 
 def test_the_report_is_shown_with_its_own_script_and_no_other(browser: Browser, tmp_path: Path) -> None:
     run = run_folder(tmp_path, document(8))
-    path = write_html(samples.hang(8), samples.facts(8), run.path / "report.html")
+    path = write_html(samples.hang(8), fact_samples.facts(8), run.path / "report.html")
     with served(run.path) as server:
         opened(browser, server, 8)
         address = browser.run("return document.getElementById('report').href")
