@@ -1,4 +1,4 @@
-"""The cards: which the job would use, what nvidia-smi's other forms tell, nodes and ranks beside each other.
+"""The cards: which the job would use, nodes and ranks beside each other, what links and fabrics are missed.
 
 Whole machines stand in ``tests/machines``; here is what a folder cannot show.
 """
@@ -6,26 +6,20 @@ Whole machines stand in ``tests/machines``; here is what a folder cannot show.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from checks.told_machine import MACHINES, Told, ask, card, findings, situation
 from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.machine import Machine, Output, StoredMachine
-from unhang.checks.nvidia_smi import FIELDS, cards_of
-from unhang.checks.nvidia_smi_text import cards_of_report, cards_of_table, fabric_states
 from unhang.checks.plan import Plan
-from unhang.checks.topology_text import nvlinks_of, peers_of, redirecting_bridges, ways_of
 from unhang.diagnosis.preflight import judge
 from unhang.facts.preflight.chosen_cards import better_choice, chosen_cards, is_crowded
 from unhang.facts.preflight.devices import (
     BuiltFor,
-    Card,
     CardProcess,
     Cards,
     Choice,
@@ -38,50 +32,7 @@ from unhang.facts.preflight.devices import (
 from unhang.facts.preflight.launch import Launch
 from unhang.facts.preflight.situation import Look, Situation
 from unhang.facts.preflight.topology import Fabric, NvLinks, Ways
-from unhang.findings import Finding, Severity, Verdict, say
-
-MACHINES = Path(__file__).parents[1] / "machines"
-ASKED = ("driver", "devices", "topology")
-
-
-class Told(Machine):
-    """A machine on which these commands answer, and there is nothing else."""
-
-    def __init__(self, root: Path, answers: Mapping[str, Output], **environment: str) -> None:
-        super().__init__(root, environment)
-        self._answers = answers
-        self.asked: list[str] = []
-
-    def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
-        line = " ".join(words)
-        self.asked.append(line)
-        return Look(next((answer for start, answer in self._answers.items() if line.startswith(start)), None))
-
-    def installed(self, package: str) -> str:
-        return ""
-
-
-def card(index: int, name: str = "NVIDIA L20", **parts: Any) -> Card:
-    return Card(index, name, f"GPU-{index}aaa-{index}", f"0000:{index:02x}:00.0", 48 << 30, **parts)
-
-
-def situation(cards: Sequence[Card], words: Sequence[str] | None = None, **parts: Any) -> Situation:
-    looks: dict[type, Look[Any]] = {
-        Cards: Look(Cards(tuple(cards), driver="550.90.07")),
-        Choice: Look(Choice(None if words is None else tuple(words), local_rank=parts.pop("local_rank", None))),
-        **{type(part): Look(part) for part in parts.pop("facts", ())},
-    }
-    return Situation(parts.get("node", "h1"), parts.get("rank"), looks)
-
-
-def findings(*situations: Situation) -> tuple[Finding, ...]:
-    return tuple(found for found in judge(situations, ASKED).findings)
-
-
-def ask(machine: Machine, *command: str, only: Sequence[str] = ASKED) -> Verdict:
-    checks = [check for check in ALL_CHECKS if check.name in only]
-    found, gaps = look_around(machine, Plan(command), checks)
-    return judge([found], only, gaps)
+from unhang.findings import Severity, say
 
 
 @pytest.mark.parametrize(
@@ -295,74 +246,6 @@ def test_nccl_preloaded_is_worse_than_nccl_in_a_path(tmp_path: Path) -> None:
     assert severity("ldconfig", "2.18.5") == []
 
 
-def test_an_old_nvidia_smi_that_refuses_the_query_is_asked_for_its_report() -> None:
-    stored = StoredMachine(MACHINES / "h100_nvswitch")
-    report = stored.command(("nvidia-smi", "-q")).found
-    assert report is not None
-    refused = Output('Field "mig.mode.current" is not a valid field to query.\n', 2)
-
-    look, trouble = cards_of(Told(Path("/"), {"nvidia-smi --query-gpu": refused, "nvidia-smi -q": report}))
-
-    by_query, _ = cards_of(stored)
-    assert trouble is None
-    assert look.found is not None
-    assert by_query.found is not None
-    assert look.found.cards == by_query.found.cards
-    assert look.found.driver == "580.82.07"
-
-
-def test_a_name_with_a_comma_and_cells_that_are_not_supported() -> None:
-    cells = ["0", "GPU-1", "Odd card", "00000000:01:00.0", "560.35.03", *["[N/A]"] * 3, "[Not Supported]"]
-    row = ", ".join([*cells, *["[N/A]"] * (len(FIELDS) - len(cells))])
-    answers = {
-        "nvidia-smi --query-gpu": Output(row + "\n", 0),
-        "nvidia-smi --query-compute-apps": Output("GPU-1, 12, [N/A], python, a.py\nGPU-1, [N/A], 3, x\n", 0),
-    }
-
-    look, _ = cards_of(Told(Path("/"), answers))
-
-    assert look.found is not None
-    assert look.found.cards == (Card(0, "Odd card", "GPU-1", "0000:01:00.0", compute_mode="[N/A]"),)
-    assert look.found.processes == (CardProcess("GPU-1", 12, "python, a.py"),)
-
-
-def test_after_a_hang_nvidia_smi_is_not_asked_again(tmp_path: Path) -> None:
-    class Hangs(Told):
-        def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
-            self.asked.append(" ".join(words[:2]))
-            return StoredMachine(MACHINES / "smi_hangs").command(words)
-
-    machine = Hangs(tmp_path, {})
-    verdict = ask(machine)
-
-    assert len([line for line in machine.asked if line.startswith("nvidia-smi")]) <= 2  # once a check
-    assert {gap.check for gap in verdict.not_checked} >= {"devices", "topology"}
-
-
-def test_the_matrix_of_a_paste_that_lost_its_tabs() -> None:
-    paste = (
-        "        GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID\n"
-        "GPU0     X      NV4     SYS     0-15    0               N/A\n"
-        "GPU1    NV4      X      NODE    16-31   1               N/A\n"
-        "NIC0    SYS     NODE     X \n\nLegend:\n"
-    )
-
-    found = ways_of(paste)
-
-    assert found is not None
-    assert dict(found.ways) == {(0, 1): "NV4", (1, 0): "NV4"}
-
-
-def test_only_bridges_above_cards_count() -> None:
-    bridge = "0000:{0}:01.0 PCI bridge: X\n\tBus: primary={0}, secondary={1}, subordinate={2}, sec-latency=0\n{3}"
-    acs = "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n"
-    text = bridge.format("15", "16", "19", acs) + bridge.format("80", "81", "81", acs)
-
-    assert redirecting_bridges(text, ["0000:18:00.0"]) == (("0000:15:01.0",), True)
-    assert redirecting_bridges(text, ["0001:18:00.0"]) == ((), True)
-    assert redirecting_bridges(text.replace("ReqRedir+", "ReqRedir-"), ["0000:18:00.0"]) == ((), True)
-
-
 def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path: Path) -> None:
     stored = StoredMachine(MACHINES / "h100_nvswitch")
 
@@ -404,41 +287,6 @@ def test_a_fabric_whose_switches_do_not_stand_on_the_bus() -> None:
 
     assert any("fabric is ready" in str(item.what) for item in healthy.checked)
     assert "fabric manager" in {found.subject for found in ill.findings}
-
-
-PARSERS = (
-    cards_of_report,
-    cards_of_table,
-    fabric_states,
-    ways_of,
-    peers_of,
-    nvlinks_of,
-    lambda text: redirecting_bridges(text, ["0000:18:00.0"]),
-)
-
-
-def stored_texts() -> list[str]:
-    folders = (MACHINES / name for name in ("h100_ill", "card_lost", "a100_mig", "rtx4090_pair"))
-    return [path.read_text("utf-8") for folder in folders for path in folder.glob("*.txt")]
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_torn_answers_are_read_as_far_as_they_go(data: st.DataObject) -> None:
-    text = data.draw(st.sampled_from(stored_texts()))
-    cut = data.draw(st.integers(0, len(text)))
-    filling = data.draw(st.text(max_size=20))
-
-    for parser in PARSERS:
-        parser(text[:cut] + filling + text[cut + 7 :])
-
-
-@pytest.mark.parametrize(
-    "text", ["", "\0", " " * 300_000, "GPU" + "9" * 9000, "GPU0\t" * 50_000, "ACSCtl:" * 40_000, "a:b:" * 60_000]
-)
-def test_answers_that_are_none(text: str) -> None:
-    for parser in PARSERS:
-        parser(f"{text}\nGPU 00000000:18:00.0\n{text}\n0000:00:01.0 PCI bridge: x\n{text}\n|   0  {text}")
 
 
 PROGRAM = "import torch.distributed as dist\ndist.init_process_group({args})\n{more}dist.barrier()\n"
