@@ -34,7 +34,8 @@ def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
         "source_root": "source",
         "source_prefix": "/",
         **({"log_bytes": taken.log_bytes} if taken.log_bytes else {}),
-        "processes": [_process(order, taken, member) for _, member in sorted(order.members.items())],
+        # a process that came to init_process_group without a rank (no RANK, no rank=) is none of its job's
+        "processes": [_process(order, taken, member) for rank, member in sorted(order.members.items()) if rank >= 0],
     }
 
 
