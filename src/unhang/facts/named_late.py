@@ -1,4 +1,4 @@
-"""Ranks that torch's own reports name as the ones that did not come."""
+"""Ranks that reports of torch or Horovod name as the ones that did not come."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes
 from unhang.findings import Evidence
+
+_REPORTS = (
+    (("mb.one",), "the monitored barrier"),
+    (("desync.never", "desync.behind"), "desync debug"),
+    (("hvd.missing",), "Horovod's stall check"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +26,8 @@ class NamedLate:
 
 
 def named_late(facts: Facts) -> NamedLate | None:
-    """The first report that names ranks: monitored barrier, desync debug."""
-    for kinds, told_by in ((("mb.one",), "the monitored barrier"), (("desync.never", "desync.behind"), "desync debug")):
+    """The first report that names ranks: monitored barrier, desync debug, Horovod."""
+    for kinds, told_by in _REPORTS:
         events = first_attempt(facts.events_of(*kinds))
         ranks: set[int] = set()
         for event in events:

@@ -26,6 +26,8 @@ from unhang.rules.waiting import timeouts_after
 CAUSE = Cause.GPU_HARDWARE
 # Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
 _ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
+# A kernel of the program brings these about as well.
+_MAY_BE_A_KERNEL = ("cuda.launch", "hip.hang")
 OLD_S = 3600.0
 _VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified launch failure")
 
@@ -38,17 +40,25 @@ def check(facts: Facts) -> Iterator[Answer]:
             facts, faults, Certainty.LIKELY if _doubtful(facts, faults) else Certainty.CERTAIN, _summary(faults)
         )
         return
-    vague = [e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch", "n.cuda")) if _is_vague(e)]
+    vague = [
+        e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch", "n.cuda", "hip.hang")) if _is_vague(e)
+    ]
     program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
     if vague and not program and not _other_exception(facts):
         yield _found(
             facts,
             vague,
-            Certainty.LIKELY if not any(e.kind == "cuda.launch" for e in vague) else Certainty.POSSIBLE,
-            say("a GPU failed with an error that programs do not cause ({error})", error=_words(vague[0])),
+            Certainty.POSSIBLE if any(e.kind in _MAY_BE_A_KERNEL for e in vague) else Certainty.LIKELY,
+            _vague_summary(vague[0]),
         )
         return
     yield from _noted(facts)
+
+
+def _vague_summary(event: LogEvent) -> Text:
+    if event.kind == "hip.hang":
+        return say("a GPU made no more progress, and its runtime ended the process ({error})", error=_words(event))
+    return say("a GPU failed with an error that programs do not cause ({error})", error=_words(event))
 
 
 def _noted(facts: Facts) -> Iterator[Answer]:
@@ -90,7 +100,7 @@ def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
 
 def _is_doubtful(facts: Facts, event: LogEvent) -> bool:
     row = _xid_of(event)
-    an_effect = event.kind == "cuda.noninit" or (row is not None and row.doubt)
+    an_effect = event.kind in ("cuda.noninit", "k.busoff_load") or (row is not None and row.doubt)
     return an_effect or may_be_of_another_job(facts, event)
 
 
@@ -122,7 +132,7 @@ def _is_fault(event: LogEvent) -> bool:
 
 
 def _is_vague(event: LogEvent) -> bool:
-    return event.kind == "cuda.launch" or any(word in value_of(event, "error").lower() for word in _VAGUE)
+    return event.kind in _MAY_BE_A_KERNEL or any(word in value_of(event, "error").lower() for word in _VAGUE)
 
 
 def _words(event: LogEvent) -> str:

@@ -20,6 +20,7 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.settings import settings_of
+from unhang.facts.shm_segments import SegmentTrouble, trouble_with
 from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
@@ -79,6 +80,9 @@ def _shared_memory(facts: Facts) -> Answer | None:
     events = [*saying(facts, "shm"), *bus]
     if not events:
         return None
+    trouble = trouble_with(events)
+    if trouble is not SegmentTrouble.NO_ROOM:
+        return _not_opened(facts, events, trouble)
     found = _found(
         facts, events, Certainty.CERTAIN, say("shared memory (/dev/shm) is too small on this machine"), (_larger_shm(),)
     )
@@ -105,6 +109,23 @@ def _shared_memory(facts: Facts) -> Answer | None:
                 say("P2P had been switched off: whatever was behind that is still there"),
             ),
         ),
+    )
+
+
+def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -> Finding | None:
+    """There was room: a larger /dev/shm would not help."""
+    if trouble is SegmentTrouble.NO_NAME:
+        return None  # a defect of NCCL: version-mismatch names it
+    if trouble is SegmentTrouble.NO_RIGHT:
+        return _found(
+            facts, events, Certainty.LIKELY, say("this user may not write to /dev/shm on this machine"), (_open_shm(),)
+        )
+    return _found(
+        facts,
+        events,
+        Certainty.POSSIBLE,
+        say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed"),
+        (_one_shm(),),
     )
 
 
@@ -238,6 +259,29 @@ def _larger_shm() -> Remedy:
         ),
         cost=say("memory of the host, as far as it is used"),
         verify=say("df -h /dev/shm shows the new size inside the container"),
+    )
+
+
+def _open_shm() -> Remedy:
+    return Remedy(
+        title=say("Let every user write to /dev/shm"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say("chmod 1777 /dev/shm; remove old /dev/shm/nccl-* and /dev/shm/torch_* of other users"),
+        cost=say("none"),
+        verify=say("touch /dev/shm/test works as the user of the job, on every node"),
+    )
+
+
+def _one_shm() -> Remedy:
+    return Remedy(
+        title=say("Let all ranks of a machine share one /dev/shm, or keep NCCL out of it"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "containers: --ipc=host, or one volume on /dev/shm for all; RemoveIPC=no in logind.conf; "
+            "to compare: NCCL_CUMEM_HOST_ENABLE=0, then NCCL_SHM_DISABLE=1; another NCCL release"
+        ),
+        cost=say("NCCL_SHM_DISABLE=1 is slower where GPUs have no P2P: only to compare"),
+        verify=say("the job passes its first collective"),
     )
 
 

@@ -38,7 +38,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         ),
         ranks=late.ranks,
         nodes=hosts_of(facts, late.ranks),
-        because=(say("torch counted who had arrived when its limit passed"),),
+        because=(say("it counted who had arrived when its limit passed"),),
         evidence=late.evidence,
         remedies=(
             Remedy(

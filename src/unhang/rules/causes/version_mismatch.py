@@ -18,6 +18,7 @@ from unhang.facts.machines import machines_taken_for_one
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.settings import settings_of
+from unhang.facts.shm_segments import SegmentTrouble, trouble_with
 from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
 from unhang.rules.rule import Answer, finding
 
@@ -27,7 +28,7 @@ _LAUNCHES = {"ncclStrongStreamLaunchKernel", "ncclLaunchKernel", "cudaLaunchKern
 
 def check(facts: Facts) -> Iterator[Answer]:
     """What libraries say of versions, then what follows from two facts together."""
-    for look in (_said_so, _not_built_for_it, _one_machine, _blocking_launch):
+    for look in (_said_so, _not_built_for_it, _one_machine, _nameless_segment, _blocking_launch):
         answer = look(facts)
         if answer is not None:
             yield answer
@@ -92,6 +93,23 @@ def _one_machine(facts: Facts) -> Answer | None:
         (say("it tells machines apart by host name and boot id; here both are equal"),),
         (_host_id(),),
         (found.evidence,),
+    )
+
+
+def _nameless_segment(facts: Facts) -> Answer | None:
+    """NVIDIA/nccl pull request 2059: a handle of CUDA host memory is read as the name of a file in /dev/shm."""
+    events = first_attempt(facts.events_of("n.shmseg", "n.shmopen"))
+    if not events or trouble_with(events) is not SegmentTrouble.NO_NAME:
+        return None
+    return _found(
+        events,
+        Certainty.LIKELY,
+        say("NCCL was sent a name of a shared-memory file that is none: its ranks made that memory in different ways"),
+        (
+            say("a file that was never made is no lack of room: a larger /dev/shm does not help"),
+            say("known of NCCL 2.24 and later on machines with a NUMA node without memory"),
+        ),
+        (_no_cuda_host_memory(),),
     )
 
 
@@ -163,6 +181,17 @@ def _host_id() -> Remedy:
         ),
         cost=say("none"),
         verify=say("channels between machines read 'via NET/'"),
+    )
+
+
+def _no_cuda_host_memory() -> Remedy:
+    return Remedy(
+        title=say("Let all ranks make shared memory in the same way"),
+        kind=RemedyKind.ENVIRONMENT,
+        change=say("NCCL_CUMEM_HOST_ENABLE=0 on all ranks; then an NCCL without the defect"),
+        cost=say("none that is known"),
+        verify=say("the job passes its first collective"),
+        set={"NCCL_CUMEM_HOST_ENABLE": "0"},
     )
 
 
