@@ -40,7 +40,11 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if not stopping and any(f.cause is Cause.COLLECTIVE_MISMATCH and f.severity is Severity.SLOWS for f in findings):
         return Restart("after-change", because=say("it goes on, but what it computes is wrong"))
-    slow = [f for f in findings if f.severity is Severity.SLOWS and f.certainty is not Certainty.POSSIBLE]
+    slow = [
+        f
+        for f in findings
+        if f.severity is Severity.SLOWS and f.certainty is not Certainty.POSSIBLE and f.cause is not Cause.UNKNOWN
+    ]
     if not stopping and any(f.remedies for f in slow):
         return Restart("after-change", because=say("it would be as slow again"))
     if not stopping:

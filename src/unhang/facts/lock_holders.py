@@ -8,7 +8,7 @@ from itertools import pairwise
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.user_frames import is_user_frame
-from unhang.findings import Certainty
+from unhang.findings import Certainty, Phase
 
 # Native frames of a thread that wants the interpreter lock (CPython 3.10-3.14, pybind11).
 WANTS_LOCK = (
@@ -28,9 +28,9 @@ def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
 
     A loop in pure Python holds the lock too, but gives it up many times a second, so that the rank still answers the
     request for a dump. Silence where others answered is what tells the two apart; but a rank whose heartbeat goes on is
-    only slow to answer.
+    only slow to answer. torch.save and its like keep the lock while the disk takes what they write: that is a save.
     """
-    if rank.stack is None or rank.beats:
+    if rank.stack is None or rank.beats or (rank.activity is not None and rank.activity.phase is Phase.SAVE):
         return None
     holder = lock_holder(rank.stack)
     if holder is None:

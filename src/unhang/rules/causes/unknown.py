@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.last_call import last_recorded_call
-from unhang.facts.model import Facts, RankState, Stall, SymmetricStall
+from unhang.facts.lock_holders import holds_lock
+from unhang.facts.model import CodeContext, Facts, RankState, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Finding, Phase, Remedy, RemedyKind, Severity, Text, say
 from unhang.rules import transport_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.rule import Answer, finding
@@ -72,10 +73,14 @@ def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
 
 def _laggard(facts: Facts, stall: Stall) -> Finding:
     unsure = stall.reason == "silent" or _told_by_logs(facts, stall) or _waits_itself(facts, stall)
+    at_work = _all_at_work(facts, stall)
     return finding(
         CAUSE,
         Certainty.POSSIBLE if unsure else Certainty.LIKELY,
-        _laggard_summary(facts, stall),
+        say("{ranks:who} {ranks:works|work} still; the others wait for {ranks:it|them}", ranks=stall.laggards)
+        if at_work
+        else _laggard_summary(facts, stall),
+        severity=Severity.SLOWS if at_work else Severity.STOPS,
         ranks=() if _most_are_silent(stall) else stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
         group=group_label(facts, stall.group),
@@ -84,10 +89,25 @@ def _laggard(facts: Facts, stall: Stall) -> Finding:
         calls=call_of(stall.direct_waiters, stall.call),
         because=tuple(_why_laggard(facts, stall)),
         evidence=quote_stall(facts, stall),
-        remedies=(_collect_stacks(stall),),
+        remedies=(_look_again(stall) if at_work else _collect_stacks(stall),),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(stall.waiters)),
     )
+
+
+def _all_at_work(facts: Facts, stall: Stall) -> bool:
+    """Each laggard lives, moved between two looks or was on a processor, and waits for nobody: a first step that takes
+    longer on most ranks than on one is no hang."""
+    for rank in stall.laggards:
+        known = facts.ranks[rank]
+        activity = known.activity
+        if not known.alive or activity is None or holds_lock(facts, known) is not None:
+            return False
+        if activity.phase in (Phase.COMMUNICATION, Phase.SHUTDOWN) or activity.context is CodeContext.EXCEPT_HANDLER:
+            return False
+        if not known.moving and known.process_state != "R":
+            return False
+    return True
 
 
 def _waits_itself(facts: Facts, stall: Stall) -> bool:
@@ -261,6 +281,16 @@ def _collect_stacks(stall: Stall) -> Remedy:
         change=say(
             "on its node: py-spy dump --pid PID (twice, some seconds apart), then unhang diagnose with that file added"
         ),
+        cost=say("none; py-spy pauses the process for milliseconds"),
+        verify=say("the verdict names a cause"),
+    )
+
+
+def _look_again(stall: Stall) -> Remedy:
+    return Remedy(
+        title=say("See whether {ranks:who} {ranks:gets|get} through: look again later", ranks=stall.laggards),
+        kind=RemedyKind.COLLECT,
+        change=say("unhang attach --for 60 spreads the looks over a minute"),
         cost=say("none; py-spy pauses the process for milliseconds"),
         verify=say("the verdict names a cause"),
     )
