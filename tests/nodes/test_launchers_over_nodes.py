@@ -213,7 +213,7 @@ def test_the_slurm_examples_are_understood(name: str) -> None:
 
     party = party_of({**environment, **of_step}, words[4:])
 
-    assert words[:4] == ["run", "--dir", "runs/7", "--"]
+    assert words[:4] == ["run", "--dir", "runs/7.0", "--"]
     assert party is not None
     assert (party.count, party.address, party.port) == (4, "h1", 10007)
 

@@ -48,6 +48,15 @@ def test_tasks_of_a_slurm_step(changed: dict[str, str], count: int | None) -> No
     assert found is None or found.several_machines
 
 
+def test_a_requeued_job_is_another_start_with_a_name_of_its_own() -> None:
+    first, second = (siblings(slurm(1, 4) | {"SLURM_RESTART_COUNT": count}) for count in ("0", "1"))
+
+    assert first is not None
+    assert second is not None
+    assert first.key != second.key
+    assert (first.name, second.name) == (f"slurm-t{os.getpid()}.0", f"slurm-t{os.getpid()}.0.1")
+
+
 def test_a_batch_script_outside_a_step_is_alone() -> None:
     environment = {"SLURM_JOB_ID": "7", "SLURM_LOCALID": "0", "SLURM_TASKS_PER_NODE": "4", "SLURM_NTASKS": "4"}
 

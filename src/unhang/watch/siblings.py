@@ -47,8 +47,8 @@ def _slurm(environment: Mapping[str, str]) -> Siblings | None:
     if not counts or not node.isdigit() or int(node) >= len(counts):
         return None
     again = environment.get("SLURM_RESTART_COUNT", "0")
-    name = f"slurm-{job}.{step}"
-    return Siblings(f"{name}.{again}.{_namespace()}", int(number), counts[int(node)], name, len(counts) > 1)
+    name = f"slurm-{job}.{step}" if again == "0" else f"slurm-{job}.{step}.{again}"  # requeued, it keeps its number
+    return Siblings(f"{name}.{_namespace()}", int(number), counts[int(node)], name, len(counts) > 1)
 
 
 def _mpi(environment: Mapping[str, str], proc: Path) -> Siblings | None:
