@@ -34,10 +34,10 @@ def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> No
         never.wait(60)
 
     started = time.monotonic()
-    situation, gaps = look_around(Machine(), Plan(), [Check("dead mount", 0.2, hangs)])
+    situation, gaps = look_around(Machine(), Plan(), [Check("dead mount", 2.0, hangs)])
     never.set()
 
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 50  # and not 60
     assert situation.found(SharedMemory) == SHM.found
     assert [gap.check for gap in gaps] == ["dead mount"]
 
@@ -58,9 +58,9 @@ def test_a_check_that_breaks_costs_only_itself() -> None:
 
 def test_a_command_is_killed_with_its_children_at_its_limit() -> None:
     started = time.monotonic()
-    look = Machine().command(["sh", "-c", "sleep 30 & sleep 30"], limit_s=0.3)
+    look = Machine().command(["sh", "-c", "sleep 60 & sleep 60"], limit_s=0.3)
 
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 50  # and not 60
     assert look.found is None
     assert "did not answer" in str(look.because)
 

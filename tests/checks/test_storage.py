@@ -295,7 +295,7 @@ def test_a_mount_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch:
     started = time.monotonic()
     seen, verdict = asked(Plan(command), Stalls("look"))
 
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 50  # a sleep of 60 is in its way
     assert all(place.hung for place in seen.places)
     assert {finding.subject for finding in verdict.findings} == {str(tmp_path / "a"), str(tmp_path / "b")}
     assert not seen.measured

@@ -27,7 +27,8 @@ _context.set_forkserver_preload(["torch", "torch.distributed", "torch.distribute
 
 @dataclass(slots=True)
 class Outcome:
-    """How one rank ended. ``value``: what its function gave; ``error``: name of the exception it fell with."""
+    """How one rank ended. ``value``: what its function gave; ``error``: name of the exception it fell with;
+    ``took_s``: how long its function ran."""
 
     rank: int
     value: Any = None
@@ -90,7 +91,6 @@ def run_ranks(
         for line in wait(list(lines), timeout=left_s)[:1]:
             outcome = lines.pop(line)  # type: ignore[call-overload]
             _hear(line, outcome)  # type: ignore[arg-type]
-            outcome.took_s = time.monotonic() - started
             if outcome.rank == until:
                 limit_s = 0.0
     unheard = {outcome.rank for outcome in lines.values()}
@@ -125,13 +125,14 @@ def _be_rank(line: Connection, own: dict[str, str], method: str, body: Callable[
         "gloo", init_method=method, rank=rank, world_size=int(own["WORLD_SIZE"]), timeout=timedelta(seconds=60)
     )
     said: dict[str, Any] = {}
+    began = time.monotonic()
     try:
         said["value"] = body(rank, *arguments)
     except BaseException as error:  # noqa: BLE001 - told to the test
         kept = {name: value for name, value in vars(error).items() if isinstance(value, (str, int, tuple, dict))}
         said = {"error": type(error).__name__, "message": str(error), "attributes": kept}
         said["trace"] = traceback.format_exc()
-    line.send(said)
+    line.send({**said, "took_s": time.monotonic() - began})
     line.close()
     sys.stdout.flush()
     sys.stderr.flush()

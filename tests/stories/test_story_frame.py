@@ -157,7 +157,7 @@ def test_a_job_that_does_not_end_is_ended_with_all_it_started(tmp_path: Path) ->
     cell = fixed(load_story(endless), tmp_path / "run")
 
     assert any("did not end within 4 s" in str(text) for text in cell.steps[0].wrong), cell.steps
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 200  # it sleeps for 600
     assert not processes.marked(f"{MARK_NAME}={(tmp_path / 'run').resolve()}")
 
 
