@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, past_and_inside
 from unhang.facts.caught import caught_in_a_call
+from unhang.facts.left_by_rank import left_by_rank
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
 from unhang.facts.parted_ways import left_the_loop
 from unhang.facts.progress_from_stacks import STACK_GROUP
@@ -29,11 +30,12 @@ CAUSE = Cause.COLLECTIVE_MISMATCH
 
 def check(facts: Facts) -> Iterator[Answer]:
     """A disagreement that neither a branch on the rank nor the end of the loop explains."""
+    bounded = {id(left.told_by) for left in left_by_rank(facts)}
     for disagreement in facts.disagreements:
         camps = camps_of_disagreement(facts, disagreement)
         if any(c.context is CodeContext.RANK_BRANCH for c in camps) or past_and_inside(camps) is not None:
             continue
-        if left_the_loop(facts, camps) is not None:
+        if left_the_loop(facts, camps) is not None or id(disagreement) in bounded:
             continue
         yield _found(facts, disagreement, camps)
     for symmetric in () if facts.graph.edges else facts.symmetric:
@@ -50,7 +52,8 @@ def check(facts: Facts) -> Iterator[Answer]:
             lag, wait = camps_of_stall(facts, stall)
             same_line = lag.where == wait.where  # then only sizes differ, and nothing tells whose is wrong
             branch = CodeContext.RANK_BRANCH in (lag.context, wait.context)
-            if not same_line and not branch and past_and_inside((wait, lag)) is None:
+            explained = past_and_inside((wait, lag)) is not None or id(stall) in bounded
+            if not same_line and not branch and not explained:
                 yield _other_place(facts, stall, lag, wait)
 
 
