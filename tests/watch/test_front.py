@@ -8,16 +8,14 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
-LIMIT_S = 60.0
+from watch.signal_programs import LIMIT_S, RUN, wait_for
+
 COUNTS = """
 import signal, time
 got = []
@@ -130,18 +128,21 @@ def test_killing_the_front_lets_the_command_go_on(tmp_path: Path) -> None:
 
 def test_nothing_of_ours_holds_the_command_s_pipes(tmp_path: Path) -> None:
     """The reader sees the end of file although somebody still watches."""
-    words = [*RUN, "--dir", str(tmp_path / "run"), "--", "sh", "-c", "exec sleep 30"]
+    words = [*RUN, "--dir", str(tmp_path / "run"), "--", "sh", "-c", "exec sleep 100"]
     front = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for((tmp_path / "run" / "run.json").exists)
-    pids = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and mentions(p, str(tmp_path / "run"))]
     assert front.stdout is not None
     pipe = str(Path(f"/proc/self/fd/{front.stdout.fileno()}").readlink())
+    wait_for(lambda: bool(watchers(tmp_path / "run")))
 
-    holders = {pid for pid in pids if pid != front.pid and pipe in links_of(pid)}
+    holders = {pid for pid in watchers(tmp_path / "run") if pipe in links_of(pid)}
 
     assert holders == set()
     front.terminate()
     front.communicate(timeout=LIMIT_S)
+
+
+def watchers(folder: Path) -> list[int]:
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if mentions(path, str(folder))]
 
 
 def mentions(process: Path, text: str) -> bool:
@@ -156,11 +157,10 @@ def mentions(process: Path, text: str) -> bool:
 
 def links_of(pid: int) -> set[str]:
     found = set()
-    for path in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            found.add(str(path.readlink()))
-        except OSError:
-            continue
+    with suppress(FileNotFoundError):  # the process, or one of its files, is gone
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.add(str(path.readlink()))
     return found
 
 
@@ -214,12 +214,3 @@ def test_a_folder_in_use_is_refused_before_anything_starts(tmp_path: Path) -> No
     assert done.returncode == 2
     assert "started" not in done.stdout
     assert "already holds something" in done.stderr
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not come about in time")
