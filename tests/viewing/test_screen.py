@@ -55,7 +55,10 @@ def test_a_long_wait_is_told_in_minutes_everywhere() -> None:
     assert "，已 4 分钟   作业自己的超时将在 2:13 小时后结束它" in drawn(state, Room(100, 30), lang="zh")
 
 
-@pytest.mark.parametrize(("ranks", "room"), [(8, Room(80, 24)), (1_024, Room(100, 40)), (10_000, Room(120, 40))])
+@pytest.mark.parametrize(
+    ("ranks", "room"),
+    [(8, Room(80, 24)), (8, Room(60, 18)), (64, Room(60, 24)), (1_024, Room(100, 40)), (10_000, Room(120, 40))],
+)
 def test_it_fits_the_terminal(ranks: int, room: Room) -> None:
     lines = drawn(document(ranks), room).splitlines()
 
@@ -106,6 +109,18 @@ def test_a_job_that_moves_is_calm() -> None:
 
     assert text.splitlines()[2].strip() == "moves"
     assert "HANG" not in text
+
+
+def test_a_job_whose_ranks_have_ended_does_not_move() -> None:
+    state = document(8) | {"standing": None}
+
+    state["ranks"]["state"] = [STATES.index("over")] * 8
+    assert drawn(state, Room(100, 30)).splitlines()[2].startswith("all ranks are done")
+    state["ranks"]["state"][3] = STATES.index("dead")
+    assert drawn(state, Room(100, 30)).splitlines()[2].strip() == "rank 3 ended badly"
+    assert "rank 3 异常结束" in drawn(state, Room(100, 30), lang="zh")
+    empty = document(0) | {"standing": None, "verdict": None, "groups": []}
+    assert drawn(empty, Room(100, 30)).splitlines()[2].strip() == "begins"
 
 
 def test_a_finished_run_and_one_that_has_just_begun() -> None:

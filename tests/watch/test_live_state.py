@@ -16,9 +16,11 @@ from unhang.findings import say
 from unhang.records.views import GroupCount, Identity, MarkedPhase, Place, RecordView
 from unhang.report.carried_text import carried
 from unhang.viewing.reading import JUST_BEGUN, latest_run, read_run, run_in
-from unhang.watch.detection import Detector, RankLook
+from unhang.watch.detection import Detector, Doing, RankLook
 from unhang.watch.live_state import FILE, STATES, WANTED, LiveFile, LiveState, Snapshot
+from unhang.watch.members import Member
 from unhang.watch.nodes.party import node_name
+from unhang.watch.onlookers import as_ended
 from unhang.watch.run_folder import RUN_SCHEMA, RunPlan
 from unhang.watch.summary import Summary, read_summary, write_summary
 from unhang.watch.totals import Totals
@@ -181,3 +183,17 @@ def test_a_plan_of_any_size_is_not_read_whole(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(UsageError, match="File too large"):
         read_run(tmp_path)
+
+
+def test_who_ends_by_an_exception_is_not_done(tmp_path: Path) -> None:
+    (tmp_path / "crash").mkdir()
+    for rank in (1, 2):
+        (tmp_path / "crash" / f"rank_{rank}.except").touch()
+    members = {rank: Member(rank, 100 + rank, RecordView()) for rank in range(5)}
+    for rank, code in ((0, 0), (1, None), (2, 0), (3, 1)):
+        members[rank].ended_ns, members[rank].exit_code = 1, code
+
+    found = as_ended(dict.fromkeys(range(5), Doing.OVER) | {9: Doing.OVER}, members, tmp_path)
+
+    assert [rank for rank, what in found.items() if what is Doing.DEAD] == [1, 3]
+    assert as_ended({1: Doing.WAITING}, members, tmp_path) == {1: Doing.WAITING}

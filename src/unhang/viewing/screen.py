@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text as Styled
@@ -59,12 +60,16 @@ def screen(reading: Reading, room: Room, voice: Voice) -> Group:
         return Group(Styled(voice.line(str(reading.folder)), "bold"), Styled(sentences.reason(reading, voice)))
     top = [_head(state, voice, room.width), _condition(state, reading, voice), *_verdict(state, voice)]
     bottom = [*_groups(state, voice), *_pace(state, voice), *_spent(state, voice), _foot(reading, voice)]
-    lines = room.height - sum(_lines(part) for part in (*top, *bottom)) - 3
+    lines = room.height - sum(_lines(part, room.width) for part in (*top, *bottom)) - 3
     return Group(*top, Styled(), *_ranks(state, Room(room.width, max(4, lines)), voice), Styled(), *bottom)
 
 
-def _lines(part: Styled | Table) -> int:
-    return part.row_count + 1 if isinstance(part, Table) else part.plain.count("\n") + 1
+def _lines(part: Styled | Table, width: int) -> int:
+    """Lines it takes; long ones are wrapped at blanks, which may cost one more."""
+    if isinstance(part, Table):
+        return part.row_count + 1
+    cells = [cell_len(line) for line in part.plain.split("\n")]
+    return sum(1 if length <= width else -(-length // max(1, width - 8)) for length in cells)
 
 
 def _head(state: LiveState, voice: Voice, width: int) -> Styled:

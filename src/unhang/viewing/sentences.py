@@ -11,7 +11,7 @@ from unhang.report.durations import duration
 from unhang.report.labels import CERTAINTY, STATUS, ranks_label
 from unhang.report.voice import Voice
 from unhang.viewing.reading import Reading
-from unhang.watch.live_state import GroupColumns, LiveState, Told
+from unhang.watch.live_state import STATES, GroupColumns, LiveState, Told
 
 CALM, WAITING, STALLED, OVER = "calm", "waiting", "stalled", "over"
 HURRY_S = 120.0
@@ -50,7 +50,7 @@ def condition(state: LiveState, reading: Reading, voice: Voice) -> Condition:
         return Condition(OVER, voice.say(say("over; this is how it ended")))
     standing = state.standing
     if standing is None or standing.waited_s < 1:
-        return Condition(CALM, voice.say(say("moves")))
+        return _nobody_waits(state, voice)
     stalled = state.verdict is not None and state.verdict.level == "stall"
     if standing.laggards:
         text = say(
@@ -66,6 +66,18 @@ def condition(state: LiveState, reading: Reading, voice: Voice) -> Condition:
         return Condition(tone, line)
     left = voice.say(say("the job's own limit ends it in {time}", time=duration(left_s)))
     return Condition(tone, line, left, left_s < HURRY_S)
+
+
+def _nobody_waits(state: LiveState, voice: Voice) -> Condition:
+    doing = [STATES[number] for number in state.ranks.state]
+    dead = tuple(rank for rank, word in zip(state.ranks.rank, doing, strict=True) if word == "dead")
+    if dead:
+        return Condition(STALLED, voice.line(voice.say(say("{ranks:who} ended badly", ranks=dead)), 140))
+    if not doing:
+        return Condition(CALM, voice.say(say("begins")))
+    if set(doing) == {"over"}:
+        return Condition(OVER, voice.say(say("all ranks are done; the command has not ended yet")))
+    return Condition(CALM, voice.say(say("moves")))
 
 
 def reason(reading: Reading, voice: Voice) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhang.history.run import Ending
 from unhang.watch import history_look
-from unhang.watch.detection import Standing
+from unhang.watch.detection import Doing, Standing
 from unhang.watch.history_look import HistoryLook
 from unhang.watch.live_state import LiveFile, LiveState, Snapshot
 from unhang.watch.members import Member
@@ -58,7 +59,7 @@ class Onlookers:
             watcher.plan,
             watcher.folder.path,
             {rank: member.look() for rank, member in everyone.items()},
-            watcher.detector.doing,
+            as_ended(watcher.detector.doing, everyone, watcher.folder.path),
             watcher.detector.waits_since,
             node_of=_hosts(everyone),
             world_size=watcher.members.world_size,
@@ -76,6 +77,20 @@ class Onlookers:
             steps=watcher.totals.steps,
             step_s=watcher.totals.median_step_s,
         )
+
+
+def as_ended(doing: Mapping[int, Doing], members: Mapping[int, Member], folder: Path) -> dict[int, Doing]:
+    """``doing``; who shut down in order, but because of an exception or with an exit code, has ended badly."""
+    return {
+        rank: Doing.DEAD if what is Doing.OVER and rank in members and _failed(members[rank], folder) else what
+        for rank, what in doing.items()
+    }
+
+
+def _failed(member: Member, folder: Path) -> bool:
+    if member.ended_ns is None or member.exit_code is not None:
+        return member.exit_code not in (0, None)
+    return (folder / "crash" / f"rank_{member.rank}.except").exists()
 
 
 def _hosts(members: Mapping[int, Member]) -> dict[int, str]:
