@@ -141,8 +141,8 @@ def _breaks() -> None:
 
     at = "dist.all_reduce(forward(batch))"
     job = _parted(SINGLED_OUT, (2,), (0, 1), at)
-    found = {"status": "hang", "cause": "uneven-data", "ranks": [2], "where": job.place(PAST), "certainty": "certain"}
-    says = ["rank == 2 and step == args.max_steps"]
+    found = {"status": "hang", "cause": "uneven-data", "ranks": [2], "where": job.place(PAST), "certainty": "likely"}
+    says = ["rank == 2 and step == args.max_steps", "may have ended earlier"]
     job.write("uneven-data/hit_one_rank_breaks_at_a_step", {**found, "waiter_where": job.place(at), "says": says})
 
 

@@ -105,3 +105,20 @@ def test_a_name_alone_is_not_sure() -> None:
     assert isinstance(loop, ast.For)
 
     assert [bound.sure for bound in rank_bounds(program, loop, (program.tree, function))] == [False]
+
+
+@pytest.mark.parametrize(
+    ("header", "alone"),
+    [
+        ("for step in range(99)", True),
+        ("for step in range(args.steps)", True),
+        ("while True", True),
+        ("for step, batch in enumerate(loader)", False),
+        ("for step in range(len(loader))", False),
+        ("while step < len(loader)", False),
+    ],
+)
+def test_data_may_end_a_loop_as_well(header: str, alone: bool) -> None:
+    (bound,) = bounds(f"{header}:\n    step += 1\n    if rank == 0 and step == 3:\n        break\n    work()")
+
+    assert bound.alone is alone

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from unhang.facts.program import Loop, Program, Scope, blocks, call_name
 from unhang.facts.rank_branch import spoken
 from unhang.facts.rank_values import SURE, rank_values
+from unhang.facts.same_everywhere import decided_alone, same_rounds
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COUNTING = {"range", "trange", "count"}
@@ -37,6 +38,8 @@ class RankBound:
     hangs_on: str
     """``round``: the rank and the number of the round, settled before the loop begins; ``rank``: the rank alone, so it
     leaves in the first round; ``finding``: what the rank finds out in a round."""
+    alone: bool
+    """Nothing else ends the loop earlier on one rank than on another, as far as its header tells: no data."""
 
     @property
     def counted(self) -> bool:
@@ -51,12 +54,20 @@ def rank_bounds(program: Program, loop: Loop, scopes: Sequence[Scope]) -> Iterat
     depends = values.test_depends if isinstance(loop, ast.While) else values.value_depends
     if degree := depends(header, scopes):
         settled = _Rounds(program, loop, scopes).all_settled([header])
-        yield RankBound(loop.lineno, "loop", spoken(header), degree == SURE, "round" if settled else "finding")
+        hangs_on = "round" if settled else "finding"
+        yield RankBound(loop.lineno, "loop", spoken(header), degree == SURE, hangs_on, alone=settled)
+    same = _same_header(program, loop, scopes)
     for jump, tests in _jumps(loop):
         if degree := max((values.test_depends(test, scopes) for test in tests), default=0):
             test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), list(tests))
             hangs_on = _Rounds(program, loop, scopes).hangs_on(tests)
-            yield RankBound(jump.lineno, _kind(jump), spoken(test), degree == SURE, hangs_on)
+            yield RankBound(jump.lineno, _kind(jump), spoken(test), degree == SURE, hangs_on, alone=same)
+
+
+def _same_header(program: Program, loop: Loop, scopes: Sequence[Scope]) -> bool:
+    if isinstance(loop, ast.While):
+        return not decided_alone(program, loop.test, scopes, loop.lineno)
+    return same_rounds(program, loop, scopes)
 
 
 def _jumps(loop: Loop) -> Iterator[tuple[ast.stmt, tuple[ast.expr, ...]]]:

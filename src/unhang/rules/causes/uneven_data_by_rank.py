@@ -7,7 +7,7 @@ Fix: give every rank the same number of steps: take the rank out of that test; o
 an all-reduced flag).
 Certain when: one camp stands behind the loop in which the other waits, the rank goes into that test, and everything
 else in it is known before the loop begins or counts its rounds.
-Likely when: only a name suggests that the test asks for the rank.
+Likely when: only a name suggests that the test asks for the rank, or the data may have ended there as well.
 Possible when: never; without source there is no answer.
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from unhang.facts.left_by_rank import LeftByRank, left_by_rank
 from unhang.facts.model import Disagreement, Facts
 from unhang.findings import Call, Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.rules.even_remedies import leave_together
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of
 from unhang.rules.rule import Answer, finding
 
@@ -34,7 +35,7 @@ def _found(facts: Facts, left: LeftByRank) -> Answer:
     past, inside = left.past, left.inside
     return finding(
         CAUSE,
-        Certainty.CERTAIN if left.bound.sure else Certainty.LIKELY,
+        Certainty.CERTAIN if left.bound.sure and left.bound.alone else Certainty.LIKELY,
         say(
             "{ranks:who} {ranks:makes|make} fewer steps than the others: line {line} lets the rank say how many",
             ranks=past.ranks,
@@ -49,7 +50,7 @@ def _found(facts: Facts, left: LeftByRank) -> Answer:
         calls=_calls(left),
         because=tuple(_because(left)),
         evidence=tuple(camp.evidence for camp in (past, inside) if camp.evidence is not None),
-        remedies=(_same_number(left),),
+        remedies=(_same_number(left), *(() if left.bound.alone else (leave_together(facts, left.loop),))),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
@@ -84,6 +85,8 @@ def _because(left: LeftByRank) -> Iterator[Text]:
             jump=bound.kind,
             test=bound.test,
         )
+    if not bound.alone:
+        yield say("its data may have ended earlier on one rank too: the header of the loop does not exclude it")
 
 
 def _same_number(left: LeftByRank) -> Remedy:
