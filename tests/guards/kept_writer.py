@@ -6,8 +6,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 LIMIT_S = 60
@@ -49,10 +47,3 @@ def run_python(program: str, *words: str, ends: int = 0) -> subprocess.Completed
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == ends, done.stderr
     return done
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()

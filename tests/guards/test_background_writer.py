@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kept_writer import LIMIT_S, Kept, run_python, until, values_of
+from kept_writer import LIMIT_S, Kept, run_python, values_of
 
 from unhang.errors import UsageError
 from unhang.guards import background_writer
 from unhang.guards.background_writer import BackgroundWriter
+from waiting import wait_for
 
 torch = pytest.importorskip("torch")
 
@@ -158,7 +159,7 @@ def test_a_curve_may_keep_only_its_newest_value(kept: Kept) -> None:
     writer = BackgroundWriter(kept, newest_only="debug/*")
     kept.held.clear()
     writer.add_scalar("first", 0.0)
-    until(lambda: len(writer._waiting) == 0)
+    wait_for(lambda: len(writer._waiting) == 0)
     for step in range(50):
         writer.add_scalar("debug/norm", float(step), step)
         writer.add_scalar("loss", float(step), step)
@@ -260,9 +261,9 @@ def test_a_flush_is_made_though_nothing_is_logged_after_it() -> None:
     writer.add_scalar("loss", 1)
     writer.flush()
 
-    until(lambda: storage.uploaded == [1])
+    wait_for(lambda: storage.uploaded == [1])
     writer.flush()
-    until(lambda: storage.uploaded == [1, 1])
+    wait_for(lambda: storage.uploaded == [1, 1])
     writer.close(LIMIT_S)
 
 

@@ -8,9 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from unhang.evidence.items import BundleManifest
 from unhang.lab.catalog import find
 from unhang.lab.run_case import run_case
 from unhang.watch import processes
+from waiting import wait_for
 
 MARK_NAME = "UNHANG_TEST_MARK"
 pytestmark = pytest.mark.job
@@ -105,7 +104,7 @@ def test_ending_the_recorder_ends_the_job(number: signal.Signals, tmp_path: Path
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, MARK_NAME: mark}
     )
     try:
-        _wait_for(lambda: len(_processes_with(mark)) >= 4)
+        wait_for(lambda: len(_processes_with(mark)) >= 4)
         recorder.send_signal(number)
         _, said = recorder.communicate(timeout=60)
     finally:
@@ -133,15 +132,6 @@ def test_without_torch_the_lab_says_what_to_install(tmp_path: Path) -> None:
 def _processes_with(mark: str) -> set[int]:
     """Live processes that were started with this mark in their environment: the recorder's and its job's."""
     return set(processes.marked(f"{MARK_NAME}={mark}"))
-
-
-def _wait_for(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come about in time")
 
 
 def test_json_of_the_manifest_names_its_schema(stopped_bundle: Path) -> None:

@@ -25,6 +25,7 @@ from unhang.viewing.web import server as web_server
 from unhang.viewing.web.serving import has_screen
 from viewing.runs import document, run_folder
 from viewing.served import TOKEN, asked, keep, look, series, served, told
+from waiting import wait_for
 
 PATHS = ("/", "/state.json", "/live.json", "/timeline.json", "/machine.json", "/rank.json?rank=0", "/report")
 
@@ -139,10 +140,10 @@ def test_more_clients_than_places_are_sent_away_and_others_are_served_after(
     run = run_folder(tmp_path, document())
     with served(run.path) as server:
         idle = [socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) for _ in range(3)]
-        _until(lambda: not _answers(server))
+        wait_for(lambda: not _answers(server))
         for link in idle:
             link.close()
-        _until(lambda: _answers(server))
+        wait_for(lambda: _answers(server))
 
 
 def _answers(server: web_server.Server) -> bool:
@@ -150,14 +151,6 @@ def _answers(server: web_server.Server) -> bool:
         return asked(server, "/state.json")[0] == 200
     except OSError:
         return False
-
-
-def _until(condition: object, limit_s: float = 60.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_rank_has_its_stack_of_the_look_and_its_last_lines(tmp_path: Path) -> None:
@@ -363,7 +356,7 @@ def test_ten_thousand_ranks_are_answered_in_a_megabyte(tmp_path: Path) -> None:
         _, body, headers = asked(server, "/state.json", **{"Accept-Encoding": "gzip"})
         _, plain, _ = asked(server, "/state.json")
         keep(run, document(10_000, stalled=False))
-        _until(lambda: told(server, "/state.json")["condition"]["tone"] == "waiting")
+        wait_for(lambda: told(server, "/state.json")["condition"]["tone"] == "waiting")
     assert headers["content-encoding"] == "gzip"
     assert len(body) < 100_000
     assert len(plain) < 1_000_000

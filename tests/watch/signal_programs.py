@@ -12,8 +12,9 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
+
+from waiting import wait_for
 
 RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
 LIMIT_S = 60.0
@@ -58,15 +59,6 @@ print("ended", os.waitstatus_to_exitcode(status), flush=True)
 def ours(folder: Path | None, *options: str) -> list[str]:
     """What stands before a command: nothing, or ``unhang run``."""
     return [] if folder is None else [*RUN, "--dir", str(folder), *options, "--"]
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it did not come about in time")
 
 
 class Recorded:

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from watch.signal_programs import LIMIT_S, RUN, wait_for
+from waiting import wait_for
+from watch.signal_programs import LIMIT_S, RUN
 
 COUNTS = """
 import signal, time

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from watch.signal_programs import RECORDER, RUN, Recorded, Terminal, ours, wait_for
+from waiting import wait_for
+from watch.signal_programs import RECORDER, RUN, Recorded, Terminal, ours
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from watch.signal_programs import RUN, Terminal, ours, wait_for
+from waiting import wait_for
+from watch.signal_programs import RUN, Terminal, ours
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 SHARED = Path("/dev/shm")

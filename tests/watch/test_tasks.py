@@ -18,7 +18,8 @@ from ports import free_port
 from unhang.records.control import Control
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.siblings import siblings, tasks_per_node
-from watch.signal_programs import RUN, wait_for
+from waiting import wait_for
+from watch.signal_programs import RUN
 
 
 def test_what_slurm_says_of_the_tasks_of_a_node() -> None:

@@ -26,6 +26,7 @@ from unhang.watch.machine.sampler_process import SamplerProcess
 from unhang.watch.machine.series_file import FILES, SeriesFile, last_of
 from unhang.watch.machine.storage import Storage
 from unhang.watch.run_folder import RunFolder, RunPlan
+from waiting import wait_for
 
 PID = 4001
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -219,7 +220,7 @@ def test_a_sample_of_this_machine_is_read_back_whole(tmp_path: Path, name: str) 
     sampler = Sampler(folder, tmp_path / "records", RunPlan(job_pid=os.getpid(), cwd=str(folder)))
 
     sampler.sample()
-    _until(lambda: bool(sampler.sample().get("space")))
+    wait_for(lambda: bool(sampler.sample().get("space")))
     row = sampler.sample()
 
     found = read_machine_series((folder / "machine" / "series.jsonl").read_bytes(), source=Source("x"))
@@ -236,10 +237,10 @@ def test_the_sampler_ends_when_it_is_told_and_when_its_watcher_is_gone(tmp_path:
     process = SamplerProcess(folder.path, folder.path / ".unhang")
     assert process._process is not None
     running = process._process
-    _until(series.exists)
+    wait_for(series.exists)
     before = series.read_bytes().count(b"\n")
     process.ask()
-    _until(lambda: series.read_bytes().count(b"\n") > before)
+    wait_for(lambda: series.read_bytes().count(b"\n") > before)
     process.end()
     assert running.poll() is not None
 
@@ -253,9 +254,9 @@ def test_the_sampler_ends_when_it_is_told_and_when_its_watcher_is_gone(tmp_path:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
         pid = int(watcher.stdout.readline())
-        _until(series.exists)
+        wait_for(series.exists)
         watcher.kill()
-    _until(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
 
 
 def test_a_sampler_whose_watcher_went_before_it_began_ends_at_once(tmp_path: Path) -> None:
@@ -266,11 +267,3 @@ def test_a_sampler_whose_watcher_went_before_it_began_ends_at_once(tmp_path: Pat
 
     words = [sys.executable, "-m", "unhang.watch.machine.sampler", str(folder.path), str(tmp_path), str(gone.pid)]
     assert subprocess.run(words, timeout=60, check=False).returncode == 0
-
-
-def _until(true: object, limit_s: float = 60.0) -> None:
-    assert callable(true)
-    deadline = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
