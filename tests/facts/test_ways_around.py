@@ -121,3 +121,19 @@ def test_rounds_are_the_same(over: str) -> None:
 
     assert found is not None
     assert found.same_rounds
+
+
+@pytest.mark.parametrize(
+    ("test", "kinds", "over_data"),
+    [
+        ("time.time() - start < budget", ["while"], False),
+        ("step < MAX_STEPS", [], True),
+        ("True", [], True),
+    ],
+)
+def test_a_loop_on_a_condition_of_its_own_ends_by_that(test: str, kinds: list[str], over_data: bool) -> None:
+    text = program(REDUCE, over="loader").replace("for step in loader:", f"while {test}:")
+    found = around(text)
+
+    assert found is not None
+    assert ([way.kind for way in found.ways], found.over_data) == (kinds, over_data)

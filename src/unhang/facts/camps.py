@@ -10,8 +10,10 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import Frame
+from unhang.facts.below import common_block, where_they_part
 from unhang.facts.branch_camps import test_value
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
+from unhang.facts.program import Program, find_source, parse_program
 from unhang.facts.source_context import StackContext, stack_context
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
@@ -68,10 +70,38 @@ def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Cam
     for rank in disagreement.aborted:
         by_place["aborted", None].append(rank)
     camps = [_camp(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
+    camps = [_past_a_call(facts, c, camps) for c in camps]
     past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
     if len(past) == 1:
         camps = [c if c is past[0] else _without_jumps_of_others(c, past[0].ranks) for c in camps]
     return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
+
+
+def _past_a_call(facts: Facts, camp: Camp, camps: list[Camp]) -> Camp:
+    """``camp`` as past the loop, where it stands below the call of a function in whose loop of steps others are:
+    ``train_epoch(loader)`` and, below it, ``dist.barrier()``."""
+    if camp.context not in (CodeContext.INSIDE_LOOP, CodeContext.PLAIN):
+        return camp
+    for other in camps:
+        loop, at = other.reading.loop, other.reading.where
+        parted = where_they_part(camp.frames, other.frames)
+        if other.context is not CodeContext.INSIDE_LOOP or loop is None or not loop.makes_steps or parted is None:
+            continue
+        mine, theirs = parted
+        inner = at is not None and (at.file, at.line) != (theirs.file, theirs.line)
+        alone = camp.reading.where is None or camp.reading.where.line == mine.line  # in no loop of steps of its own
+        if inner and alone and _below(facts, theirs, mine):
+            return replace(camp, reading=replace(camp.reading, context=CodeContext.AFTER_LOOP, after=loop))
+    return camp
+
+
+def _below(facts: Facts, above: Frame, below: Frame) -> bool:
+    source = find_source(facts.sources, above.file)
+    program = parse_program(source.text) if source is not None else ""
+    if not isinstance(program, Program) or above.line is None or below.line is None:
+        return False
+    first, second = program.place(above.line), program.place(below.line)
+    return first is not None and second is not None and common_block(first, second) is not None
 
 
 def _without_jumps_of_others(camp: Camp, gone: tuple[int, ...]) -> Camp:

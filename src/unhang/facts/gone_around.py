@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from unhang.evidence.items import Frame
+from unhang.facts.below import common_block, where_they_part
 from unhang.facts.model import Facts, PendingCall, WaitEdge
-from unhang.facts.parted_ways import where_they_part
 from unhang.facts.program import Place, Program, find_source, parse_program
 from unhang.facts.rank_branch import spoken
 
@@ -64,7 +64,7 @@ def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> GoneAround | None:
     line, gone_line = parted[0].line, parted[1].line
     program, place = _place(facts, parted[0])
     below = program.place(gone_line) if program is not None else None
-    depth = _common_block(place, below) if place is not None and below is not None else None
+    depth = common_block(place, below) if place is not None and below is not None else None
     if place is None or depth is None:
         return None
     test = _test(facts, frames, parted[0], place, depth)
@@ -97,18 +97,6 @@ def _place(facts: Facts, frame: Frame) -> tuple[Program | None, Place | None]:
     if not isinstance(program, Program) or frame.line is None:
         return None, None
     return program, program.place(frame.line)
-
-
-def _common_block(above: Place, below: Place) -> int | None:
-    """Depth of the block in which one line's statement comes before the other's; None in different arms."""
-    if above.scopes != below.scopes:
-        return None
-    for depth, (first, second) in enumerate(zip(above.levels, below.levels, strict=False)):
-        if first.block is not second.block:
-            return None
-        if first.index != second.index:
-            return depth if first.index < second.index else None
-    return None
 
 
 def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: Place, depth: int) -> ast.expr | None:

@@ -42,6 +42,11 @@ class LeftEarly:
         return self.around is not None and self.around.same_rounds
 
     @property
+    def over_data(self) -> bool:
+        """It may have been the data that ended, as far as is known."""
+        return self.around is None or self.around.over_data
+
+    @property
     def went_around(self) -> bool:
         """Nothing leads out of that loop either: some round went without its collectives."""
         return self.around is not None and self.around.same_rounds and not self.around.out

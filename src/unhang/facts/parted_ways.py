@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.evidence.items import Frame
 from unhang.facts.bars_at_once import BarsAtOnce, bars_at_once
+from unhang.facts.below import where_they_part
 from unhang.facts.camps import Camp
 from unhang.facts.counts import unequal_counts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.step_counts import step_counts
-from unhang.facts.user_frames import is_user_frame
-from unhang.knowledge.activities import bare_function, row_of_frame
+from unhang.knowledge.activities import row_of_frame
 
 _STEP = {"backward", "forward", "optimizer"}
 
@@ -73,24 +72,6 @@ def _of_one_number(camp: Camp) -> bool:
     """A barrier, which over NCCL is an all-reduce of one number."""
     call = camp.call
     return call is not None and (call.operation == "barrier" or (call.operation == "all_reduce" and call.elements == 1))
-
-
-def where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
-    """The first frames that differ, from the outside in; they are the user's, of one function, and have lines."""
-    pairs = zip(_python(first), _python(second), strict=False)
-    parted = next(((one, other) for one, other in pairs if one != other), None)
-    if parted is None:
-        return None
-    one, other = parted
-    same = (one.file, bare_function(one.function)) == (other.file, bare_function(other.function))
-    if not same or not is_user_frame(one) or one.line is None or other.line is None:
-        return None
-    return one, other
-
-
-def _python(frames: tuple[Frame, ...]) -> list[Frame]:
-    """Outermost first."""
-    return [frame for frame in reversed(frames) if not frame.native and frame.line is not None]
 
 
 def _in_a_step(camp: Camp) -> bool:

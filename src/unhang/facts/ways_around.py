@@ -17,7 +17,7 @@ from unhang.facts.camps import Camp
 from unhang.facts.program import Loop, Place, Program, blocks, call_name, find_source, last_line, parse_program
 from unhang.facts.rank_branch import spoken
 from unhang.facts.same_everywhere import decided_alone, same_rounds
-from unhang.facts.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS
+from unhang.facts.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops
 from unhang.findings import Where
 
 _EXITS = {"exit", "_exit", "quit", "abort"}
@@ -30,7 +30,7 @@ class Way:
 
     where: Where
     kind: str
-    """``break``, ``return``, ``exit``, ``continue``, ``except``."""
+    """``break``, ``return``, ``exit``, ``continue``, ``except``; ``while``: the loop's own condition."""
     test: str
     """The test it stands under, as the source spells it; empty for a handler."""
     leaves: bool
@@ -43,6 +43,8 @@ class WaysAround:
 
     same_rounds: bool
     """All of them run equally often on every rank, as the source tells."""
+    over_data: bool
+    """One of them may be shorter because its data are: it is no range, and no ``while`` on something else."""
     loop: Where
     """The header of the outermost of them."""
     ways: tuple[Way, ...]
@@ -62,7 +64,7 @@ def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> 
     """How ``past`` may have come out before ``inside``; None where no loop with source lies between them."""
     ways: list[Way] = []
     headers: list[Where] = []
-    fixed = True
+    fixed, over_data = True, False
     for frame in inside.frames:
         source = find_source(sources, frame.file) if frame.line is not None and not frame.native else None
         program = parse_program(source.text) if source is not None else ""
@@ -73,11 +75,14 @@ def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> 
         finder = _Finder(program, place, frame.line, Where(frame.file, None, frame.function))
         headers += [Where(frame.file, loop.lineno, frame.function) for loop in crossed]
         fixed = fixed and all(same_rounds(program, loop, place.scopes) for loop in crossed)
+        over_data = over_data or any(
+            not same_rounds(program, x, place.scopes) and not finder.ends_alone(x) for x in crossed
+        )
         ways += finder.of_loops(crossed) if crossed else () if headers else finder.of_helper()
         if crossed and _is_left(crossed[-1], past):
             break
     taken = tuple(dict.fromkeys(way for way in ways if _may_take(past, way)))
-    return WaysAround(fixed, headers[-1], taken) if headers else None
+    return WaysAround(fixed, over_data, headers[-1], taken) if headers else None
 
 
 def _may_take(past: Camp, way: Way) -> bool:
@@ -109,8 +114,18 @@ class _Finder:
 
     def of_loops(self, loops: list[Loop]) -> Iterator[Way]:
         for loop in loops:
+            if isinstance(loop, ast.While) and self.ends_alone(loop):
+                yield Way(self._where(loop.lineno), "while", spoken(loop.test), leaves=True)
             for statement in loop.body:
                 yield from self._in(statement, None, own_loop=True)
+
+    def ends_alone(self, loop: Loop) -> bool:
+        """A ``while`` that takes no data and whose condition each rank finds by itself: a clock, a loss of its own."""
+        if not isinstance(loop, ast.While) or isinstance(loop.test, ast.Constant):
+            return False
+        known = step_loops(self.program).facts(loop, self.place.scopes)
+        takes_data = known is not None and known.iterates_data
+        return not takes_data and decided_alone(self.program, loop.test, self.place.scopes, loop.lineno)
 
     def of_helper(self) -> Iterator[Way]:
         """Returns above the line, of a function that a loop calls: they lead around the rest of the round."""

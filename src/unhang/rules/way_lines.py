@@ -26,6 +26,12 @@ def told_of_ways(ways: Sequence[Way]) -> Iterator[Text]:
                 "line {line} handles exceptions of one rank alone and goes on: what was left of that step never ran",
                 line=way.where.line,
             )
+        elif way.kind == "while":
+            yield say(
+                "the loop at line {line} goes on for as long as each rank finds by itself: `{test}`",
+                line=way.where.line,
+                test=way.test,
+            )
         elif not way.leaves:
             yield say(
                 "line {line} skips the rest of a step on a value of the rank's own: `{test}`",

@@ -60,7 +60,7 @@ def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
     ways = around.ways if around is not None else ()
     doubted = agreed is not None or (around is not None and around.skips)
     code = tuple(decide_together(ways))
-    data = () if left.same_rounds else tuple(_remedies(facts, wait, parted, printed))
+    data = tuple(_remedies(facts, wait, parted, printed)) if left.over_data else ()
     return finding(
         CAUSE,
         left.certainty.capped(Certainty.LIKELY) if doubted else left.certainty,
@@ -90,7 +90,7 @@ def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
 def _summary(ranks: tuple[int, ...], left: LeftEarly, around: WaysAround | None) -> Text:
     if around is None or not around.out:
         return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
-    if left.same_rounds and len(around.out) == 1:
+    if not left.over_data and len(around.out) == 1:
         return say(
             "{ranks:who} left the loop at line {line}; the others are still in it",
             ranks=ranks,
