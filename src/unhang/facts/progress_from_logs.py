@@ -20,6 +20,8 @@ STATUSES = ("wd.fail", "wd.timeout_at", "wd.exc_at", "wd.status", "dump.recv", "
 # What a watchdog prints when it ends its process: that rank had a call of its own that failed or timed out.
 WENT_DOWN = ("wd.some", "wd.down", "wd.term")
 DEFAULT_GROUP = "0"
+# A stream takes about a thousand launches before the next one waits: no rank is further ahead of its partners.
+FAR_APART = 4096
 
 
 def add_progress_from_logs(
@@ -53,7 +55,16 @@ def add_progress_from_logs(
     went_down = _went_down(first) if len(names) == 1 else set()
     for name in names:
         group = groups[name]
+        if _of_several_groups(group):
+            group.progress.clear()
         group.silent = tuple(rank for rank in group.members if rank not in group.progress and rank not in went_down)
+
+
+def _of_several_groups(group: GroupFacts) -> bool:
+    """Old lines name no group: positions this far apart cannot be of one, since nobody passes a collective alone."""
+    positions = [p.pending.position for p in group.progress.values() if p.pending is not None and p.pending.position]
+    only_logs = all(p.told_by == "log" for p in group.progress.values())
+    return group.is_default and only_logs and bool(positions) and max(positions) - min(positions) > FAR_APART
 
 
 def _went_down(events: Iterable[LogEvent]) -> set[int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from unhang.facts.log_waits import Incident, LogWait, incident_of
 from unhang.facts.model import Facts
+from unhang.facts.progress_from_logs import FAR_APART
 
 # Nobody leaves these before everybody has come: a peer beyond them was in another call.
 _NEEDS_ALL = {
@@ -29,6 +30,11 @@ class Shift:
     by: int
 
 
+def odd_side(shift: Shift) -> tuple[tuple[LogWait, ...], tuple[LogWait, ...]]:
+    """(the few, the many); who is behind where both are as many: calls are off by one side, not by most ranks."""
+    return (shift.ahead, shift.behind) if len(shift.ahead) < len(shift.behind) else (shift.behind, shift.ahead)
+
+
 def shifted(facts: Facts) -> Shift | None:
     """The shift that logs show; None when all wait at one position or the call can end without the others."""
     incident = incident_of(facts)
@@ -44,7 +50,7 @@ def shifted(facts: Facts) -> Shift | None:
 def _in_group(incident: Incident, group: str) -> Shift | None:
     waits = [w for w in incident.waits if w.group == group and w.position is not None and w.rank is not None]
     positions = sorted({w.position for w in waits if w.position is not None})
-    if len(positions) != 2:
+    if len(positions) != 2 or positions[1] - positions[0] > FAR_APART:
         return None
     behind = tuple(w for w in waits if w.position == positions[0])
     ahead = tuple(w for w in waits if w.position == positions[1])

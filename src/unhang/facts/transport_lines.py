@@ -35,6 +35,8 @@ class TransportTrouble:
     """All lines of at least three ranks name this one address: it is that side, not the way there."""
     few_of_many: bool
     """Only a few of many ranks report it, and others were read that do not: the network as a whole is set up right."""
+    connecting: bool
+    """Only connections that were being made failed: nothing had worked over them, however long the job had run."""
     echo: bool
     """A process of the job had failed before by itself, or the lines only say that a partner ended."""
 
@@ -53,6 +55,7 @@ def transport_trouble(facts: Facts) -> TransportTrouble | None:
         stage=stage_of(facts, events[0]),
         one_peer=_one_peer(events),
         few_of_many=world >= MANY_RANKS and 0 < len(speakers) <= world * FEW and bool(set(facts.ranks_seen) - speakers),
+        connecting=all(e.kind == "n.ibcall" and e.values.get("call") == "ibv_modify_qp" for e in events),
         echo=ended
         or bool(saying(facts, "shm", "limits", "host-memory", "gpu-fault", "oom", "device"))
         or any(c.message and not _network_words(c.message) for c in failed),

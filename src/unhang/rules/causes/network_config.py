@@ -117,9 +117,11 @@ def _first_use(facts: Facts) -> Answer | None:
     trouble = transport_trouble(facts)
     if trouble is None or trouble.echo or trouble.few_of_many or trouble.one_peer is not None:
         return None
-    if trouble.stage is Stage.RUNNING or any(e.kind in ("n.ibasync", "k.mlx5", "n.ibresil") for e in trouble.events):
+    if (trouble.stage is Stage.RUNNING and not trouble.connecting) or any(
+        e.kind in ("n.ibasync", "k.mlx5", "n.ibresil") for e in trouble.events
+    ):
         return None
-    first = trouble.stage is Stage.FIRST_USE
+    first = trouble.stage is Stage.FIRST_USE or (trouble.stage is Stage.UNKNOWN and trouble.connecting)
     overrides = overruled(facts)
     because = [
         say("it failed at first use, before anything had worked over it")
@@ -153,10 +155,15 @@ def _first_use_summary(event: LogEvent) -> Text:
     if event.kind == "n.ibwc" and event.values.get("status") == RETRY_EXCEEDED:
         return say("the peer did not answer the first transfers over InfiniBand or RoCE (error 12)")
     if event.kind == "n.ibcall":
-        return say("the network card could not set up a connection: {error}", error=event.text.strip()[-120:].strip())
+        return say("the network card could not set up a connection: {error}", error=_verbs_error(event))
     if event.kind == "n.ofi":
         return say("the first transfers over libfabric failed: {error}", error=value_of(event, "error")[:100])
     return say("ranks could not connect with each other: {error}", error=event.text.strip()[-100:].strip())
+
+
+def _verbs_error(event: LogEvent) -> str:
+    """What the verbs call said; the device and GIDs behind it stand in the evidence."""
+    return value_of(event, "error").partition(", on dev")[0].strip()[:100] or value_of(event, "call")
 
 
 def _fabric(facts: Facts) -> Answer | None:

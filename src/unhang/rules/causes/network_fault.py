@@ -40,7 +40,7 @@ def check(facts: Facts) -> Iterator[Answer]:
             Certainty.CERTAIN if any(e.kind == "k.mlx5" for e in link) else Certainty.LIKELY,
             say("a network port or link failed: {error}", error=link[0].text.strip()[-100:]),
         )
-    elif trouble.stage is Stage.RUNNING:
+    elif trouble.stage is Stage.RUNNING and not trouble.connecting:
         yield _found(
             facts,
             trouble,
@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Answer]:
                 ranks=ranks_in(trouble.events),
             ),
         )
-    elif trouble.stage is Stage.UNKNOWN:
+    elif trouble.stage is Stage.UNKNOWN or (trouble.stage is Stage.RUNNING and trouble.connecting):
         yield _found(
             facts, trouble, Certainty.POSSIBLE, say("possible: the network failed; nothing tells whether it had worked")
         )
@@ -89,7 +89,7 @@ def _ranks(events: tuple[LogEvent, ...]) -> tuple[int, ...]:
 
 
 def _because(trouble: TransportTrouble) -> Iterator[Text]:
-    if trouble.stage is Stage.RUNNING:
+    if trouble.stage is Stage.RUNNING and not trouble.connecting:
         yield say("steps had been finished over the same connections, so the configuration was right")
     if trouble.few_of_many:
         yield say("so the network as a whole is set up right, and one link or node is not")

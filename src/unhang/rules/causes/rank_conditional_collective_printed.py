@@ -17,7 +17,7 @@ from unhang.facts.last_words import last_words
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in
-from unhang.facts.shifted import Shift, shifted
+from unhang.facts.shifted import Shift, odd_side, shifted
 from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
@@ -90,6 +90,7 @@ def _unused(ranks: tuple[int, ...], evidence: tuple[Evidence, ...]) -> Answer:
 def _shifted(facts: Facts, shift: Shift) -> Answer:
     behind = tuple(sorted({w.rank for w in shift.behind if w.rank is not None}))
     ahead = tuple(sorted({w.rank for w in shift.ahead if w.rank is not None}))
+    few, many = (tuple(sorted({w.rank for w in side if w.rank is not None})) for side in odd_side(shift))
     named = all(w.group != "0" for w in (*shift.behind, *shift.ahead))
     return finding(
         CAUSE,
@@ -97,12 +98,12 @@ def _shifted(facts: Facts, shift: Shift) -> Answer:
         say(
             "{behind:who} {behind:is|are} {by} calls off against {ahead:who}, "
             "although nobody can pass such a call alone",
-            behind=behind,
+            behind=few,
             by=shift.by,
-            ahead=ahead,
+            ahead=many,
         ),
-        ranks=behind,
-        nodes=hosts_of(facts, behind),
+        ranks=few,
+        nodes=hosts_of(facts, few),
         calls=tuple(
             Call(ranks, waits[0].operation, waits[0].position, waits[0].elements)
             for ranks, waits in ((behind, shift.behind), (ahead, shift.ahead))
