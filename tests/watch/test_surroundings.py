@@ -199,7 +199,8 @@ def test_a_full_disk_under_the_run_folder(small_disk: Path, tmp_path: Path) -> N
     assert (again.returncode, again.stdout) == (0, "started\n") or "cannot be used" in again.stderr
 
 
-def test_a_folder_nobody_can_write_to_gives_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [(), ("--dir", "of mine")])
+def test_a_folder_nobody_can_write_to_gives_way(tmp_path: Path, named: tuple[str, ...]) -> None:
     if os.getuid() == 0:
         place = tmp_path / "read-only"
         place.mkdir()
@@ -209,12 +210,12 @@ def test_a_folder_nobody_can_write_to_gives_way(tmp_path: Path) -> None:
         place = tmp_path / "read-only"
         place.mkdir(mode=0o500)
     try:
-        done = run([*RUN, "--", "sh", "-c", "echo fine; exit 3"], cwd=place)
+        done = run([*RUN, *named, "--", "sh", "-c", "echo fine; exit 3"], cwd=place)
     finally:
         run(["umount", "-l", str(place)])
 
     assert (done.returncode, done.stdout) == (3, "fine\n")
-    assert "nothing can be written to the current folder" in done.stderr
+    assert f"nothing can be written to {named[1] if named else 'the current folder'}; " in done.stderr
     folder = Path(done.stderr.partition("the run folder is ")[2].splitlines()[0])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert (folder / "run.json").exists()

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.errors import UsageError
-from unhang.findings import say
+from unhang.findings import Text, say
+from unhang.report.printable import one_line
 from unhang.watch.nodes.party import Party, node_name
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.siblings import Siblings
@@ -22,20 +23,34 @@ def run_place(named: Path | None, us: Siblings | None, nodes: Party | None = Non
     """A new run folder: ``named``, or ``unhang-runs/TIME``; below it one a machine where a start spans several.
 
     Raises:
-        UsageError: ``named`` holds something already, or cannot be made.
+        UsageError: ``named`` holds something already.
         OSError: nothing can be written anywhere.
     """
     below = node_name(os.environ) if nodes is not None or (us is not None and us.several_machines) else ""
     if named is not None:
-        return RunFolder.create(named / below)
+        return _as_named(named / below)
     name = us.name if us is not None and below and us.name else time.strftime("%Y%m%d-%H%M%S")
     try:
         return _first_free(Path("unhang-runs"), name, below)
     except UsageError:
-        found = RunFolder.create(Path(tempfile.mkdtemp(prefix="unhang-run-")))
+        return _elsewhere(say("nothing can be written to the current folder"))
+
+
+def _as_named(path: Path) -> RunFolder:
+    try:
+        return RunFolder.create(path)
+    except UsageError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        return _elsewhere(say("nothing can be written to {path}", path=str(path)))
+
+
+def _elsewhere(because: Text) -> RunFolder:
+    """A disk that takes nothing costs the place of the evidence, not the job."""
+    found = RunFolder.create(Path(tempfile.mkdtemp(prefix="unhang-run-")))
+    text = say("{because}; the run folder is {folder}", because=because, folder=str(found.path))
     with suppress(OSError):
-        text = say("nothing can be written to the current folder; the run folder is {folder}", folder=str(found.path))
-        print(f"unhang: {text}", file=sys.stderr, flush=True)
+        print(f"unhang: {one_line(str(text))}", file=sys.stderr, flush=True)
     return found
 
 
