@@ -132,7 +132,9 @@ def test_rounds_are_the_same(over: str) -> None:
     ],
 )
 def test_a_loop_on_a_condition_of_its_own_ends_by_that(test: str, kinds: list[str], over_data: bool) -> None:
-    text = program(REDUCE, over="loader").replace("for step in loader:", f"while {test}:")
+    text = program("step += 1\n" + REDUCE, over="loader", before="step = 0\n").replace(
+        "for step in loader:", f"while {test}:"
+    )
     found = around(text)
 
     assert found is not None

@@ -129,10 +129,19 @@ def is_past(lag: Camp, wait: Camp) -> bool:
     """The laggards have left the loop in which the waiters wait."""
     if CodeContext.RANK_BRANCH in (lag.context, wait.context) or lag.context is CodeContext.EXCEPT_HANDLER:
         return False
-    left = lag.ended or lag.context is CodeContext.AFTER_LOOP or lag.phase is Phase.SHUTDOWN
+    left = lag.ended or lag.phase is Phase.SHUTDOWN
+    left = left or (lag.context is CodeContext.AFTER_LOOP and not _may_come_again(lag))
     return (
         left and wait.context in (CodeContext.INSIDE_LOOP, CodeContext.NO_SOURCE) and wait.phase is not Phase.SHUTDOWN
     )
+
+
+def _may_come_again(lag: Camp) -> bool:
+    """It does something of its own behind the loop, and a loop around both leads back into it: it may be a round behind
+    as well, and the others in the next epoch already."""
+    around, after = lag.reading.loop, lag.reading.after
+    returns = around is not None and after is not None and around.line < after.line
+    return returns and lag.phase is not Phase.COMMUNICATION
 
 
 def _camp(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> Camp:
