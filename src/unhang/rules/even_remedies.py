@@ -32,6 +32,17 @@ def equal_shards(facts: Facts, said: Sequence[Evidence] = ()) -> Remedy | None:
     )
 
 
+def same_batches() -> Remedy:
+    """Nobody's data ends before that of the others."""
+    return Remedy(
+        title=say("Give every rank the same number of batches"),
+        kind=RemedyKind.CODE,
+        change=say("use DistributedSampler(..., drop_last=True) after filtering, with the same data set on every rank"),
+        cost=say("at most one batch of samples per rank is dropped"),
+        verify=say("print(len(loader)) shows the same number on every rank"),
+    )
+
+
 def leave_together(facts: Facts, loop: Where | None = None) -> Remedy:
     """A guard around the data of the loop; ``loop`` is a line in its header, where one is known."""
     source = find_source(facts.sources, loop.file) if loop is not None else None

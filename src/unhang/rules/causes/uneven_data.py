@@ -27,7 +27,7 @@ from unhang.facts.step_counts import StepCounts, step_counts
 from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
 from unhang.facts.ways_around import WaysAround
 from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, Where, say
-from unhang.rules.even_remedies import equal_shards, leave_together
+from unhang.rules.even_remedies import equal_shards, leave_together, same_batches
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
 from unhang.rules.rule import Answer, finding
 from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
@@ -242,13 +242,7 @@ def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalC
     if split is None and shards is None and parted is not None:
         yield _seed_what_draws()
     yield from (shards, together) if shards is not None else ()
-    yield Remedy(
-        title=say("Give every rank the same number of batches"),
-        kind=RemedyKind.CODE,
-        change=say("use DistributedSampler(..., drop_last=True) after filtering, with the same data set on every rank"),
-        cost=say("at most one batch of samples per rank is dropped"),
-        verify=say("print(len(loader)) shows the same number on every rank"),
-    )
+    yield same_batches()
     yield from (together,) if shards is None else ()
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from unhang.facts.left_by_rank import LeftByRank, left_by_rank
 from unhang.facts.model import Disagreement, Facts
 from unhang.findings import Call, Cause, Certainty, Remedy, RemedyKind, Text, say
-from unhang.rules.even_remedies import leave_together
+from unhang.rules.even_remedies import leave_together, same_batches
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of
 from unhang.rules.rule import Answer, finding
 
@@ -50,7 +50,7 @@ def _found(facts: Facts, left: LeftByRank) -> Answer:
         calls=_calls(left),
         because=tuple(_because(left)),
         evidence=tuple(camp.evidence for camp in (past, inside) if camp.evidence is not None),
-        remedies=(_same_number(left), *(() if left.bound.alone else (leave_together(facts, left.loop),))),
+        remedies=tuple(_remedies(facts, left)),
         rule=__name__.rsplit(".", 1)[-1],
         weight=float(len(facts.ranks)),
     )
@@ -87,6 +87,15 @@ def _because(left: LeftByRank) -> Iterator[Text]:
         )
     if not bound.alone:
         yield say("its data may have ended earlier on one rank too: the header of the loop does not exclude it")
+
+
+def _remedies(facts: Facts, left: LeftByRank) -> Iterator[Remedy]:
+    """A count in a header may be that of a rank's part of the data; a jump over data may have come after its end."""
+    yield _same_number(left)
+    if left.bound.kind == "loop":
+        yield same_batches()
+    elif not left.bound.alone:
+        yield leave_together(facts, left.loop)
 
 
 def _same_number(left: LeftByRank) -> Remedy:
