@@ -3,11 +3,13 @@ that are stopped, limits set over everything."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,7 +141,7 @@ def _limits_of_groups_of_guards(rank: int, path: str) -> tuple[list[str], list[f
     return [limit.group for limit in said.groups], held
 
 
-def test_limits_leaves_the_groups_of_guards_alone(tmp_path: Any) -> None:
+def test_limits_leaves_the_groups_of_guards_alone(tmp_path: Path) -> None:
     """Slow storage and a slow rank are waited for there as long as the guard was told to."""
     for outcome in run_ranks(_limits_of_groups_of_guards, str(tmp_path / "model")):
         groups, held = outcome.get()
@@ -193,10 +195,27 @@ def _shards_for_different_folders(rank: int, folder: str) -> None:
     unhang.save_together(torch.nn.Linear(1, 1), f"{folder}/step{rank}", sharded=True)
 
 
-def test_shards_for_different_folders_are_refused_before_any_is_written(tmp_path: Any) -> None:
+def test_shards_for_different_folders_are_refused_before_any_is_written(tmp_path: Path) -> None:
     """One rank has skipped a save: the parts would lie in two folders, and neither could be read."""
     outcomes = run_ranks(_shards_for_different_folders, str(tmp_path))
 
     assert [outcome.error for outcome in outcomes] == ["RanksDiffer", "RanksDiffer"]
     assert "step0' on rank 0" in outcomes[0].message
     assert not list(tmp_path.iterdir())
+
+
+def test_a_guard_that_a_library_calls_is_placed_at_the_program_that_called_the_library(tmp_path: Path) -> None:
+    from unhang.guards.call_site import called_from
+
+    library = tmp_path / "site-packages" / "trainer.py"
+    library.parent.mkdir()
+    library.write_text("def train(callback):\n    return callback()\n")
+    spec = importlib.util.spec_from_file_location("trainer", library)
+    assert spec is not None
+    assert spec.loader is not None
+    trainer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(trainer)
+
+    place = trainer.train(called_from)
+
+    assert place.startswith(__file__)

@@ -15,11 +15,16 @@ _NOT_THE_CALLER = ("unhang.", "contextlib", "threading")
 
 
 def calling_frame() -> FrameType:
-    """The first frame outside this package."""
+    """The first frame of the program itself; where all is installed (``python -m package``), the first outside of this
+    package. A trainer of a library that calls a guard is called by the program in turn."""
     frame = sys._getframe(1)  # noqa: SLF001 - inspect reads source files; this runs at every call
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_NOT_THE_CALLER):
         frame = frame.f_back
-    return frame
+    first: FrameType = frame
+    caller: FrameType | None = frame
+    while caller is not None and not _is_theirs(caller.f_code.co_filename):
+        caller = caller.f_back
+    return first if caller is None else caller
 
 
 def called_from() -> str:
@@ -49,13 +54,18 @@ def why_some_ranks() -> str:
     return ""
 
 
+def _is_theirs(path: str) -> bool:
+    """Whether ``path`` is the program's own file: neither installed, nor of Python, nor made up."""
+    return not any(part in path for part in _INSTALLED) and not path.startswith(("<", _STANDARD))
+
+
 def innermost_user_line(frame: FrameType | None) -> str:
     """``file:line in function`` of the innermost frame of the program's own code, as far as paths tell."""
     innermost = ""
     while frame is not None:
         path, here = frame.f_code.co_filename, f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
         innermost = innermost or here
-        if not any(part in path for part in _INSTALLED) and not path.startswith(("<", _STANDARD)):
+        if _is_theirs(path):
             return here
         frame = frame.f_back
     return innermost
