@@ -69,7 +69,8 @@ def test_a_restart_takes_the_last_whole_one_and_keeps_away_from_torn_ones(
 ) -> None:
     (tmp_path / "job.log").write_text(LOG)
     whole, torn = save(tmp_path / "ckpt", 100), save(tmp_path / "ckpt", 200, cut=2)
-    command = ["diagnose", str(tmp_path / "job.log"), "--checkpoints", str(tmp_path / "ckpt")]
+    looked = ["--checkpoints", str(tmp_path / "ckpt")]
+    command = ["diagnose", str(tmp_path / "job.log"), *looked, *looked]  # twice: each is named once
 
     with pytest.raises(SystemExit) as left:
         main([*command, "--format", "json"])

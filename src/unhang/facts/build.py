@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
 from unhang.facts.aborted_receivers import settle_aborted
 from unhang.facts.activity import activity_of
@@ -83,8 +84,14 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         machines=tuple(sorted(evidence.machines, key=lambda m: m.source.path)),
         nodes=tuple(sorted(evidence.nodes, key=lambda n: (n.name, n.source.path))),
         earlier=tuple(sorted(evidence.earlier, key=lambda g: (g.kind, g.name, g.cause))),
-        checkpoints=tuple(sorted(evidence.checkpoints, key=lambda c: (-c.saved_s, -(c.step or 0), c.path))),
+        checkpoints=_checkpoints(evidence),
     )
+
+
+def _checkpoints(evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
+    """Newest first, each once as it was seen last: the run looked, and perhaps the user now."""
+    once = {checkpoint.path: checkpoint for checkpoint in evidence.checkpoints}
+    return tuple(sorted(once.values(), key=lambda c: (-c.saved_s, -(c.step or 0), c.path)))
 
 
 def _stray(evidence: EvidenceSet, ranks: Mapping[int, RankFacts]) -> tuple[StackDump, ...]:

@@ -23,7 +23,7 @@ MOST_PLAN = 16 << 20
 _KIND = RUN_SCHEMA.partition("/")[0]
 COLUMNS = ("rank", "node", "state", "phase", "label", "place", "step", "step_s", "still_s", "waits_s", "beat_s")
 JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
-NO_LAST_STATE = say("the run left no last state: its watcher was killed, or an older unhang ran it")
+NO_LAST_STATE = say("the run left no last state, its watcher was killed or is old; unhang diagnose reads the folder")
 
 
 @dataclass(frozen=True, slots=True)
