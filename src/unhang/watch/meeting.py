@@ -50,6 +50,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._seen = False
         self.number: int | None = None
 
     def take(self, *, shared: bool = False) -> bool:
@@ -57,9 +58,12 @@ class Lock:
         if self.number is not None:
             return True
         try:
-            number = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            # One that was there is gone with what its run said: made anew, that would be said again.
+            made = 0 if self._seen else os.O_CREAT
+            number = os.open(self._path, os.O_RDWR | made | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError:
             return False
+        self._seen = True
         try:
             fcntl.lockf(number, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError:
