@@ -44,6 +44,9 @@ _WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (
 )
 
 
+_BAR = re.compile(r"\b(\d{1,12})/(\d{1,12}) \[\d")
+
+
 @dataclass(frozen=True, slots=True)
 class LastWords:
     """``rank``'s last line and what it speaks of."""
@@ -52,6 +55,8 @@ class LastWords:
     phase: Phase
     time_s: float | None
     evidence: Evidence
+    counting: bool = False
+    """It is a bar that was not done: the rank was at work to the end of the log."""
 
 
 def phase_of_line(text: str) -> Phase | None:
@@ -66,8 +71,13 @@ def last_words(facts: Facts) -> tuple[LastWords, ...]:
         for line in log.last_lines:
             phase = phase_of_line(line.text)
             if phase is not None:
-                found.append(LastWords(line.rank, phase, line.time_s, _evidence(line)))
+                found.append(LastWords(line.rank, phase, line.time_s, _evidence(line), _is_unfinished_bar(line.text)))
     return tuple(sorted(found, key=lambda w: (w.rank is None, w.rank or 0, w.evidence.source.path)))
+
+
+def _is_unfinished_bar(text: str) -> bool:
+    bar = _BAR.search(text)
+    return bar is not None and int(bar[1]) < int(bar[2])
 
 
 def _evidence(line: LastLine) -> Evidence:

@@ -11,6 +11,7 @@ from unhang.findings import Evidence, Source
 from unhang.knowledge.messages import message_row
 
 MOST_QUOTES = 4
+_HEAD = re.compile(r"^.*(?:NCCL WARN |terminated with exception: |kernel: )")
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -43,6 +44,11 @@ def quotes(events: Iterable[LogEvent], most: int = MOST_QUOTES) -> tuple[Evidenc
         if len(kept) >= most:
             break
     return tuple(kept.values())
+
+
+def in_short(event: LogEvent, most: int = 100) -> str:
+    """The line without what stands before its message: host, process, file."""
+    return _HEAD.sub("", event.text.strip())[:most].strip()
 
 
 def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from unhang.facts.crashes import is_echo, own_crashes
 from unhang.facts.failure_kinds import cause_of_text
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
+from unhang.facts.said import first_attempt, in_short, quotes, ranks_in, value_of
 from unhang.facts.xids import KIND, is_of_another_job
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
 from unhang.knowledge.xid import xid_row
@@ -37,9 +37,9 @@ def check(facts: Facts) -> Iterator[Answer]:
         yield finding(
             CAUSE,
             Certainty.LIKELY,
-            say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=kernel[0].text[-100:])
+            say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=in_short(kernel[0]))
             if ranks
-            else say("a kernel of the program failed: {error}", error=kernel[0].text[-100:]),
+            else say("a kernel of the program failed: {error}", error=in_short(kernel[0])),
             ranks=ranks,
             nodes=hosts_of(facts, ranks),
             because=(say("such an error comes from an index or address of the program; the others' timeouts follow"),),

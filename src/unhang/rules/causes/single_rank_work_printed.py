@@ -171,6 +171,12 @@ def _spoke_of_it(facts: Facts, incident: Incident, words: LastWords) -> Answer:
         CAUSE,
         Certainty.POSSIBLE,
         say(
+            "possible: rank {rank} was still {doing} when the others had waited for their whole limit",
+            rank=words.rank,
+            doing=doing,
+        )
+        if words.counting
+        else say(
             "possible: rank {rank} was {doing} when the others began to wait, and said nothing since",
             rank=words.rank,
             doing=doing,
@@ -185,7 +191,9 @@ def _spoke_of_it(facts: Facts, incident: Incident, words: LastWords) -> Answer:
                 "its last words stand right before the timeouts, and {rank} is the one that did not time out",
                 rank=words.rank,
             ),
-            say("whether it worked, waited for storage or had failed is not in the log"),
+            say("its bar had not come to its end")
+            if words.counting
+            else say("whether it worked, waited for storage or had failed is not in the log"),
         ),
         evidence=(words.evidence, *(w.evidence for w in incident.waits[:2])),
         remedies=(_look(words.rank), _longer()),
