@@ -196,7 +196,7 @@ class Front:
             self._tick()
 
     def _printed(self) -> int:
-        """By whoever has the floor. Who closes a file gives back every lock it holds on it: ours is not opened again."""
+        """By whoever has the floor. Closing a file gives back every lock on it: ours is not opened again."""
         if self._floor.number is not None:
             return printed_so_far(self._floor.number)
         with suppress(OSError), (self._meeting.records / "floor").open("rb") as noted:
