@@ -16,7 +16,7 @@ from unhang.evidence.flight_recorder.tail import KEPT_GLOO_ENTRIES, read_tail
 from unhang.evidence.items import Recording
 
 PROGRAM = """
-import sys
+import pickle, sys, time
 import torch, torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace, _dump_fr_trace_json
 
@@ -28,6 +28,11 @@ for step in range(400):
     if step % 7 == 0:
         dist.broadcast(torch.ones(step + 1), 0, group=group)
 dist.barrier()
+for _ in range(600):  # a call counts as completed a moment after it has returned
+    told = pickle.loads(_dump_fr_trace(False, False, False))["pg_status"].values()
+    if all(int(one["last_completed_collective"]) == int(one["last_enqueued_collective"]) for one in told):
+        break
+    time.sleep(0.1)
 with open(f"{folder}/trace_rank_0", "wb") as file:
     file.write(_dump_fr_trace(True, True, False))
 with open(f"{folder}/trace_0.json", "w") as file:

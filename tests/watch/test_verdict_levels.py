@@ -57,12 +57,12 @@ def test_nobody_ends_a_job_because_a_rank_is_late_to_start(tmp_path: Path) -> No
 def test_the_users_command_is_given_the_verdict_in_the_language_of_the_run(tmp_path: Path) -> None:
     said = concluded(tmp_path / "run", waited_s=31.0, lang="zh")
     folder, got = RunFolder(tmp_path / "run"), tmp_path / "got.json"
-    ending.run_command(f"cat > {got}.new && mv {got}.new {got}", folder)
+    ending.run_command(f"cat > {got}.new && mv {got}.new {got}", folder, str(tmp_path))
     deadline = time.monotonic() + 60
     while not got.exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    ending.reap()
+    assert list(ending.troubles(folder)) == []
 
     given = json.loads(got.read_text())
     assert (given["lang"], given["findings"][0]["cause"]) == ("zh", "rendezvous")
