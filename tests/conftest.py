@@ -83,15 +83,25 @@ def pytest_unconfigure() -> None:
 
 TOGETHER = {"guards", "integrations"}
 """Folders whose jobs may run beside other tests: nothing in them depends on how fast something is noticed."""
-ALONE = {"test_under_run.py"}
-PAIRS = {"test_same_behaviour.py", "test_recorder.py", "test_recorded_traces.py", "test_dry_run.py"}
+PAIRS = {
+    "test_same_behaviour.py",
+    "test_recorder.py",
+    "test_recorded_traces.py",
+    "test_dry_run.py",
+    "test_falling.py",
+    "test_record_of_a_rank.py",
+    "test_flight_recorder_live.py",
+}
 """Files elsewhere of which the same holds."""
+ALONE = {"test_under_run.py", "test_our_thread_costs_next_to_nothing"}
+"""Files and tests among them of which it does not."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is not quick in these files as ``live``, and say which jobs may run side by side."""
     for item in items:
-        if (item.path.parent.name in TOGETHER and item.path.name not in ALONE) or item.path.name in PAIRS:
+        together = item.path.parent.name in TOGETHER or item.path.name in PAIRS
+        if together and ALONE.isdisjoint({item.path.name, item.name}):
             item.add_marker(pytest.mark.together)
         if item.path.parent.name == "stories":
             item.add_marker(pytest.mark.story)
