@@ -1,7 +1,5 @@
 # Every target sets up what it needs in .venv first: on a fresh machine one command is enough.
 PY := .venv/bin/python
-# quick tests wait a third of their time: three side by side keep two cores busy
-QUICK ?= 3
 JOBS ?= 2
 
 .PHONY: demo story stories test test-live bench lint format schema clean
@@ -17,7 +15,7 @@ stories: .venv/.stories  ## run all five and put what was found into both README
 	$(PY) -m unhang.lab.stories.page
 
 test: .venv/.stories  ## quick tests side by side, then the stories, then the jobs that must be alone
-	$(PY) -m pytest -n $(QUICK) --dist loadfile -m "(not job or together) and not live" $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "(not job or together) and not live" $(ARGS)
 	$(PY) -m pytest tests/stories -n $(JOBS) --dist loadfile -m "job and not live" --durations 8 $(ARGS)
 	$(PY) -m pytest -m "job and not live and not together and not story" --durations 12 $(ARGS)
 

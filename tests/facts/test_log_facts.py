@@ -120,6 +120,20 @@ def test_steps_that_take_longer_and_longer_are_told_since_when(tmp_path: Path) -
     assert 60 <= found.since_step <= 80
 
 
+def test_other_programs_make_steps_uneven_before_they_grow(tmp_path: Path) -> None:
+    uneven = [0.19] * 11 + [0.26, 0.21] * 5 + [0.25] + [0.17, 0.19] * 5 + [0.18] * 12
+
+    found = growing(tmp_path, *uneven, 0.8, *[1.4] * 12)
+
+    assert found is not None
+    assert (round(found.before_s, 1), round(found.now_s, 1)) == (0.2, 1.4)
+    assert abs(found.since_step - len(uneven)) <= 3
+
+
+def test_steps_that_were_slow_for_a_while_in_between_do_not_grow(tmp_path: Path) -> None:
+    assert growing(tmp_path, *[0.2] * 15, *[1.4] * 12, *[0.2] * 15, *[1.4] * 12) is None
+
+
 def test_steps_may_be_slower_at_first_than_later(tmp_path: Path) -> None:
     """As on a machine that was busy with something else when they began."""
     found = growing(tmp_path, *[0.35] * 24, *[0.2] * 30, *[1.4] * 20)

@@ -17,6 +17,10 @@ SLOWER = 1.5
 """The last steps take at least this many times as long as the first ones."""
 STILL_MOVES = 5.0
 """So many times a step's usual duration may lie between the last step and the end of the job."""
+NOISE_SHARE = 0.1
+"""Of the growth: less is not yet slow."""
+DIP_SHARE = 0.25
+"""Of the growth: so much faster a later window may be, where other programs want the processors too."""
 _WINDOWS = 5
 
 
@@ -59,9 +63,11 @@ def _growing(progress: Progress) -> GrowingSteps | None:
     windows = [median(pace for _, pace in paces[i * size : (i + 1) * size]) for i in range(_WINDOWS)]
     fastest = windows.index(min(windows))  # steps may get faster first: on a machine that was busy as they began
     before, now = max(windows[: fastest + 1]), windows[-1]
-    if before <= 0 or now < before * SLOWER or any(b < a * 0.9 for a, b in pairwise(windows[fastest:])):
+    if before <= 0 or now < before * SLOWER:
         return None
-    limit = before * (1 + SLOWER) / 2
+    if any(a - b > DIP_SHARE * (now - before) for a, b in pairwise(windows[fastest:])):
+        return None  # it recovered in between
+    limit = max(before * (1 + SLOWER) / 2, before + NOISE_SHARE * (now - before))
     return GrowingSteps(
         label=progress.label,
         rank=progress.rank,
