@@ -87,7 +87,7 @@ def _guard_prepare(accelerator: Any, *, check: bool, patience_s: float) -> None:
                 same_batches(part, f"prepared loader {loaders}", timeout_s=patience_s)
         return made
 
-    prepare.unhang_marks = "prepare"  # type: ignore[attr-defined]
+    prepare.__dict__["unhang_marks"] = "prepare"
     accelerator.prepare = prepare
 
 

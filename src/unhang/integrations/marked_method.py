@@ -32,7 +32,7 @@ def mark_method(
         with phase(label, at_most_s=at_most_s):
             return made(*args, **kwargs)
 
-    call.unhang_marks = label  # type: ignore[attr-defined]
+    call.__dict__["unhang_marks"] = label
     setattr(owner, name, call)
 
 
@@ -50,5 +50,5 @@ def count_method(owner: Any, name: str, counts: Callable[[], bool] = lambda: Tru
             step()
         return result
 
-    call.unhang_marks = "step"  # type: ignore[attr-defined]
+    call.__dict__["unhang_marks"] = "step"
     setattr(owner, name, call)
