@@ -11,6 +11,7 @@ import time
 import types
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ from unhang.inprocess import arming, phases, session, steps
 from unhang.inprocess.frames import Looking
 from unhang.inprocess.recorder import Groups, Recorder
 from unhang.records.birth import read_troubles
-from unhang.records.views import PHASES, GroupCount, RecordView
+from unhang.records.layout import pack, unpack
+from unhang.records.views import PHASES, GroupCount, Identity, RecordView
 
 SITE = "/opt/env/lib/python3.11/site-packages"
 C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")
@@ -139,6 +141,44 @@ def test_a_stack_that_stands_still_keeps_its_beginning() -> None:
     thread.join()
 
     assert (view.since_ns, view.looked_ns) == (5, 7)
+
+
+def stack_of(frames: int, folder: str) -> list[str]:
+    """The record's stack of a thread ``frames`` calls deep in files of ``folder``, innermost first."""
+    source = "def down(n, wait):\n    wait() if n == 0 else down(n - 1, wait)\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, f"{folder}/model.py", "exec"), names)
+    hold, go = threading.Event(), threading.Event()
+
+    def program() -> None:
+        names["down"](frames, lambda: go.set() or hold.wait(60))
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    go.wait(60)
+    view = RecordView()
+    Looking(thread.ident or 0, 1).look(view, 5)
+    hold.set()
+    thread.join()
+    return unpack(pack(view), Identity()).stack.splitlines()
+
+
+def test_a_deep_stack_with_long_paths_fits() -> None:
+    """A model of transformers in a trainer's loop: some forty calls with 100 characters each."""
+    stack = stack_of(40, "/check/work/main/.venv/lib/python3.11/site-packages/transformers/models/qwen2_moe")
+
+    assert sum("model.py:2:down" in line for line in stack) == 41
+    assert stack[-1].endswith(":_bootstrap")
+
+
+@pytest.mark.parametrize("folder", ["/home/user/" + "deep/" * 60, "/数据/" + "训练/" * 60], ids=["long", "wide"])
+def test_of_a_stack_that_does_not_fit_both_ends_are_told(folder: str) -> None:
+    stack = stack_of(200, folder)
+
+    assert ":wait" in stack[0] or "<lambda>" in "".join(stack[:3])
+    assert any(":program" in line for line in stack), "from where the program called it"
+    assert stack[-1].endswith(":_bootstrap")
+    assert 10 < sum("model.py:2:down" in line for line in stack) < 100
 
 
 def test_a_thread_that_is_gone_leaves_an_empty_stack() -> None:

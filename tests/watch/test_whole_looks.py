@@ -12,7 +12,9 @@ import pytest
 
 from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn import is_torn
+from unhang.records.views import RecordView
 from unhang.watch.attach.ladder import look_at as look_from_outside
+from unhang.watch.last_words import made_whole
 from unhang.watch.looks import find_py_spy, look_at
 from unhang.watch.whole_looks import TRIES, how_much, until_whole
 
@@ -83,3 +85,40 @@ def test_a_process_in_full_flight_is_seen_whole(busy: int) -> None:
 
     seen = [look_from_outside(busy).dump for _ in range(5)]
     assert sum(dump is not None and not is_torn(dump) for dump in seen) >= 4
+
+
+TORN = """Process 7: python -u train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 7 (active): "MainThread"
+    Norm.forward (/home/u/model.py:242)
+    Module._call_impl (/opt/torch/nn/modules/module.py:1789)
+Thread 9 (idle): "writer"
+    run (/home/u/writer.py:3)
+    Thread._bootstrap (/usr/lib/threading.py:1002)
+"""
+RECORDED = RecordView(
+    thread_id=7, stack="/home/u/model.py:80:attend\n/home/u/train.py:12:main\n/home/u/train.py:20:<module>\n"
+)
+
+
+def test_a_torn_look_is_made_whole_from_the_rank_s_own_record() -> None:
+    whole = made_whole(TORN, RECORDED, 7)
+
+    assert whole is not None
+    dump = read_stacks(whole.encode(), source="rank_0.txt", rank=0)[0]
+    assert dump.pid == 7
+    assert not is_torn(dump)
+    frames = {thread.name: [(f.function, f.file, f.line) for f in thread.frames] for thread in dump.threads}
+    assert frames["MainThread"] == [
+        ("attend", "/home/u/model.py", 80),
+        ("main", "/home/u/train.py", 12),
+        ("<module>", "/home/u/train.py", 20),
+    ]
+    assert frames["writer"][0] == ("run", "/home/u/writer.py", 3)
+
+
+def test_a_whole_look_stays_and_another_thread_s_record_is_no_help() -> None:
+    assert made_whole(TORN.replace("Module._call_impl", "<module>"), RECORDED, 7) is None
+    assert made_whole(TORN, RecordView(thread_id=9, stack=RECORDED.stack), 7) is None
+    assert made_whole(TORN, RecordView(thread_id=7), 7) is None

@@ -18,10 +18,16 @@ from unhang.findings import Certainty, Verdict
 from unhang.lab.catalog import find
 from unhang.lab.expectation import mistakes
 from unhang.lab.watched import watched
+from unhang.watch.looks import find_py_spy
 
 pytestmark = [pytest.mark.job, pytest.mark.live]
 
 REFUSED = "#!/bin/sh\necho 'Error: Permission Denied: Try running again with elevated permissions' >&2\nexit 1\n"
+TEARS = """#!/bin/sh
+case "$*" in *--nonblocking*) ;; *) exec {py_spy} "$@" ;; esac
+{py_spy} "$@" | awk '/^Thread/ {{ seen = 0 }} {{ seen++ }} seen <= 3 || /^$/'
+"""
+"""Of every thread the two inner frames, as of a rank in full flight on a busy machine."""
 LIMIT_S = 60.0
 
 
@@ -67,6 +73,25 @@ def test_the_line_comes_from_the_rank_s_own_record(
     assert mistakes(case, folder, verdict, watched=True) == [], folder
     assert verdict.findings[0].certainty is not Certainty.CERTAIN
     assert [gap.how for gap in verdict.not_checked if gap.how.startswith(how)]
+
+
+@pytest.mark.skipif(find_py_spy() is None, reason="needs py-spy")
+def test_what_every_look_loses_the_record_tells(
+    python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (python.parent / "py-spy").write_text(TEARS.format(py_spy=find_py_spy()))
+    (python.parent / "py-spy").chmod(0o700)
+    case, folder = find("rank0-tokenises"), tmp_path_factory.mktemp("run") / "job"
+
+    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
+        expected = str(case.expected.cause and case.expected.cause.value)
+        said = job.wait_for(lambda: expected in str((job.verdict() or {}).get("findings")), LIMIT_S)
+        told, printed = job.verdict(), job.terminal.read_text()
+
+    assert said, f"{told}\n{printed}"
+    verdict = read_back(folder)
+    assert mistakes(case, folder, verdict, watched=True) == [], folder
+    assert verdict.findings[0].where is not None, "the program's line"
 
 
 def test_a_rank_without_record_and_stack_is_named_all_the_same(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
+from itertools import accumulate
 from types import FrameType
 
 from unhang.inprocess import phases
+from unhang.records.layout import STACK_BYTES
 from unhang.records.views import Place, RecordView
 
 _DEPTH = 64
+"""Of the inner frames, by which two looks are compared."""
+_MOST_FRAMES = 256
 _OTHERS = 32
 
 
@@ -73,7 +77,7 @@ def _digest(ident: int, frame: FrameType | None) -> int:
 def _lines(frame: FrameType | None) -> list[tuple[str, int, str]]:
     """(file, line, function), innermost first."""
     lines: list[tuple[str, int, str]] = []
-    while frame is not None and len(lines) < _DEPTH:
+    while frame is not None and len(lines) < _MOST_FRAMES:
         code = frame.f_code
         lines.append((code.co_filename, frame.f_lineno or 0, code.co_name))
         frame = frame.f_back
@@ -109,11 +113,17 @@ def _native_id(ident: int) -> int:
 
 
 def _text(lines: list[tuple[str, int, str]]) -> str:
-    """One ``file:line:function`` a line, as many as fit into a record."""
-    text = ""
-    for path, line, function in lines:
-        more = f"{path}:{line}:{function}\n"
-        if len(text) + len(more) > 2300:
-            break
-        text += more
-    return text
+    """One ``file:line:function`` a line, as many as fit into a record. Where not all fit, those between are left out:
+    the inner ones say what it does, the outer ones from where the program called it."""
+    parts = [f"{path}:{line}:{function}\n" for path, line, function in lines]
+    sizes = [len(part.encode("utf-8", "backslashreplace")) for part in parts]
+    if sum(sizes) <= STACK_BYTES:
+        return "".join(parts)
+    inner = _that_fit(sizes, STACK_BYTES // 3)
+    outer = _that_fit(sizes[inner:][::-1], STACK_BYTES - sum(sizes[:inner]))
+    return "".join(parts[:inner] + parts[len(parts) - outer :])
+
+
+def _that_fit(sizes: list[int], room: int) -> int:
+    """How many of the first ones."""
+    return sum(total <= room for total in accumulate(sizes))

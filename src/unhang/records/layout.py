@@ -24,7 +24,8 @@ MAX_STEPS = 32
 MAX_SPENT = 8
 _BEAT = struct.Struct("<I32sqqQqqq")
 _THREAD = struct.Struct("<QBBQqqI256s96sI256s96sH")
-_STACK_BYTES = 2400
+STACK_BYTES = 8000
+"""Room for the text of a stack: some eighty frames with the long paths of site-packages."""
 _STEPS = struct.Struct(f"<BQqqdI{MAX_STEPS}q")
 _DUMP = struct.Struct("<QQqBq")
 _GROUP = struct.Struct("<48s24siqqqqB")
@@ -53,7 +54,7 @@ def _word(words: tuple[str, ...], at: int) -> str:
 def pack(view: RecordView) -> bytes:
     """The payload of a slot; what is too long for its field is cut."""
     flags = sum(getattr(view, name) << bit for bit, name in enumerate(_FLAGS))
-    stack = view.stack.encode("utf-8", "backslashreplace")[:_STACK_BYTES]
+    stack = view.stack.encode("utf-8", "backslashreplace")[:STACK_BYTES]
     steps = view.step_durations_ns[-MAX_STEPS:]
     groups = view.groups[:MAX_GROUPS]
     parts = [
@@ -168,7 +169,7 @@ def unpack(data: bytes, identity: Identity) -> RecordView:
     view.phase = _word(PHASES, phase) if phase < len(PHASES) else "other"
     view.user = Place(text(places[1]), places[0], text(places[2]))
     view.top = Place(text(places[4]), places[3], text(places[5]))
-    view.stack = text(cursor.take_bytes(min(places[6], _STACK_BYTES)))
+    view.stack = text(cursor.take_bytes(min(places[6], STACK_BYTES)))
     source, view.steps, view.collectives_per_step, view.last_step_ns, view.step_mean_ns, count, *durations = (
         cursor.take(_STEPS)
     )

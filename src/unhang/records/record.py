@@ -13,12 +13,12 @@ from unhang.records.layout import pack, short, text, unpack
 from unhang.records.shared_memory import Memory, map_file, reserve
 from unhang.records.views import Identity, RecordView
 
-LAYOUT = 3
-SIZE = 16384
+LAYOUT = 4
+SIZE = 32768
 MAGIC = b"UNHANGR1"
 HEADER_AT = 0
-SLOT_AT = (256, 256 + 8064)
-SLOT_SIZE = 8064
+SLOT_AT = (256, 256 + 16256)
+SLOT_SIZE = 16256
 _HEADER = struct.Struct("<8sIIqqqqqq32s32s")
 _SLOT_HEAD = struct.Struct("<QII")
 _READ_RETRIES = 5

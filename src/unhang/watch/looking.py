@@ -70,6 +70,7 @@ def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
     for rank in taken.not_seen:
         _compare_kernel(taken, living[rank], kernel[rank])
+    _mend_torn_stacks(stacks, living, earlier, after)
     taken.from_record = _write_recorded_stacks(stacks, living, seen, after)
 
 
@@ -192,6 +193,19 @@ def _write_stacks(
             continue
         name = f"rank_{rank}" + (f".{look}" if look is not None else "" if own else f".worker_{pid}")
         private_files.write(stacks / f"{name}.txt", text.encode())
+
+
+def _mend_torn_stacks(
+    stacks: Path, living: Mapping[int, Member], found: Mapping[Process, str], views: Mapping[int, RecordView]
+) -> None:
+    """A rank in full flight may be seen torn at every try; its own record never is."""
+    for (rank, pid), text in found.items():
+        view = views.get(rank)
+        if view is None or pid != living[rank].pid or _silent(view):
+            continue
+        whole = last_words.made_whole(text, view, pid)
+        if whole is not None:
+            private_files.write(stacks / f"rank_{rank}.txt", whole.encode())
 
 
 def _write_recorded_stacks(

@@ -18,6 +18,7 @@ from typing import Any
 
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import read_stacks
+from unhang.evidence.stacks.torn import is_torn
 from unhang.watch.looks import find_py_spy
 from unhang.watch.unanswered import unanswered
 from unhang.watch.whole_looks import how_much, until_whole
@@ -85,6 +86,8 @@ def look_at(pid: int, *, native: bool = False) -> Look:
         return found
     if kernel.state not in "Tt" and not native and found.refused not in _HOPELESS:
         found.native = _take(found, ["--native"], LOOK_LIMIT_S)
+    if found.dump is not None:
+        found.refused = ""  # a part of it was seen
     return found
 
 
@@ -128,13 +131,13 @@ def _take(found: Look, options: list[str], limit_s: float) -> bool:
 
 
 def _take_whole(found: Look, limit_s: float) -> bool:
-    """Nobody is stopped, so what is seen may be torn."""
+    """Nobody is stopped, so what is seen may be torn: then it is kept, and the answer is no."""
     taken = until_whole(
         lambda left_s: _py_spy(found.pid, ["--nonblocking"], left_s),
         lambda taken: how_much(taken.dump, final=taken.refused in (*_HOPELESS, _TOO_LONG)),
         limit_s,
     )
-    return _keep(found, taken)
+    return _keep(found, taken) and not (taken.dump is not None and is_torn(taken.dump))
 
 
 def _keep(found: Look, taken: _Taken) -> bool:
