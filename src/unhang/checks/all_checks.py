@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -68,6 +69,10 @@ ALL_CHECKS: tuple[Check, ...] = tuple(
 )
 
 
+HEARS_WITHIN_S = 0.2
+"""Ctrl-C, while a check is at work."""
+
+
 def look_around(
     machine: Machine, plan: Plan, checks: Sequence[Check], tell: Callable[[str], None] = lambda _: None
 ) -> tuple[Situation, tuple[NotChecked, ...]]:
@@ -92,6 +97,13 @@ def _with_needed(checks: Sequence[Check]) -> Sequence[Check]:
     return [*(check for check in ALL_CHECKS if check.name in needed), *checks]
 
 
+def _join(thread: threading.Thread, limit_s: float) -> None:
+    """In short waits: Python hears of a Ctrl-C that came just before a wait only when that wait is over."""
+    until = time.monotonic() + limit_s
+    while thread.is_alive() and (left_s := until - time.monotonic()) > 0:
+        thread.join(min(left_s, HEARS_WITHIN_S))
+
+
 def _within_limit(check: Check, machine: Machine, plan: Plan) -> tuple[dict[type, Look[Any]], NotChecked | None]:
     found: dict[type, Look[Any]] = {}
     trouble: list[BaseException] = []
@@ -105,7 +117,7 @@ def _within_limit(check: Check, machine: Machine, plan: Plan) -> tuple[dict[type
 
     thread = threading.Thread(target=work, name=f"unhang-check-{check.name}", daemon=True)
     thread.start()
-    thread.join(check.limit_s)
+    _join(thread, check.limit_s)
     what = say("The rest of the check {check}", check=check.name)
     if thread.is_alive():
         because = say("it did not come back in {seconds:.0f} s", seconds=check.limit_s)
