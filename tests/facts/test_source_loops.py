@@ -34,8 +34,6 @@ def test_a_loop_that_runs_as_often_as_the_rank_says_is_told_on_request(header: s
     assert (branch.kind, branch.line) == ("loop", 4)
     context = line_context(source, line)
     assert context.context is CodeContext.INSIDE_LOOP
-    assert context.loop is not None
-    assert context.loop.depends_on_rank
 
 
 def test_a_break_on_the_rank_makes_the_loop_depend_on_it() -> None:
@@ -49,9 +47,9 @@ def test_a_break_on_the_rank_makes_the_loop_depend_on_it() -> None:
             dist.barrier()
         """
     )
-    context = line_context(source, line)
-    assert context.loop is not None
-    assert context.loop.depends_on_rank
+    branch = is_rank_conditional(source, line, loops=True)
+    assert branch is not None
+    assert (branch.kind, branch.line) == ("loop", 4)
     assert line_context(source, 6).branch is None
 
 

@@ -306,9 +306,10 @@ def test_a_collector_gets_the_same_facts(run: RunFolder) -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    with serving(run, "otlp", OTEL_EXPORTER_OTLP_ENDPOINT=endpoint) as process:
+    often = {"OTEL_METRIC_EXPORT_INTERVAL": "500"}
+    with serving(run, "otlp", OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, **often) as process:
         deadline = time.monotonic() + 60
-        while not got:  # it sends what it has once more at its end, and every ten seconds before
+        while not got:  # it sends what it has once more at its end, and every half a second before
             assert time.monotonic() < deadline
             time.sleep(0.05)
         process.terminate()

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from unhang.facts.program import Loop, Place, Program, Scope, blocks, call_name, own_nodes
-from unhang.facts.rank_branch import rank_dependent_loop, spoken
-from unhang.facts.rank_values import rank_values
+from unhang.facts.rank_branch import spoken
 
 COLLECTIVE_CALLS = frozenset(
     {
@@ -83,8 +82,6 @@ class LoopFacts:
     """What it goes over, as the source spells it."""
     iterates_data: bool
     """It goes over a data loader or dataset, or takes ``next`` of one."""
-    depends_on_rank: bool
-    """It runs as often as the rank says."""
     makes_steps: bool
     """It trains, evaluates or communicates in every round."""
     trains: bool
@@ -120,7 +117,6 @@ class StepLoops:
             line=loop.lineno,
             over=spoken(over)[:120],
             iterates_data=data,
-            depends_on_rank=rank_dependent_loop(rank_values(self._program), loop, scopes) is not None,
             makes_steps=trains or communicates,
             trains=trains,
             function=getattr(scopes[-1], "name", "<module>"),

@@ -1,11 +1,13 @@
 """The measures sent to an OpenTelemetry collector (libraries ``opentelemetry-sdk`` and its OTLP exporter over HTTP).
 
 Only where the user asks with ``--metrics otlp``; where to is OpenTelemetry's own matter
-(``OTEL_EXPORTER_OTLP_ENDPOINT`` and its kin: https://opentelemetry.io/docs/specs/otel/protocol/exporter/).
+(``OTEL_EXPORTER_OTLP_ENDPOINT`` and its kin: https://opentelemetry.io/docs/specs/otel/protocol/exporter/), and how
+often (``OTEL_METRIC_EXPORT_INTERVAL``, milliseconds) where the user set it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import Any
@@ -15,6 +17,7 @@ from unhang.errors import MissingExtra
 from unhang.viewing.measures import COUNTER, Measure, by_name
 
 EVERY_S = 10.0
+"""OpenTelemetry's own default, a minute, is long beside a stall."""
 LIMIT_S = 5.0
 
 
@@ -31,8 +34,9 @@ class Sender:
         self._tell = tell
         self._known: set[str] = set()
         exporter = OTLPMetricExporter(timeout=LIMIT_S)
+        every_ms = None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") else 1000 * EVERY_S
         reader = PeriodicExportingMetricReader(
-            exporter, export_interval_millis=1000 * EVERY_S, export_timeout_millis=1000 * LIMIT_S
+            exporter, export_interval_millis=every_ms, export_timeout_millis=1000 * LIMIT_S
         )
         described = Resource.create({"service.name": "unhang", "service.version": __version__, **resource})
         self._provider = MeterProvider(metric_readers=[reader], resource=described)
