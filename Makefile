@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv first: on a fresh machine one command is enough.
 PY := .venv/bin/python
-JOBS ?= 2
+JOBS ?= 3
 
 .PHONY: demo story stories test test-live bench lint format schema clean
 
@@ -14,10 +14,8 @@ stories: .venv/.stories  ## run all five and put what was found into both README
 	.venv/bin/unhang demo --table --into README.md --into README.zh-CN.md
 	$(PY) -m unhang.lab.stories.page
 
-test: .venv/.stories  ## quick tests side by side, then the stories, then the jobs that must be alone
-	$(PY) -m pytest -n $(JOBS) --dist loadfile -m "(not job or together) and not live" $(ARGS)
-	$(PY) -m pytest tests/stories -n $(JOBS) --dist loadfile -m "job and not live" --durations 8 $(ARGS)
-	$(PY) -m pytest -m "job and not live and not together and not story" --durations 12 $(ARGS)
+test: .venv/.stories  ## quick tests and, between them, jobs that wait more than they compute
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not live" --durations 12 $(ARGS)
 
 test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
 	$(PY) -m pip install --quiet --group live

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from order_of_files import in_good_order
+
 _OWN = Path(tempfile.mkdtemp(prefix="unhang-tests-"))
 """What programs under test leave where temporary files lie (torchrun does) goes with the tests."""
 _OWN.chmod(0o1777)  # like /tmp: some tests become another user
@@ -81,32 +83,13 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(_OWN, ignore_errors=True)
 
 
-TOGETHER = {"guards", "integrations"}
-"""Folders whose jobs may run beside other tests: nothing in them depends on how fast something is noticed."""
-PAIRS = {
-    "test_same_behaviour.py",
-    "test_recorder.py",
-    "test_recorded_traces.py",
-    "test_dry_run.py",
-    "test_falling.py",
-    "test_record_of_a_rank.py",
-    "test_flight_recorder_live.py",
-}
-"""Files elsewhere of which the same holds."""
-ALONE = {"test_under_run.py", "test_our_thread_costs_next_to_nothing"}
-"""Files and tests among them of which it does not."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is not quick in these files as ``live``, and say which jobs may run side by side."""
+    """Mark what is not quick in these files as ``live``, and put all in the order in which they are given away."""
     for item in items:
-        together = item.path.parent.name in TOGETHER or item.path.name in PAIRS
-        if together and ALONE.isdisjoint({item.path.name, item.name}):
-            item.add_marker(pytest.mark.together)
-        if item.path.parent.name == "stories":
-            item.add_marker(pytest.mark.story)
         if not _is_quick(item):
             item.add_marker(pytest.mark.live)
+    if len({item.path for item in items}) > 1:
+        items[:] = in_good_order(items)
 
 
 def _is_quick(item: pytest.Item) -> bool:
