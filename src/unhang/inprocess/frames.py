@@ -113,15 +113,20 @@ def _native_id(ident: int) -> int:
 
 
 def _text(lines: list[tuple[str, int, str]]) -> str:
-    """One ``file:line:function`` a line, as many as fit into a record. Where not all fit, those between are left out:
-    the inner ones say what it does, the outer ones from where the program called it."""
+    """One ``file:line:function`` a line. Where not all fit into a record, those between are left out: the inner ones
+    say what it does, the outer ones from where the program called it."""
     parts = [f"{path}:{line}:{function}\n" for path, line, function in lines]
-    sizes = [len(part.encode("utf-8", "backslashreplace")) for part in parts]
-    if sum(sizes) <= STACK_BYTES:
-        return "".join(parts)
+    text = "".join(parts)
+    if _size(text) <= STACK_BYTES:
+        return text
+    sizes = [_size(part) for part in parts]
     inner = _that_fit(sizes, STACK_BYTES // 3)
     outer = _that_fit(sizes[inner:][::-1], STACK_BYTES - sum(sizes[:inner]))
     return "".join(parts[:inner] + parts[len(parts) - outer :])
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "backslashreplace"))
 
 
 def _that_fit(sizes: list[int], room: int) -> int:
