@@ -15,7 +15,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Certainty, Verdict
-from unhang.lab.catalog import find
+from unhang.lab.catalog import Case, find
 from unhang.lab.expectation import mistakes
 from unhang.lab.watched import watched
 from unhang.watch.looks import find_py_spy
@@ -61,36 +61,19 @@ def test_the_line_comes_from_the_rank_s_own_record(
     if refuses:
         (python.parent / "py-spy").write_text(REFUSED)
         (python.parent / "py-spy").chmod(0o700)
-    case, folder = find(name), tmp_path_factory.mktemp("run") / "job"
+    verdict = judged(find(name), tmp_path_factory.mktemp("run") / "job", python, path)
 
-    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
-        expected = str(case.expected.cause and case.expected.cause.value)
-        said = job.wait_for(lambda: expected in str((job.verdict() or {}).get("findings")), LIMIT_S)
-        told, printed = job.verdict(), job.terminal.read_text()
-
-    assert said, f"{told}\n{printed}"
-    verdict = read_back(folder)
-    assert mistakes(case, folder, verdict, watched=True) == [], folder
     assert verdict.findings[0].certainty is not Certainty.CERTAIN
     assert [gap.how for gap in verdict.not_checked if gap.how.startswith(how)]
 
 
-@pytest.mark.skipif(find_py_spy() is None, reason="needs py-spy")
 def test_what_every_look_loses_the_record_tells(
     python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     (python.parent / "py-spy").write_text(TEARS.format(py_spy=find_py_spy()))
     (python.parent / "py-spy").chmod(0o700)
-    case, folder = find("rank0-tokenises"), tmp_path_factory.mktemp("run") / "job"
+    verdict = judged(find("rank0-tokenises"), tmp_path_factory.mktemp("run") / "job", python, path)
 
-    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
-        expected = str(case.expected.cause and case.expected.cause.value)
-        said = job.wait_for(lambda: expected in str((job.verdict() or {}).get("findings")), LIMIT_S)
-        told, printed = job.verdict(), job.terminal.read_text()
-
-    assert said, f"{told}\n{printed}"
-    verdict = read_back(folder)
-    assert mistakes(case, folder, verdict, watched=True) == [], folder
     assert verdict.findings[0].where is not None, "the program's line"
 
 
@@ -111,6 +94,19 @@ def test_a_rank_without_record_and_stack_is_named_all_the_same(
     assert {gap.how for gap in verdict.not_checked} >= {"pip install py-spy"}
     late = next(p for p in json.loads((folder / "bundle.json").read_text())["processes"] if p["rank"] == 1)
     assert [look["state"] for look in late["kernel"]] == ["S", "S"]
+
+
+def judged(case: Case, folder: Path, python: Path, path: str) -> Verdict:
+    """The right verdict of the live job, read back from its run folder."""
+    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
+        expected = str(case.expected.cause and case.expected.cause.value)
+        said = job.wait_for(lambda: expected in str((job.verdict() or {}).get("findings")), LIMIT_S)
+        told, printed = job.verdict(), job.terminal.read_text()
+
+    assert said, f"{told}\n{printed}"
+    verdict = read_back(folder)
+    assert mistakes(case, folder, verdict, watched=True) == [], folder
+    return verdict
 
 
 def read_back(folder: Path) -> Verdict:
