@@ -14,8 +14,8 @@ from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn import is_torn
 from unhang.records.views import RecordView
 from unhang.watch.attach.ladder import look_at as look_from_outside
-from unhang.watch.last_words import made_whole
 from unhang.watch.looks import find_py_spy, look_at
+from unhang.watch.recorded_stack import made_whole
 from unhang.watch.whole_looks import TRIES, how_much, until_whole
 
 # Frames of many sizes, pushed and popped all the time: what is read of one has another one's content a moment later.

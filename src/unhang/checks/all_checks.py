@@ -29,6 +29,9 @@ from unhang.checks.plan import Plan
 from unhang.facts.preflight.situation import Look, Situation
 from unhang.findings import NotChecked, say
 
+HEARS_WITHIN_S = 0.2
+"""Ctrl-C, while a check is at work."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -67,10 +70,6 @@ ALL_CHECKS: tuple[Check, ...] = tuple(
         sameness,
     )
 )
-
-
-HEARS_WITHIN_S = 0.2
-"""Ctrl-C, while a check is at work."""
 
 
 def look_around(

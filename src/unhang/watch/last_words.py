@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.evidence.stacks import read_stacks
-from unhang.evidence.stacks.torn import is_torn
-from unhang.records.views import RecordView
 from unhang.watch import private_files
 from unhang.watch.members import Member
+from unhang.watch.recorded_stack import recorded_stack
 
 MOST_BYTES = 4 << 20
 
@@ -60,39 +57,6 @@ def _left_word(rank: int, folder: Path) -> bool:
         if (folder / "crash" / f"rank_{rank}.faulthandler").stat().st_size:
             return True
     return (folder / "crash" / f"rank_{rank}.except").exists() or (folder / "stacks" / f"rank_{rank}.txt").exists()
-
-
-def recorded_stack(view: RecordView, pid: int) -> str:
-    """The stack a rank's own record tells, as py-spy would print it."""
-    head = f"Process {pid}: python\nPython v{view.identity.python or '3'} (python)\n\n"
-    return head + _recorded_thread(view, pid)
-
-
-def _recorded_thread(view: RecordView, pid: int) -> str:
-    frames = "\n".join(_py_spy_frame(line) for line in view.stack.splitlines())
-    return f'Thread {view.thread_id or pid} (idle): "MainThread"\n{frames}\n'
-
-
-def made_whole(text: str, view: RecordView, pid: int) -> str | None:
-    """``text``, py-spy's dump of ``pid``, with the main thread as the rank's own record tells it.
-
-    None where the dump is whole, or the record tells of another thread.
-    """
-    dump = read_stacks(text.encode(), source="py-spy", rank=None)[0]
-    if not view.stack or view.thread_id != pid or not is_torn(dump):
-        return None
-    blocks = re.split(r"(?m)^(?=Thread )", text)
-    mains = [number for number, block in enumerate(blocks) if block.startswith(f"Thread {pid} ")]
-    if not mains:
-        return None
-    blocks[mains[0]] = _recorded_thread(view, pid)
-    return "".join(blocks)
-
-
-def _py_spy_frame(line: str) -> str:
-    rest, _, function = line.rpartition(":")
-    file, _, number = rest.rpartition(":")
-    return f"    {function} ({file}:{number})"
 
 
 def drop_earlier_dumps(members: Mapping[int, Member], folder: Path) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from unhang.records.record import read_record, record_path
 from unhang.records.views import RecordView
-from unhang.watch import last_words, looks, private_files
+from unhang.watch import looks, private_files
 from unhang.watch.attach.ladder import KernelLook, Look, kernel_look, set_going
 from unhang.watch.attach.moving import moved
 from unhang.watch.control_file import open_control
 from unhang.watch.members import Member, children_of
 from unhang.watch.order import LOOKS, Order, Taken
+from unhang.watch.recorded_stack import made_whole, recorded_stack
 from unhang.watch.send_queues import SendQueues
 from unhang.watch.unanswered import unanswered
 
@@ -203,7 +204,7 @@ def _mend_torn_stacks(
         view = views.get(rank)
         if view is None or pid != living[rank].pid or _silent(view):
             continue
-        whole = last_words.made_whole(text, view, pid)
+        whole = made_whole(text, view, pid)
         if whole is not None:
             private_files.write(stacks / f"rank_{rank}.txt", whole.encode())
 
@@ -220,7 +221,7 @@ def _write_recorded_stacks(
         if rank in seen or not view.stack or _silent(view):
             continue
         told.add(rank)
-        text = last_words.recorded_stack(view, living[rank].pid)
+        text = recorded_stack(view, living[rank].pid)
         private_files.write(stacks / f"rank_{rank}.txt", text.encode())
     return told
 
