@@ -75,11 +75,46 @@ def test_standard_input(stalled: Path) -> None:
     assert json.loads(run.stdout)["status"] == "hang"
 
 
-def test_what_a_healthy_job_leaves_is_exit_code_0(tmp_path: Path) -> None:
-    for rank in range(2):
-        (tmp_path / f"rank{rank}.log").write_text("".join(f"step {step} loss 1.0\n" for step in range(50)) + "done\n")
+INIT = "h1:10:10 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10 commId 0x7 - Init COMPLETE\n"
+STEPS = "".join(f"step {step} loss 1.0\n" for step in range(50))
 
-    assert unhang("diagnose", tmp_path).returncode == 0
+
+def test_what_a_healthy_job_leaves_is_exit_code_0(tmp_path: Path) -> None:
+    (tmp_path / "rank0.log").write_text(INIT + STEPS + "Training finished\n")
+    (tmp_path / "rank1.log").write_text(STEPS)
+
+    run = unhang("diagnose", tmp_path)
+
+    assert run.returncode == 0
+    assert "The steps of ranks 0, 1 advance to the end of what was read" in run.stdout
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        {"rank0.log": "x\n"},
+        {"rank0.log": INIT},
+        {"rank0.log": STEPS, "rank1.log": STEPS},  # of how many?
+        {"rank0.log": INIT + STEPS},  # and rank 1?
+        {"rank0.log": INIT + STEPS, "rank1.log": STEPS[: len(STEPS) // 2]},
+        {"rank0.log": INIT + STEPS, "rank1.log": STEPS + "Saving the model\n"},
+        {"rank0.log": INIT + STEPS, "rank1.log": STEPS, "nccl_trace_rank_0": "\x80\x02}q"},
+        {"rank0.log": INIT + STEPS, "rank1.log": STEPS, "nccl_trace_rank_0": "rubbish"},
+        {"nccl_trace_rank_0": "rubbish"},
+        {"nccl_trace_rank_0.json": "[" * 200_000},
+    ],
+    ids=["a line", "only its start", "size not told", "a rank absent", "behind", "saves", "torn", "no dump", "rubbish", "deep"],
+)
+def test_silence_is_not_health(logs: dict[str, str], tmp_path: Path) -> None:
+    for name, text in logs.items():
+        (tmp_path / name).write_text(text, encoding="latin-1")
+
+    run = unhang("diagnose", tmp_path)
+
+    assert run.returncode == 2
+    assert "HEALTHY" not in run.stdout
+    assert "Restart" not in run.stdout
+    assert "Traceback" not in run.stderr
 
 
 @pytest.mark.parametrize(

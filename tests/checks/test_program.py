@@ -10,7 +10,7 @@ from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.diagnosis.preflight import judge
-from unhang.findings import Cause, Severity, Verdict
+from unhang.findings import Cause, Severity, Status, Verdict
 
 CHECK = [check for check in ALL_CHECKS if check.name == "program"]
 HEAD = "import torch, torch.distributed as dist\nrank = dist.get_rank()\n"
@@ -86,7 +86,33 @@ def test_a_program_that_is_not_there_could_not_be_looked_at(tmp_path: Path) -> N
     verdict = ask(tmp_path, "", "torchrun other.py")
 
     assert [gap.check for gap in verdict.not_checked] == ["program"]
-    assert ask(tmp_path, "", "").not_checked == ()
+    assert verdict.status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("", "no command was given"),
+        ("bash run.sh", "was not followed"),
+        ("torchrun t.py", "my_models"),
+    ],
+)
+def test_a_program_that_was_not_read_whole_is_not_well(command: str, says: str, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "import os, torch, my_models.vit\n", command)
+
+    assert verdict.status is Status.UNKNOWN
+    assert any(says in str(gap.because) for gap in verdict.not_checked)
+
+
+def test_a_program_whose_own_files_were_all_read_is_well(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/__init__.py").write_text("from . import vit\nfrom .vit import Vit\nimport numpy as np\n")
+    (tmp_path / "models/vit.py").write_text("import torch.nn as nn\n")
+
+    verdict = ask(tmp_path, "import os\nfrom models import Vit\n")
+
+    assert verdict.status is Status.HEALTHY
+    assert any("(3 files)" in str(fine.what) for fine in verdict.checked)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_the_timeline_holds_the_stall_and_the_laggard() -> None:
 
 def test_empty_facts_still_give_a_page() -> None:
     page = to_html(samples.healthy(), fact_samples.nothing())
-    assert "Nothing is wrong in what was read." in page
+    assert "Nothing is wrong, and what was read shows it." in page
     assert "No stacks were read." in page
 
 

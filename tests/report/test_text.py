@@ -67,7 +67,7 @@ def test_a_long_command_stays_one_command_when_it_is_wrapped() -> None:
 
 
 def test_healthy_and_unknown_say_so_and_what_was_read() -> None:
-    assert to_text(samples.healthy()).startswith("HEALTHY  Nothing is wrong in what was read.")
+    assert to_text(samples.healthy()).startswith("HEALTHY  Nothing is wrong, and what was read shows it.")
     assert "Read all 8 ranks." in to_text(samples.healthy())
     text = to_text(samples.unknown())
     assert "Collect this next" in text

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,15 @@ class Machine:
         except metadata.PackageNotFoundError:
             return ""
 
+    def has_library(self, name: str) -> bool:
+        """A module ``name`` is installed, and not from a folder that somebody works in. Nothing is imported."""
+        try:
+            spec = find_spec(name)
+        except (ImportError, ValueError):
+            return False
+        places = [] if spec is None else [*(spec.submodule_search_locations or ()), spec.origin or ""]
+        return any("site-packages" in place or "dist-packages" in place for place in places)
+
     def experiment(self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float) -> Look[Output]:
         """What our own experiment prints (``python -m unhang.experiments``), with ``told`` in its environment."""
         module = [sys.executable, "-m", "unhang.experiments", *words, "--of", str(os.getpid())]
@@ -166,6 +176,10 @@ class StoredMachine(Machine):
     def installed(self, package: str) -> str:
         """The stored version of ``package``."""
         return self._packages.get(package, "")
+
+    def has_library(self, name: str) -> bool:
+        """A stored package is called ``name``."""
+        return name in self._packages
 
     def experiment(self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float) -> Look[Output]:  # noqa: ARG002
         """The stored output of ``unhang.experiments`` and these words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
@@ -10,10 +11,11 @@ from unhang.checks.command_words import taken_apart
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.evidence.items import SourceFile
-from unhang.facts.imported_files import imported_files
+from unhang.facts.imported_files import imports_of
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Look
 from unhang.findings import Source, say
+from unhang.knowledge.libraries import is_library_file
 
 NAME = "program"
 LIMIT_S = 10.0
@@ -24,9 +26,14 @@ MOST_FILES, MOST_CHARACTERS = 60, 4_000_000
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     """Read the script and what it imports from its own folder."""
     launch = taken_apart(plan.command)
+    if not plan.command:
+        because = say("no command was given, so nothing tells which program will be started")
+        yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
+        return
     script = _script(launch.program)
     if not script:
-        yield ProgramSource, Look()
+        because = say("which script {program} starts was not followed", program=launch.program or plan.command[0])
+        yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
         return
     first = machine.read_named(script)
     if first.found is None:
@@ -44,17 +51,26 @@ def _script(program: str) -> str:
 
 
 def _with_imports(machine: Machine, script: str, text: str) -> ProgramSource:
-    files = [SourceFile(Source(script), script, text)]
+    """The script and every file it leads to. An import that leads to none, and to no installed library, is named."""
+    files = {script: SourceFile(Source(script), script, text)}
     folder = PurePosixPath(script).parent
-    waiting, seen, read = list(imported_files(text, folder)), {script}, len(text)
+    waiting, absent, read = list(imports_of(text, folder)), dict[str, None](), len(text)
     while waiting and len(files) < MOST_FILES and read < MOST_CHARACTERS:
-        path = waiting.pop(0)
-        if path in seen:
-            continue
-        seen.add(path)
-        found = machine.read_named(path).found
-        if found is not None:
-            files.append(SourceFile(Source(path), path, found))
-            read += len(found)
-            waiting += imported_files(found, folder)
-    return ProgramSource(tuple(files), bool(waiting))
+        one = waiting.pop(0)
+        for path in one.files:
+            found = None if path in files else machine.read_named(path).found
+            if found is not None:
+                files[path] = SourceFile(Source(path), path, found)
+                read += len(found)
+                waiting += imports_of(found, folder, PurePosixPath(path).parent)
+        if files.keys().isdisjoint(one.files) and not _is_library(machine, one.package):
+            absent[one.name] = None
+    return ProgramSource(tuple(files.values()), tuple(absent), bool(waiting))
+
+
+def _is_library(machine: Machine, package: str) -> bool:
+    """Nobody's own code: of the standard library, of a list of well-known packages, or installed as a library."""
+    if not package:
+        return False
+    known = is_library_file(f"{package}/__init__.py") or is_library_file(f"{package}.py")
+    return known or package in sys.stdlib_module_names or machine.has_library(package)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhang.errors import UsageError
-from unhang.findings import Status
 
 if TYPE_CHECKING:
     from unhang.checks.all_checks import Check
@@ -118,7 +117,7 @@ def check(
         missing = {*range(task.count)} - {one.rank for one in situations}
         verdict = replace(verdict, world_size=task.count, ranks_missing=tuple(sorted(missing)))
     give(verdict, form, lang, redact=redact)
-    raise typer.Exit(2 if verdict.status is Status.UNKNOWN else exit_code(verdict))
+    raise typer.Exit(exit_code(verdict))
 
 
 def _task() -> Task | None:

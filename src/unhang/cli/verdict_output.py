@@ -16,10 +16,10 @@ from unhang.report.redact import Redactor
 
 
 def exit_code(verdict: Verdict) -> int:
-    """0 nothing wrong (notes alone are nothing wrong), 1 something stops or slows the job."""
+    """0 shown to be well (notes alone are nothing wrong), 1 something stops or slows the job, 2 nothing decides it."""
     if any(finding.severity in (Severity.STOPS, Severity.SLOWS) for finding in verdict.findings):
         return 1
-    return 1 if verdict.status in (Status.HANG, Status.CRASH, Status.SLOW) else 0
+    return {Status.HEALTHY: 0, Status.UNKNOWN: 2}.get(verdict.status, 1)
 
 
 @dataclass(frozen=True, slots=True)

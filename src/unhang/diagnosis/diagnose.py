@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from unhang.diagnosis.gaps import gaps_of, stacks_wanted
+from unhang.diagnosis.health import health_of, shown
 from unhang.diagnosis.levels import at_moment_of_look
 from unhang.diagnosis.machine_notes import noting_machines
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.repeated import noting_repeats, without_repeated
 from unhang.diagnosis.restart import restart_after
 from unhang.diagnosis.ruled_out import ruled_out_by
-from unhang.diagnosis.state import status_of, unexplained
+from unhang.diagnosis.state import status_of, unexplained, unproven
 from unhang.diagnosis.times import stalled_since
 from unhang.diagnosis.unproven import cap_unproven
 from unhang.diagnosis.unseen_stacks import unseen_stacks
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, Finding, NotChecked, Verdict
+from unhang.findings import Certainty, Finding, NotChecked, Severity, Status, Verdict
 from unhang.rules.all_rules import ALL_RULES
 from unhang.rules.rule import Rule
 
@@ -38,10 +39,14 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     findings = cap_unproven(facts, rank_findings(answers.findings, limit))
     if not findings:
         findings = unexplained(facts)
+    health = health_of(facts)
+    if not health.proof and all(finding.severity is Severity.NOTE for finding in findings):
+        findings = (*findings, unproven(facts, health))
     not_checked.extend(stacks_wanted(facts, findings))
     findings = noting_machines(facts, noting_repeats(facts, findings))
+    status = status_of(facts, findings, health)
     verdict = Verdict(
-        status=status_of(facts, findings),
+        status=status,
         world_size=facts.world_size,
         ranks_seen=facts.ranks_seen,
         ranks_missing=facts.ranks_missing,
@@ -51,6 +56,7 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
         unread=tuple(dict.fromkeys(facts.unread)),
         restart=without_repeated(facts, findings, restart_after(findings, facts.checkpoints)),
         stalled_since=stalled_since(facts),
+        checked=shown(health.proof) if status is Status.HEALTHY else (),
     )
     return at_moment_of_look(verdict, facts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from unhang.diagnosis.health import shown
 from unhang.diagnosis.restart import restart_after
 from unhang.facts.marked_work import is_overlong, is_planned, marked_work
 from unhang.facts.model import Facts
@@ -87,7 +88,13 @@ def _told(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
 def _as_note(verdict: Verdict) -> Verdict:
     """Nothing is wrong as long as the work ends as planned."""
     findings = tuple(replace(f, severity=Severity.NOTE) if f.cause in WORK else f for f in verdict.findings)
-    return replace(verdict, status=Status.HEALTHY, findings=findings, restart=_restart(verdict, findings))
+    verdict = replace(verdict, findings=findings, restart=_restart(verdict, findings))
+    if any(finding.severity is not Severity.NOTE for finding in findings):
+        return verdict
+    if verdict.ranks_missing:
+        return replace(verdict, status=Status.UNKNOWN)
+    planned = say("what {ranks:who} {ranks:does|do} is planned, by the program's own marks", ranks=findings[0].ranks)
+    return replace(verdict, status=Status.HEALTHY, checked=shown((planned,)))
 
 
 def _as_slow(verdict: Verdict) -> Verdict:

@@ -14,6 +14,10 @@ from unhang.rules.risks.risk import Answer, Risk
 _WEIGHT = {Severity.STOPS: 0, Severity.SLOWS: 1, Severity.NOTE: 2}
 
 
+FOLLOWED = "program"
+"""The check without which nothing is shown to be well, where it was asked: what was not read may hold anything."""
+
+
 def judge(
     situations: Sequence[Situation],
     checks: Iterable[str],
@@ -29,9 +33,10 @@ def judge(
     ranks = tuple(sorted({s.rank for s in situations if s.rank is not None}))
     not_checked = tuple(dict.fromkeys([*gaps, *(a for a in answers if isinstance(a, NotChecked))]))
     checked = tuple(dict.fromkeys(a for a in answers if isinstance(a, Checked)))
-    blind = bool(not_checked) and not checked and not findings
+    followed = all(gap.check != FOLLOWED for gap in not_checked)
+    well = followed and (bool(checked) or not not_checked)
     return Verdict(
-        status=Status.MISCONFIGURED if wrong else Status.UNKNOWN if blind else Status.HEALTHY,
+        status=Status.MISCONFIGURED if wrong else Status.HEALTHY if well else Status.UNKNOWN,
         world_size=len(ranks) or None,
         ranks_seen=ranks,
         ranks_missing=(),

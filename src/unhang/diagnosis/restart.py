@@ -47,6 +47,8 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
     ]
     if not stopping and any(f.remedies for f in slow):
         return Restart("after-change", because=say("it would be as slow again"))
+    if not stopping and any(f.cause is Cause.UNKNOWN for f in findings):
+        return Restart("unknown", because=say("nothing shows that it went well"))
     if not stopping:
         return Restart("as-is", because=say("nothing was found that would stop it again"))
     lead = stopping[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from unhang.diagnosis.health import Health
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts, RankState
@@ -23,12 +24,11 @@ from unhang.findings import (
 
 # Lines that say that somebody waited for too long.
 TIMEOUT_KINDS = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")
-_STOPPED_SHORT = Certainty.POSSIBLE
 
 
-def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
+def status_of(facts: Facts, findings: tuple[Finding, ...], health: Health) -> Status:
     """``hang`` where ranks wait or timed out, ``crash`` where a process failed and nobody waits, ``healthy`` where
-    everything was seen and nothing is stuck."""
+    nothing is wrong and ``health`` is shown, else ``unknown``."""
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if any(f.severity is Severity.SLOWS for f in findings) and not stopping:
         return Status.SLOW
@@ -43,7 +43,7 @@ def status_of(facts: Facts, findings: tuple[Finding, ...]) -> Status:
         return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
     if stopping:
         return Status.HANG if _nobody_moved(facts) and _all_wait(facts) else Status.UNKNOWN
-    return Status.HEALTHY
+    return Status.HEALTHY if health.proof else Status.UNKNOWN
 
 
 _CRASHES = {Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.GPU_HARDWARE, Cause.RENDEZVOUS}
@@ -74,7 +74,7 @@ def timeout_events(facts: Facts) -> tuple[LogEvent, ...]:
 
 
 def unexplained(facts: Facts) -> tuple[Finding, ...]:
-    """No rule found anything: nothing is stuck, or the evidence does not say what is."""
+    """No rule found what stops the job, but something stopped it; empty where nothing shows that."""
     events = timeout_events(facts)
     if events:
         return (_timeouts_only(facts, events),)
@@ -83,20 +83,21 @@ def unexplained(facts: Facts) -> tuple[Finding, ...]:
     stuck = facts.stalled_groups()
     if stuck:
         return (_pending_only(facts, tuple(g.name for g in stuck)),)
-    if _all_well(facts):
-        return ()
-    return (_thin(facts),)
+    return (_ended_badly(facts),) if _ended_otherwise(facts) or _stands_still(facts) else ()
 
 
-def _all_well(facts: Facts) -> bool:
-    """Every rank was seen, none failed, and none has unfinished work."""
-    if not facts.ranks_seen or facts.ranks_missing:
-        return False
+def unproven(facts: Facts, health: Health) -> Finding:
+    """Nothing was found, and nothing shows that the job is well."""
+    summary = say("nothing was found, and nothing shows that the job is well")
+    found = _unknown(facts, summary, ())
+    return replace(found, severity=Severity.NOTE, because=(*health.lacks, *found.because))
+
+
+def _ended_otherwise(facts: Facts) -> bool:
+    """A rank failed or was stopped, or a process did not end with 0."""
     if any(known.state in (RankState.CRASHED, RankState.STOPPED) for known in facts.ranks.values()):
-        return False
-    if any(exit_.exit_code not in (0, None) for exit_ in facts.exits):
-        return False
-    return not (_stands_still(facts) or _nobody_moved(facts)) and all(_looked_at(facts, rank) for rank in facts.ranks)
+        return True
+    return any(exit_.exit_code not in (0, None) for exit_ in facts.exits)
 
 
 ATTACHED = "unhang attach"
@@ -144,14 +145,6 @@ def _stands_still(facts: Facts) -> bool:
     )
 
 
-def _looked_at(facts: Facts, rank: int) -> bool:
-    """A dump, an exit with 0, or a log of its own that runs to its end without a complaint."""
-    known = facts.ranks[rank]
-    if known.exit is not None and not known.ended_by_recorder:
-        return known.exit.exit_code == 0
-    return known.recording is not None or known.stack is not None or bool(known.progress) or known.last_line is not None
-
-
 def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Finding:
     first = events[0]
     ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
@@ -171,16 +164,10 @@ def _pending_only(facts: Facts, groups: tuple[str, ...]) -> Finding:
     return _unknown(facts, summary, (call.evidence,))
 
 
-def _thin(facts: Facts) -> Finding:
-    if not facts.ranks_seen and not facts.logs:
-        summary = say("nothing that was read tells about a rank")
-    elif facts.ranks_missing:
-        summary = say(
-            "nothing is stuck among the ranks that were read; {ranks:who} left nothing", ranks=facts.ranks_missing
-        )
-    else:
-        summary = say("no stall, crash or timeout was recognised in what was read")
-    return _unknown(facts, summary, ())
+def _ended_badly(facts: Facts) -> Finding:
+    exits = [exit_ for exit_ in facts.exits if exit_.exit_code not in (0, None)]
+    summary = say("the job did not end well, and nothing that was read tells why")
+    return _unknown(facts, summary, tuple(Evidence(e.source, e.text, e.rank) for e in exits[:2] if e.text))
 
 
 def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Finding:

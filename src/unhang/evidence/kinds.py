@@ -208,6 +208,8 @@ _LAUNCHER_SAYS = re.compile(
 _FAULTHANDLER_SAYS = (b"Fatal Python error:", b"Timeout (", b"Python runtime state:", b"Thread 0x", b"Current thread ")
 
 
+_DUMP_NAME = re.compile(r"(?:nccl|comm_lib)_trace_rank_\d")
+"""What torch calls its dumps by default."""
 _OUR_PAGE = b'<meta name="generator" content="unhang">'
 
 
@@ -219,6 +221,8 @@ def _text(head: bytes, name: str) -> Decision:
         return Decision(Kind.SOURCE)
     if head.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<svg", b"<?xml")):
         return Decision(Kind.KNOWN_OTHER, "report of unhang" if _OUR_PAGE in head[:4096] else "web page")
+    if _DUMP_NAME.search(PurePosixPath(name).name) and not looks_like_log(head):
+        return Decision(Kind.KNOWN_OTHER, "named like a flight-recorder dump and holds none")
     if suffix in _PROGRAM_NAMES and not looks_like_log(head):
         return Decision(Kind.KNOWN_OTHER, "program or settings text")
     return Decision(Kind.KNOWN_OTHER, "settings text") if _is_json_document(head) else Decision(Kind.LOG)

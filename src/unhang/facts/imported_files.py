@@ -1,24 +1,65 @@
-"""Which files of its own a program may import."""
+"""What a program imports, and in which files of its own that may lie."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 
-def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:
-    """Files below ``folder`` that ``text``, a module there or the script itself, may import; empty where unreadable."""
+@dataclass(frozen=True, slots=True)
+class Import:
+    """``name`` as it is written, dots of a relative import included; ``files``: where it would lie."""
+
+    name: str
+    files: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        """The first part of the name; empty for a relative import."""
+        return self.name.partition(".")[0]
+
+
+def imports_of(text: str, folder: PurePosixPath, here: PurePosixPath | None = None) -> Iterator[Import]:
+    """What ``text`` imports; nothing where it cannot be parsed.
+
+    Args:
+        text: the source of a module.
+        folder: that of the script, where names of the project are looked up.
+        here: the folder of the module itself, for relative imports; None: that of the script.
+    """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
-        names = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            path = folder / name.replace(".", "/")
-            yield from (f"{path}.py", f"{path}/__init__.py")
+            yield from (Import(alias.name, _files(folder, alias.name)) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield _from(node, folder, here or folder)
+
+
+def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:
+    """Files below ``folder`` that ``text``, a module there or the script itself, may import; empty where unreadable."""
+    for one in imports_of(text, folder):
+        yield from one.files
+
+
+def _from(node: ast.ImportFrom, folder: PurePosixPath, here: PurePosixPath) -> Import:
+    """``from a.b import c``: the module, and ``c`` as a module inside it."""
+    if node.level:
+        parents = [here, *here.parents]
+        folder = parents[min(node.level - 1, len(parents) - 1)]
+    module = node.module or ""
+    inner = [f"{module}.{alias.name}" if module else alias.name for alias in node.names if alias.name != "*"]
+    names = [module] if module else [""]
+    files = [file for name in (*names, *inner) for file in _files(folder, name)]
+    return Import("." * node.level + module, tuple(files))
+
+
+def _files(folder: PurePosixPath, name: str) -> tuple[str, ...]:
+    if not name:
+        return (f"{folder}/__init__.py",)
+    path = folder / name.replace(".", "/")
+    return f"{path}.py", f"{path}/__init__.py"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from unhang.evidence.items import EvidenceSet, Recording
-from unhang.facts.model import RankFacts
+from unhang.facts.model import Facts, RankFacts
 
 # Fields of log events that carry the number of ranks of the job.
 WORLD_FIELDS = ("world_size", "nranks", "comm_size")
@@ -58,3 +58,13 @@ def world_size_of(
     if any(r.backend == "gloo" for r in recordings.values()) and least > 1:
         return least
     return None
+
+
+def world_is_told(facts: Facts) -> bool:
+    """Something says how large the job is; it was not concluded from the ranks that were seen."""
+    if any(manifest.world_size for manifest in facts.manifests):
+        return True
+    recordings = (known.recording for known in facts.ranks.values() if known.recording is not None)
+    if any(g.description == "default_pg" and g.ranks for r in recordings for g in r.groups.values()):
+        return True
+    return any(isinstance(event.values.get(name), int) for event in facts.events for name in WORLD_FIELDS)

@@ -50,6 +50,8 @@ def _headline(verdict: Verdict, voice: Voice) -> str:
         text = say("Would stop this job: {stops}.", stops=stops)
     elif slows:
         text = say("Would slow this job: {slows}.", slows=slows)
+    elif verdict.status is Status.UNKNOWN:
+        text = say("Nothing was found, and not enough could be looked at to say that the job will run well.")
     else:
         text = say("Nothing found that would stop or slow this job.")
     return voice.say(text)

@@ -51,7 +51,7 @@ def headline(verdict: Verdict) -> Text:
     if verdict.findings:
         return verdict.findings[0].summary
     if verdict.status is Status.HEALTHY:
-        return say("Nothing is wrong in what was read.")
+        return say("Nothing is wrong, and what was read shows it.")
     return say("What was read does not show why the job stopped.")
 
 

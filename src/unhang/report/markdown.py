@@ -71,6 +71,7 @@ def _you(verdict: Verdict, voice: Voice) -> list[str]:
     lines: list[str] = []
     for finding in verdict.findings[:1]:
         lines += _finding(finding, voice)
+    lines += [f"- {_say(item.what, voice)}" for item in verdict.checked]
     for item in verdict.not_checked[:2]:
         how = f"{voice.colon}{code(voice.line(voice.command(item.how)))}" if item.how else ""
         lines.append(f"- {voice.say(say('Not checked'))}{voice.colon}{_say(item.what, voice)}{how}")

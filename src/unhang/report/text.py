@@ -75,6 +75,7 @@ def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> S
         _place(sheet, first, facts, voice)
         _evidence(sheet, first, voice)
         _consequences(sheet, first, voice)
+    _shown(sheet, verdict, voice)
     _others(sheet, verdict, voice)
     _ruled_out(sheet, verdict, voice)
     _not_checked(sheet, verdict, voice)
@@ -238,6 +239,14 @@ def other_line(finding: Finding, voice: Voice) -> str:
     certainty = voice.say(labels.CERTAINTY[finding.certainty])
     summary = voice.line(voice.say(finding.summary), 240)
     return f"{finding.cause.value}{voice.aside(certainty)}{voice.colon}{summary}{place}"
+
+
+def _shown(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if not verdict.checked:
+        return
+    sheet.heading(voice.say(say("What shows that the job is well")))
+    for item in verdict.checked:
+        sheet.paragraph(voice.sentence(item.what), lead="• ")
 
 
 def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

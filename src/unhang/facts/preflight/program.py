@@ -9,7 +9,9 @@ from unhang.evidence.items import SourceFile
 
 @dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """``files``: the script first. ``partly``: more files are imported than were read."""
+    """``files``: the script first. ``absent``: imports that led neither to a file nor to an installed library.
+    ``partly``: more files are imported than were read."""
 
     files: tuple[SourceFile, ...] = ()
+    absent: tuple[str, ...] = ()
     partly: bool = False

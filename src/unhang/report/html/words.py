@@ -49,6 +49,7 @@ WORDS: Mapping[str, Text] = {
     "cited": say("Cited lines"),
     "followed": say("What followed from it"),
     "others": say("Also found"),
+    "shown": say("What shows that the job is well"),
     "ruled_out": say("Ruled out"),
     "not_checked": say("Could not be checked"),
     "unread": say("Could not be read"),

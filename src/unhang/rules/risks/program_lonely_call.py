@@ -23,7 +23,7 @@ from unhang.facts.preflight.lonely_calls import LonelyCall, lonely_calls
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Source, Where, say
-from unhang.rules.risks.risk import Answer, could_not, risk
+from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
 
@@ -31,9 +31,6 @@ CHECK = "program"
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each such call."""
     look = here.look(ProgramSource)
-    gap = could_not(CHECK, say("The source of the program"), look)
-    if gap is not None:
-        yield gap
     if look.found is None:
         return
     count = 0

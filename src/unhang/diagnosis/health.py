@@ -1,0 +1,114 @@
+"""Whether the job is shown to be well. Silence is never health: every rank of a known world needs something positive.
+
+A rank is well when it ended with 0, when a look at the living job saw it move, or when its steps advance to the very
+end of what was read, beside those of all others. A job that stalls a minute later shows such steps too, so anything
+that could not be read takes the last of the three away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from unhang.evidence.items import Progress
+from unhang.facts.last_words import phase_of_line
+from unhang.facts.model import Facts, RankFacts, RankState
+from unhang.facts.stages import is_preparing
+from unhang.facts.world import world_is_told
+from unhang.findings import Checked, Phase, Text, say
+
+ENDED, MOVES, STEPS = "ended", "moves", "steps"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``proof``: what shows that every rank is well; empty where it is not shown, and then ``lacks`` says why."""
+
+    proof: tuple[Text, ...]
+    lacks: tuple[Text, ...] = ()
+
+
+def shown(proof: Iterable[Text]) -> tuple[Checked, ...]:
+    """What a healthy verdict carries as its proof."""
+    return tuple(Checked("health", sentence) for sentence in proof)
+
+
+def health_of(facts: Facts) -> Health:
+    """What shows that the job is well, or what is missing to say so."""
+    if facts.world_size is None or not world_is_told(facts):
+        return Health((), (say("how many ranks the job has is not known"),))
+    shown = {rank: _shown_by(known, facts) for rank, known in facts.ranks.items()}
+    open_ranks = [rank for rank in range(facts.world_size) if shown.get(rank) is None]
+    if open_ranks:
+        return Health((), tuple(_lacking(open_ranks, facts)))
+    by_steps = [rank for rank, how in shown.items() if how == STEPS]
+    if by_steps and facts.unread:
+        return Health((), (say("some of what was given could not be read"),))
+    if by_steps and not _side_by_side([_loop_of(facts.ranks[rank]) for rank in by_steps]):
+        return Health((), (say("the last steps of the ranks differ"),))
+    return Health(tuple(_proof(shown)))
+
+
+def _shown_by(known: RankFacts, facts: Facts) -> str | None:
+    if known.exit is not None and not known.ended_by_recorder:
+        return ENDED if known.exit.exit_code == 0 else None
+    if known.state in (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN, RankState.MISSING):
+        return None
+    if known.moving or (facts.manifests and _planned(known)):
+        return MOVES
+    return STEPS if known.moving is None and _stepped_to_the_end(known) else None
+
+
+def _planned(known: RankFacts) -> bool:
+    """It waits where its program says that it will: in a guard, with somebody named."""
+    return known.guard_wait is not None and bool(known.guard_wait.ranks)
+
+
+def _loop_of(known: RankFacts) -> Progress | None:
+    """The counter that the rank's log shows last."""
+    loops = [p for p in known.progress if not is_preparing(p) and p.last_step > p.first_step]
+    return max(loops, key=lambda p: p.last_line, default=None)
+
+
+def _stepped_to_the_end(known: RankFacts) -> bool:
+    loop, last = _loop_of(known), known.last_line
+    if loop is None or last is None or last.source.path != loop.source.path:
+        return False
+    return last.source.line == loop.last_line or phase_of_line(last.text) is Phase.SHUTDOWN
+
+
+def _side_by_side(loops: Iterable[Progress | None]) -> bool:
+    """No rank's last step is further behind than the steps between two lines; where one is through, all are."""
+    known = [loop for loop in loops if loop is not None]
+    last = [loop.last_step for loop in known]
+    if len({loop.total for loop in known}) > 1 or len({_is_through(loop) for loop in known}) > 1:
+        return False
+    return max(last) - min(last) <= max(_interval(loop) for loop in known)
+
+
+def _is_through(loop: Progress) -> bool:
+    return loop.total is not None and loop.last_step + 1 >= loop.total
+
+
+def _interval(loop: Progress) -> int:
+    return loop.recent[-1][0] - loop.recent[-2][0] if len(loop.recent) > 1 else 1
+
+
+def _proof(shown: Mapping[int, str | None]) -> Iterable[Text]:
+    ranks = {how: [rank for rank, by in shown.items() if by == how] for how in Counter(shown.values())}
+    if ended := ranks.get(ENDED):
+        yield say("{ranks:who} ended with exit code 0", ranks=ended)
+    if moves := ranks.get(MOVES):
+        yield say("{ranks:who} moved while the job was looked at", ranks=moves)
+    if steps := ranks.get(STEPS):
+        yield say("the steps of {ranks:who} advance to the end of what was read", ranks=steps)
+
+
+def _lacking(ranks: list[int], facts: Facts) -> Iterable[Text]:
+    silent = [rank for rank in ranks if rank not in facts.ranks or facts.ranks[rank].state is RankState.MISSING]
+    if silent:
+        yield say("nothing was read of {ranks:who}", ranks=silent)
+    others = [rank for rank in ranks if rank not in set(silent)]
+    if others:
+        yield say("of {ranks:who} neither an end nor steps up to the end of what was read were seen", ranks=others)
