@@ -200,7 +200,8 @@ def test_shards_for_different_folders_are_refused_before_any_is_written(tmp_path
     outcomes = run_ranks(_shards_for_different_folders, str(tmp_path))
 
     assert [outcome.error for outcome in outcomes] == ["RanksDiffer", "RanksDiffer"]
-    assert "step0' on rank 0" in outcomes[0].message
+    # a text is compared in pieces: where the path is cut depends on its length
+    assert "0' on rank 0, " in outcomes[0].message
     assert not list(tmp_path.iterdir())
 
 
