@@ -103,7 +103,18 @@ def test_what_a_healthy_job_leaves_is_exit_code_0(tmp_path: Path) -> None:
         {"nccl_trace_rank_0": "rubbish"},
         {"nccl_trace_rank_0.json": "[" * 200_000},
     ],
-    ids=["a line", "only its start", "size not told", "a rank absent", "behind", "saves", "torn", "no dump", "rubbish", "deep"],
+    ids=[
+        "a line",
+        "only its start",
+        "size not told",
+        "a rank absent",
+        "behind",
+        "saves",
+        "torn",
+        "no dump",
+        "rubbish",
+        "deep",
+    ],
 )
 def test_silence_is_not_health(logs: dict[str, str], tmp_path: Path) -> None:
     for name, text in logs.items():
