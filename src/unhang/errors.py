@@ -11,10 +11,15 @@ UnhangError                   one plain sentence for the person, exit code 2
 │   ├── RankFailed            another rank failed at what this one waits for
 │   ├── RanksDiffer           ranks hold different values, or go on differently, where all have to be the same
 │   └── StoreLost             the store the ranks meet on is gone, or its process is stopped
+├── CouldNotLook              something that a question needs could not be found out
 └── MissingExtra              an optional package is needed; says what to install
+
+:func:`failure` puts an error that nobody foresaw into words, where one part fails and the rest goes on.
 """
 
 from __future__ import annotations
+
+_SHOWN = 100
 
 
 class UnhangError(Exception):
@@ -43,6 +48,10 @@ class ArchiveError(EvidenceError):
 
 class KnowledgeError(UnhangError):
     """A knowledge row breaks its own contract (our mistake, not the user's)."""
+
+
+class CouldNotLook(UnhangError):
+    """Something that a question needs could not be found out: whoever asks could not look either."""
 
 
 class MissingExtra(UnhangError):
@@ -83,3 +92,21 @@ class RanksDiffer(GuardError):
 
 class StoreLost(GuardError):
     """The store the ranks meet on is gone, or the process that keeps it is stopped."""
+
+
+def failure(error: Exception) -> str:
+    """What failed and where in our code (``KeyError in caught.py:14: 1``); the traceback goes to ``--debug``."""
+    if isinstance(error, UnhangError):
+        return str(error)
+    # imported here: this module is also imported in every process of a job that uses a guard
+    import logging
+    import traceback
+    from pathlib import Path
+
+    logging.getLogger("unhang").debug("a part of unhang failed", exc_info=error)
+    code, line = None, 0
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        code, line = frame.f_code, number
+    where = f" in {Path(code.co_filename).name}:{line}" if code is not None else ""
+    said = "".join(sign if sign.isprintable() else " " for sign in str(error)[:_SHOWN])
+    return f"{type(error).__name__}{where}" + (f": {said}" if said else "")

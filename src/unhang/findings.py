@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unhang.errors import failure
+
 
 class Cause(str, enum.Enum):
     """Why ranks stopped moving together. Ids are stable and never reused."""
@@ -181,6 +183,13 @@ class Unread:
     source: Source
     reason: str
     rank: int | None = None
+    failed: bool = False
+    """Unhang itself failed on it: what it would have told is not known, so nothing is certain and nothing is well."""
+
+    @classmethod
+    def after(cls, error: Exception, source: Source, rank: int | None = None) -> Unread:
+        """What is left to say of a source on which a reader failed in a way that nobody foresaw."""
+        return cls(source, f"could not be read: unhang failed on it ({failure(error)})", rank, failed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +293,14 @@ class NotChecked:
     """When set, no finding of this verdict may be more certain than this."""
     check: str = ""
     """The question of ``unhang check`` it belongs to; empty for a stall."""
+    failed: bool = False
+    """Unhang itself failed there: as in :class:`Unread`."""
+
+    @classmethod
+    def after(cls, error: Exception, what: Text, caps: Certainty) -> NotChecked:
+        """What is left to say of a question on which unhang failed in a way that nobody foresaw."""
+        because = say("unhang failed there ({failure}); --debug shows where", failure=failure(error))
+        return cls(what, because, caps=caps, failed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(words: list[str]) -> int:
+    if "--debug" in words:
+        _show_failures()
     try:
         result = app(args=words, prog_name="unhang", standalone_mode=False)
         sys.stdout.flush()
@@ -112,6 +114,14 @@ def _run(words: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the process edge: everything else is our own mistake
         return _say_mistake(error, debug="--debug" in words)
     return result if isinstance(result, int) else 0
+
+
+def _show_failures() -> None:
+    """Let the traceback of a part that failed, while the rest went on, be seen."""
+    import logging
+
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("unhang").setLevel(logging.DEBUG)
 
 
 def _say_error(error: UnhangError, *, debug: bool) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from unhang.diagnosis.failed import joined, without_health_of_the_rest
 from unhang.diagnosis.gaps import gaps_of, stacks_wanted
-from unhang.diagnosis.health import health_of, shown
+from unhang.diagnosis.health import Health, health_of, shown
 from unhang.diagnosis.levels import at_moment_of_look
 from unhang.diagnosis.machine_notes import noting_machines
 from unhang.diagnosis.ranking import rank_findings
@@ -18,9 +19,10 @@ from unhang.diagnosis.times import stalled_since
 from unhang.diagnosis.unproven import cap_unproven
 from unhang.diagnosis.unseen_stacks import unseen_stacks
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, Finding, NotChecked, Severity, Status, Verdict
+from unhang.facts.steps import Steps
+from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict, say
 from unhang.rules.all_rules import ALL_RULES
-from unhang.rules.rule import Rule
+from unhang.rules.rule import Answer, Rule
 
 
 @dataclass(slots=True)
@@ -34,38 +36,51 @@ class Answers:
 def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
     answers = ask(facts, rules)
-    not_checked = [*facts.not_checked, *answers.not_checked, *gaps_of(facts), *unseen_stacks(facts)]
-    limit = certainty_limit(not_checked)
+    steps = Steps()
+    made = steps.made
+    gaps: list[NotChecked] = [*made(say("what is missing"), lambda: [*gaps_of(facts), *unseen_stacks(facts)], _NONE)]
+    limit = certainty_limit([*facts.not_checked, *answers.not_checked, *gaps], facts.unread)
     findings = cap_unproven(facts, rank_findings(answers.findings, limit))
     if not findings:
-        findings = unexplained(facts)
-    health = health_of(facts)
+        findings = made(_STATE, lambda: unexplained(facts), ())
+    health = made(_STATE, lambda: health_of(facts), Health(()))
     if not health.proof and all(finding.severity is Severity.NOTE for finding in findings):
         findings = (*findings, unproven(facts, health))
-    not_checked.extend(stacks_wanted(facts, findings))
-    findings = noting_machines(facts, noting_repeats(facts, findings))
-    status = status_of(facts, findings, health)
+    gaps += made(say("what is missing"), lambda: [*stacks_wanted(facts, findings)], _NONE)
+    findings = made(
+        say("what machines tell"), lambda: noting_machines(facts, noting_repeats(facts, findings)), findings
+    )
+    status = made(_STATE, lambda: status_of(facts, findings, health), Status.UNKNOWN)
     verdict = Verdict(
         status=status,
         world_size=facts.world_size,
         ranks_seen=facts.ranks_seen,
         ranks_missing=facts.ranks_missing,
         findings=findings,
-        ruled_out=ruled_out_by(facts, findings, limit),
-        not_checked=_once(not_checked),
+        ruled_out=made(say("what is ruled out"), lambda: ruled_out_by(facts, findings, limit), ()),
         unread=tuple(dict.fromkeys(facts.unread)),
-        restart=without_repeated(facts, findings, restart_after(findings, facts.checkpoints)),
-        stalled_since=stalled_since(facts),
+        restart=made(
+            say("whether to restart"),
+            lambda: without_repeated(facts, findings, restart_after(findings, facts.checkpoints)),
+            Restart(),
+        ),
+        stalled_since=made(say("since when"), lambda: stalled_since(facts), None),
         checked=shown(health.proof) if status is Status.HEALTHY else (),
     )
-    return at_moment_of_look(verdict, facts)
+    verdict = made(say("how bad it is at this moment"), lambda: at_moment_of_look(verdict, facts), verdict)
+    failed = joined([*facts.not_checked, *answers.not_checked, *gaps, *steps.failed])
+    return without_health_of_the_rest(replace(verdict, not_checked=_once(failed)))
+
+
+_NONE: list[NotChecked] = []
+_STATE = say("how the job stands")
 
 
 def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
-    """Run every rule; none knows of another."""
+    """Run every rule; none knows of another, and one that fails costs only its own answer."""
     answers = Answers()
     for rule in rules:
-        for answer in rule.check(facts):
+        for answer in _answers(rule, facts):
             if isinstance(answer, Finding):
                 answers.findings.append(answer)
             else:
@@ -73,9 +88,18 @@ def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
     return answers
 
 
-def certainty_limit(not_checked: Sequence[NotChecked]) -> Certainty:
+def _answers(rule: Rule, facts: Facts) -> Iterator[Answer]:
+    try:
+        yield from rule.check(facts)
+    except MemoryError:
+        raise  # not this rule's fault: the whole is too large
+    except Exception as error:  # noqa: BLE001 - the boundary of one rule
+        yield NotChecked.after(error, say("whether it is {causes}", causes=rule.cause.value), Certainty.LIKELY)
+
+
+def certainty_limit(not_checked: Sequence[NotChecked], unread: Sequence[Unread] = ()) -> Certainty:
     """The most certain that anything may be, given what could not be looked at."""
-    limit = Certainty.CERTAIN
+    limit = Certainty.LIKELY if any(item.failed for item in unread) else Certainty.CERTAIN
     for gap in not_checked:
         if gap.caps is not None:
             limit = limit.capped(gap.caps)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from unhang.diagnosis.suggested import suggested
 from unhang.facts.preflight.situation import Situation
-from unhang.findings import Checked, Finding, NotChecked, Severity, Status, Verdict
+from unhang.findings import Certainty, Checked, Finding, NotChecked, Severity, Status, Verdict, say
 from unhang.rules.risks.all_risks import ALL_RISKS
 from unhang.rules.risks.risk import Answer, Risk
 
@@ -48,6 +48,17 @@ def judge(
 
 
 def _ask(risk: Risk, situations: Sequence[Situation]) -> Iterator[Answer]:
+    """What ``risk`` says; one that fails costs only its own answer."""
+    try:
+        yield from _answers(risk, situations)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the boundary of one question
+        gap = NotChecked.after(error, say("the question {name}", name=risk.name), Certainty.LIKELY)
+        yield replace(gap, check=risk.check)
+
+
+def _answers(risk: Risk, situations: Sequence[Situation]) -> Iterator[Answer]:
     if risk.ask is not None:
         for situation in situations:
             for answer in risk.ask(situation):

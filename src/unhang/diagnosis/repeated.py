@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timezone
 
 from unhang.evidence.earlier import Guilt, cards_named
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Finding, Restart, Severity, Text, say
+from unhang.knowledge.numbers import moment
 
 STAYS_WITH_HOST = (Cause.GPU_HARDWARE, Cause.NETWORK_FAULT, Cause.P2P_BROKEN, Cause.SLOW_RANK, Cause.HOST_MEMORY)
 _MAY_BE_THE_HOST = (*STAYS_WITH_HOST, Cause.RANK_FROZEN, Cause.RANK_CRASHED, Cause.UNKNOWN)
@@ -49,11 +49,11 @@ def _hosts(facts: Facts) -> set[str]:
 
 
 def _note(guilt: Guilt) -> Text:
-    day = datetime.fromtimestamp(guilt.last_s, tz=timezone.utc).date().isoformat()
+    last = moment(guilt.last_s)
     return say(
         "verdicts have named {name} before (runs: {runs}; last on {day}: {cause})",
         name=guilt.name,
         runs=guilt.runs,
-        day=day,
+        day=last.date().isoformat() if last is not None else "?",
         cause=guilt.cause,
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
 from unhang.facts.model import Facts
+from unhang.knowledge.numbers import moment
 
 
 def stalled_since(facts: Facts) -> str | None:
@@ -21,4 +20,5 @@ def stalled_since(facts: Facts) -> str | None:
         began = [m.stalled_since_s for m in facts.manifests if m.stalled_since_s]
     if not began:
         return None
-    return datetime.fromtimestamp(min(began), tz=timezone.utc).isoformat(timespec="seconds")
+    first = moment(min(began))
+    return first.isoformat(timespec="seconds") if first is not None else None

@@ -13,6 +13,7 @@ from unhang.evidence.items import EvidenceSet, Recording, SourceFile
 from unhang.evidence.kinds import Kind
 from unhang.evidence.limits import Limits
 from unhang.evidence.pieces import Piece
+from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ class EvidenceReader:
         if isinstance(piece, Unread):
             self._evidence.unread.append(piece)
             return
+        try:
+            self._take(piece)
+        except Exception as error:  # noqa: BLE001 - one file that a reader fails on must not cost the others
+            self._evidence.unread.append(Unread.after(error, Source(piece.name), rank_from_name(piece.name)))
+
+    def _take(self, piece: Piece) -> None:
         takers = {
             Kind.RECORDING: self._take_recording,
             Kind.STACKS: self._take_stacks,
@@ -58,7 +65,10 @@ class EvidenceReader:
     def finish(self, tell: Callable[[int, str], None] | None = None) -> EvidenceSet:
         """Read the dumps on disk, give stacks and sources what the manifests know, and hand everything over."""
         self._read_dumps(tell)
-        apply_manifests(self._evidence)
+        try:
+            apply_manifests(self._evidence)
+        except Exception as error:  # noqa: BLE001 - what was read stays read without what the manifests know of it
+            self._evidence.unread.append(Unread.after(error, self._evidence.manifests[0].source))
         named = self._passed_over_example.get(_EMPTY) in self._evidence.inputs
         if not named and (self._evidence.logs or self._evidence.recordings):
             # launchers open a log for each stream of each rank; most stay empty, which is nothing to report
@@ -76,7 +86,6 @@ class EvidenceReader:
 
     def _take_recording(self, piece: Piece) -> None:
         from unhang.evidence.flight_recorder import read_recording
-        from unhang.evidence.rank_names import rank_from_name
 
         if piece.path is not None:
             # Only what is needed later: a piece holds the head of its file, which adds up over 16,000 ranks.
@@ -107,7 +116,6 @@ class EvidenceReader:
     # text
 
     def _take_stacks(self, piece: Piece) -> None:
-        from unhang.evidence.rank_names import rank_from_name
         from unhang.evidence.stacks import read_stacks
 
         content = self._whole(piece, self._limits.text)
@@ -120,7 +128,7 @@ class EvidenceReader:
     def _take_log(self, piece: Piece) -> None:
         from unhang.evidence.bundle import bytes_of_log
         from unhang.evidence.logs import read_log
-        from unhang.evidence.rank_names import host_from_name, rank_from_name
+        from unhang.evidence.rank_names import host_from_name
         from unhang.evidence.stacks_in_logs import StackListener
 
         attempt = _ATTEMPT.search(piece.name)
@@ -211,7 +219,6 @@ class EvidenceReader:
     # what is no evidence
 
     def _pass_over(self, piece: Piece) -> None:
-        from unhang.evidence.rank_names import rank_from_name
 
         kind = piece.decision.kind
         if kind is Kind.KNOWN_OTHER:

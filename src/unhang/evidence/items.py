@@ -5,6 +5,7 @@ A reader never raises for bad input: what it could read is in the items, what it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from unhang.evidence.earlier import Guilt
 from unhang.evidence.machine_series import MachineSeries
 from unhang.evidence.nodes import NodeSight
 from unhang.findings import Source, Unread
+from unhang.knowledge.numbers import MOST
 
 IntColumn = npt.NDArray[np.int64]
 
@@ -63,10 +65,7 @@ class Signature:
 
 
 def _product(sizes: tuple[int, ...]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
+    return min(math.prod(sizes), MOST)  # no tensor is larger; a dump may say so
 
 
 @dataclass(slots=True)

@@ -57,9 +57,17 @@ class Pieces:
 
     def __iter__(self) -> Iterator[Piece | Unread]:
         for text in self._found.pipes:
-            yield from self._pipe(text)
+            yield from self._guarded(text, self._pipe(text))
         for file in self._found.files:
-            yield from self._file(file)
+            yield from self._guarded(file.name, self._file(file))
+
+    @staticmethod
+    def _guarded(name: str, pieces: Iterator[Piece | Unread]) -> Iterator[Piece | Unread]:
+        """``pieces`` of one file, up to where looking into it fails: torn archives raise in more ways than are told."""
+        try:
+            yield from pieces
+        except Exception as error:  # noqa: BLE001 - one file that cannot be opened up must not cost the others
+            yield Unread.after(error, Source(name))
 
     def _pipe(self, text: str) -> Iterator[Piece | Unread]:
         name = "stdin" if text == "-" else text

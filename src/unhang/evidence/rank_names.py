@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePath, PurePosixPath
 
+from unhang.knowledge import numbers
+
 _RANK_WORD = re.compile(
     r"(?<![a-z])(?P<kind>local|node|group|global)?[_\-. ]?rank[_\-.=: ]?(?P<rank>\d{1,7})(?!\d)", re.IGNORECASE
 )
@@ -47,7 +49,7 @@ def rank_from_name(path: str | PurePath) -> int | None:
     from_folder = _folder_rank(pure)
     if from_folder is not None:
         return from_folder
-    words = {int(number) for number in _DUMP_WORD.findall(stem)}
+    words = {numbers.rank(number) for number in _DUMP_WORD.findall(stem)}
     if words:
         return words.pop() if len(words) == 1 else None
     return _trailing_rank(pure, stem)
@@ -74,9 +76,9 @@ def _without_extensions(name: str) -> str:
 def _named_rank(text: str) -> int | None:
     if _RANK_RANGE.search(text):
         return None
-    found: dict[str, set[int]] = {}
+    found: dict[str, set[int | None]] = {}
     for match in _RANK_WORD.finditer(text):
-        found.setdefault((match.group("kind") or "").lower(), set()).add(int(match.group("rank")))
+        found.setdefault((match.group("kind") or "").lower(), set()).add(numbers.rank(match.group("rank")))
     for kind in ("global", ""):
         ranks = found.get(kind, set())
         if ranks:
@@ -89,7 +91,7 @@ def _folder_rank(pure: PurePosixPath) -> int | None:
     if not folders:
         return None
     if pure.name.lower() in _STREAMS and folders[0].isdecimal() and len(folders[0]) <= 6:
-        return int(folders[0])
+        return numbers.rank(folders[0])
     for folder in folders[:2]:
         if "rank" in folder.lower() and (rank := _named_rank(folder)) is not None:
             return rank
@@ -99,9 +101,9 @@ def _folder_rank(pure: PurePosixPath) -> int | None:
 def _trailing_rank(pure: PurePosixPath, stem: str) -> int | None:
     if stem.isdecimal():
         numbered = pure.parent.name.lower() in _NUMBERED_FOLDERS and len(stem) <= 6
-        return int(stem) if numbered else None
+        return numbers.rank(stem) if numbered else None
     found = _TRAILING.match(stem) or _TRAILING_AFTER_HOST.match(stem)
     if found is None or _NOT_A_RANK.search(found.group("words").rstrip("_-.")):
         return None
     is_dump = pure.suffix.lower() in (".pkl", ".pickle", ".json", ".bin") or stem == pure.name
-    return int(found.group("number")) if is_dump and "-" not in found.groupdict().get("joint", "") else None
+    return numbers.rank(found.group("number")) if is_dump and "-" not in found.groupdict().get("joint", "") else None

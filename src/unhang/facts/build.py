@@ -23,53 +23,71 @@ from unhang.facts.recording_choice import Choice, choose_recordings
 from unhang.facts.slow_looks import find_straggler
 from unhang.facts.slow_pace import find_all_wait
 from unhang.facts.stalls import find_stalls
+from unhang.facts.steps import Steps
 from unhang.facts.survived import survived_in
 from unhang.facts.symmetric import find_symmetric_stalls
 from unhang.facts.told_positions import add_told_positions
 from unhang.facts.wait_for import build_wait_for
 from unhang.facts.world import world_size_of
 from unhang.facts.xids import with_xids
-from unhang.findings import Unread
+from unhang.findings import Unread, say
 
 
 def build_facts(evidence: EvidenceSet) -> Facts:
-    """Everything the rules may ask, from whatever was read. The order of the evidence never matters."""
-    choice = choose_recordings(evidence.recordings)
+    """Everything the rules may ask, from whatever was read. The order of the evidence never matters.
+
+    Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`Missing` where it stood.
+    """
+    steps = Steps()
+    made, amended = steps.made, steps.amended
+    choice = made(
+        say("which of a rank's dumps counts"), lambda: choose_recordings(evidence.recordings), Choice({}, [], [], set())
+    )
     sources = {source.path: source for source in sorted(evidence.sources, key=lambda s: s.path)}
     tracebacks = _in_time_order(t for log in evidence.logs for t in log.tracebacks)
-    ranks = build_ranks(evidence, choice.by_rank, tracebacks)
-    world_size = world_size_of(evidence, choice.by_rank, ranks)
+    ranks: dict[int, RankFacts] = made(
+        say("what is known of each rank"), lambda: build_ranks(evidence, choice.by_rank, tracebacks), {}
+    )
+    world_size = made(say("how many ranks there are"), lambda: world_size_of(evidence, choice.by_rank, ranks), None)
     world = tuple(range(world_size)) if world_size is not None else tuple(sorted(ranks))
-    _read_activities(ranks, sources)
+    amended(say("what ranks do, by their stacks"), _read_activities, ranks, sources)
     _mark_moving(ranks, choice)
-    groups = groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive})
-    events = _events(evidence)
-    add_told_positions(groups, ranks, evidence.nodes)
-    add_progress_from_logs(groups, events, world, choice.by_rank)
-    reopen_failed(groups, ranks)
-    settle_with_stacks(groups, ranks, world, sources)
-    add_guard_waits(groups, ranks)
-    place_calls(groups, ranks)
-    forget_moving(groups, ranks)
-    forget_ended(groups, ranks)
-    for rank in world:
+    groups: dict[str, GroupFacts] = made(
+        say("how far each rank came, by its dump"),
+        lambda: groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive}),
+        {},
+    )
+    events: tuple[LogEvent, ...] = made(say("the log lines in order"), lambda: _events(evidence), ())
+    by_log, by_stack = say("how far each rank came, by its log"), say("how far each rank came, by its stack")
+    amended(say("how far each rank came, by its watcher"), add_told_positions, groups, ranks, evidence.nodes)
+    amended(by_log, add_progress_from_logs, groups, events, world, choice.by_rank)
+    amended(say("which calls failed"), reopen_failed, groups, ranks)
+    amended(by_stack, settle_with_stacks, groups, ranks, world, sources)
+    amended(say("who waits in a guard"), add_guard_waits, groups, ranks)
+    amended(say("where each rank calls"), place_calls, groups, ranks)
+    amended(by_stack, forget_moving, groups, ranks)
+    amended(by_stack, forget_ended, groups, ranks)
+    for rank in {*world, *_members(groups)}:
         ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
-    _mark_ended(ranks)
-    graph = build_wait_for(groups, ranks)
+    amended(say("how each rank ended"), _mark_ended, ranks)
+    graph = made(say("who waits for whom"), lambda: build_wait_for(groups, ranks))
     failed = any(f.state in (RankState.CRASHED, RankState.FALLEN) for f in ranks.values())
-    disagreements = find_disagreements(groups, choice.by_rank, failed=failed)
-    disagreements = settle_aborted(disagreements, groups, ranks, choice.by_rank, events)
-    _mark_states(ranks, groups, graph)
+    differ = say("whether ranks call different things")
+    disagreements = made(differ, lambda: find_disagreements(groups, choice.by_rank, failed=failed))
+    disagreements = made(differ, lambda: settle_aborted(disagreements, groups, ranks, choice.by_rank, events))
+    amended(say("how each rank stands"), _mark_states, ranks, groups, graph)
     return Facts(
         world_size=world_size,
         ranks=dict(sorted(ranks.items())),
         groups=groups,
         graph=graph,
         disagreements=disagreements,
-        symmetric=find_symmetric_stalls(groups, disagreements, world_size),
-        stalls=find_stalls(graph, groups, ranks),
-        straggler=find_straggler(groups, ranks, sources, evidence.paces),
-        all_wait=find_all_wait(evidence.paces),
+        symmetric=made(
+            say("whether all wait in one call"), lambda: find_symmetric_stalls(groups, disagreements, world_size)
+        ),
+        stalls=made(say("who waits for whom"), lambda: find_stalls(graph, groups, ranks)),
+        straggler=made(say("which rank is slow"), lambda: find_straggler(groups, ranks, sources, evidence.paces)),
+        all_wait=made(say("whether all ranks are slow"), lambda: find_all_wait(evidence.paces)),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
         events=events,
         tracebacks=tracebacks,
@@ -77,15 +95,20 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         manifests=tuple(sorted(evidence.manifests, key=lambda m: m.source.path)),
         sources=sources,
         unread=_in_place_order((*evidence.unread, *choice.unread)),
-        not_checked=tuple(choice.not_checked),
         inputs=tuple(evidence.inputs),
         stray_stacks=_stray(evidence, ranks),
-        survived=survived_in(evidence.comparisons),
+        survived=made(say("which calls differed without harm"), lambda: survived_in(evidence.comparisons)),
         machines=tuple(sorted(evidence.machines, key=lambda m: m.source.path)),
         nodes=tuple(sorted(evidence.nodes, key=lambda n: (n.name, n.source.path))),
         earlier=tuple(sorted(evidence.earlier, key=lambda g: (g.kind, g.name, g.cause))),
         checkpoints=_checkpoints(evidence),
+        not_checked=(*choice.not_checked, *steps.failed),
     )
+
+
+def _members(groups: Mapping[str, GroupFacts]) -> set[int]:
+    """Ranks that stand in any group: they exist, also where nothing tells how many there are."""
+    return set().union(*{id(group.members): group.members for group in groups.values()}.values())
 
 
 def _checkpoints(evidence: EvidenceSet) -> tuple[Checkpoint, ...]:

@@ -14,6 +14,7 @@ from unhang.facts.operations import canonical
 from unhang.facts.said import first_attempt, quote
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Call, Evidence, Phase, Where
+from unhang.knowledge import numbers
 
 _SIDE_WORK = re.compile(r"save|checkpoint|eval|valid|test|log|metric|sync_buffers|state_dict", re.IGNORECASE)
 _PHASES = (
@@ -86,7 +87,7 @@ def printed_mismatch(facts: Facts) -> PrintedMismatch | None:
             parsed, who = _field(event, name), event.values.get(rank)
             if parsed and isinstance(who, int):
                 calls.setdefault(who, _printed(parsed, first))
-    named = tuple(sorted({int(e.values["rank"]) for e in culprits if "rank" in e.values}))
+    named = tuple(sorted({e.values["rank"] for e in culprits if "rank" in e.values}))
     differs = _differs([c for c in calls.values() if not c.blank])
     side = _in_side_work(facts, tuple(calls))
     return PrintedMismatch(
@@ -143,7 +144,7 @@ def _in_side_work(facts: Facts, ranks: tuple[int, ...]) -> dict[int, tuple[Phase
     found: dict[int, tuple[Phase | None, Where | None]] = {}
     for traceback in facts.tracebacks:
         told = re.search(r"Rank (\d+) is running", traceback.message)
-        rank = traceback.rank if traceback.rank is not None else int(told[1]) if told else None
+        rank = traceback.rank if traceback.rank is not None else numbers.rank(told[1]) if told else None
         if rank is None or "Detected mismatch" not in traceback.message or rank not in ranks:
             continue
         name = next((f.function for f in traceback.frames if _SIDE_WORK.search(f.function)), None)

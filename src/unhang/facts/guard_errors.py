@@ -10,6 +10,8 @@ from typing import Any, Literal
 from unhang.evidence.items import PythonTraceback
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Source, Where
+from unhang.knowledge import numbers
+from unhang.knowledge.messages import rank_list
 
 Kind = Literal["missing", "differ", "apart", "slow", "failed"]
 _RAISED = re.compile(r"^unhang\.errors\.(RanksMissing|RanksDiffer|RankFailed)$")
@@ -97,7 +99,7 @@ def _missing(traceback: PythonTraceback) -> GuardError | None:
         "missing",
         _ranks(said["ranks"]),
         came=_ranks(said["came"]),
-        branch=Where(branch["file"], int(branch["line"]), "") if branch is not None else None,
+        branch=Where(branch["file"], numbers.whole(branch["line"]), "") if branch is not None else None,
         test=branch["test"] if branch is not None else "",
         partner_died=bool(_SEE.search(message) or _GONE.search(message)),
     )
@@ -107,8 +109,10 @@ def _failed(traceback: PythonTraceback) -> GuardError | None:
     message = _in_one_line(traceback)
     slow = _SLOW.search(message)
     if slow is not None:
-        at = Where(slow["file"], int(slow["line"]), slow["function"] or "") if slow["file"] else None
-        return _made(traceback, "slow", _ranks(slow["ranks"]), at=at, waited_s=float(slow["waited"]))
+        at = Where(slow["file"], numbers.whole(slow["line"]), slow["function"] or "") if slow["file"] else None
+        return _made(
+            traceback, "slow", _ranks(slow["ranks"]), at=at, waited_s=numbers.duration_s(slow["waited"]) or 0.0
+        )
     failed = _FAILED.search(message)
     return _made(traceback, "failed", _ranks(failed["ranks"]), detail=failed["reason"].strip()) if failed else None
 
@@ -118,7 +122,9 @@ def _differ(traceback: PythonTraceback) -> GuardError | None:
     lengths = _LENGTHS.search(message)
     if lengths is not None:
         counts = {
-            rank: int(each["count"]) for each in _EACH.finditer(lengths["told"]) for rank in _ranks(each["ranks"])
+            rank: numbers.whole(each["count"]) or 0
+            for each in _EACH.finditer(lengths["told"])
+            for rank in _ranks(each["ranks"])
         }
         return _made(traceback, "differ", _odd(counts), detail=lengths["told"].strip())
     apart = _APART.search(message)
@@ -150,11 +156,8 @@ def _odd(counts: dict[int, int]) -> tuple[int, ...]:
 
 
 def _ranks(told: str) -> tuple[int, ...]:
-    """``0, 2-4`` as numbers; spans of more than a million ranks are cut."""
-    found: list[int] = []
-    for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", told):
-        found += range(int(first), min(int(last or first), int(first) + 1_000_000) + 1)
-    return tuple(found)
+    """``0, 2-4`` as numbers."""
+    return rank_list(told)
 
 
 def exception_in(reason: str) -> tuple[str, str]:

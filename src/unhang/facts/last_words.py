@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from unhang.evidence.items import LastLine
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Phase
+from unhang.knowledge import numbers
 
 _WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     (
@@ -77,7 +78,7 @@ def last_words(facts: Facts) -> tuple[LastWords, ...]:
 
 def _is_unfinished_bar(text: str) -> bool:
     bar = _BAR.search(text)
-    return bar is not None and int(bar[1]) < int(bar[2])
+    return bar is not None and (numbers.whole(bar[1]) or 0) < (numbers.whole(bar[2]) or 0)
 
 
 def _evidence(line: LastLine) -> Evidence:

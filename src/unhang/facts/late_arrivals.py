@@ -9,6 +9,7 @@ from unhang.evidence.items import Frame, LogEvent, PythonTraceback
 from unhang.facts.model import Facts
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
+from unhang.knowledge import numbers
 
 _GAVE_UP = re.compile(
     r"Timed out waiting (\d+) ?ms|timed out after|collective operation timeout|wait timeout after (\d+) ?ms"
@@ -89,7 +90,7 @@ def _stuck_far_longer(event: LogEvent) -> bool:
 def _limit_s(traceback: PythonTraceback) -> float | None:
     match = _GAVE_UP.search(traceback.message)
     number = next((g for g in match.groups() if g), None) if match else None
-    return int(number) / 1000 if number else None
+    return numbers.duration_s(number, 0.001) if number else None
 
 
 def _call_site(frames: tuple[Frame, ...]) -> tuple[str, int | None] | None:

@@ -9,6 +9,7 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import quote
 from unhang.findings import Evidence
+from unhang.knowledge import numbers
 
 _UNITS = {"seconds=": 1, "minutes=": 60, "hours=": 3600, "days=": 86400}
 # A limit that passed and one that was set are the same within this factor.
@@ -41,9 +42,7 @@ def limit_not_in_force(facts: Facts) -> LimitNotInForce | None:
 
 def _seconds(event: LogEvent) -> float | None:
     amount = str(event.values.get("amount", ""))
-    if not amount.isdigit():
-        return None
     unit = _UNITS.get(str(event.values.get("unit", "")), 60 if "minutes" in str(event.values.get("name")) else 1)
     if event.values.get("name") == "timedelta" and "unit" not in event.values:
         return None
-    return float(int(amount) * unit)
+    return numbers.duration_s(amount, unit)

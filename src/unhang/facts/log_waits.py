@@ -15,6 +15,7 @@ from unhang.facts.operations import canonical, is_barrier
 from unhang.facts.progress_from_logs import groups_by_position
 from unhang.facts.said import first_attempt, quote
 from unhang.findings import Evidence
+from unhang.knowledge import numbers
 
 _RAN_OUT = re.compile(r"[Tt]ime ?out|timed out")
 _GONE = re.compile(
@@ -109,7 +110,7 @@ def _wait(event: LogEvent, group: str | None) -> LogWait:
     limit = values.get("limit_ms")
     if not isinstance(limit, int):
         found = re.search(r"after (\d+) ?ms", event.text)
-        limit = int(found[1]) if found else None
+        limit = numbers.whole(found[1]) if found else None
     ran = values.get("elapsed_ms")
     if event.kind != "wd.timeout":
         ran = limit

@@ -30,7 +30,7 @@ def machines_taken_for_one(facts: Facts) -> OneMachine | None:
     for event in facts.events_of("n.channel"):
         if not str(event.values.get("path", "")).startswith(("P2P", "SHM")):
             continue
-        first, second = event.values["from_rank"], event.values["to_rank"]
+        first, second = event.values.get("from_rank", -1), event.values.get("to_rank", -1)
         if hosts.get(first) and hosts.get(second) and hosts[first] != hosts[second]:
             return OneMachine(first, hosts[first], second, hosts[second], quote(event))
     return None

@@ -9,6 +9,7 @@ from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, Stall
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Source, Where
+from unhang.knowledge import numbers
 
 # Context managers of transformers, accelerate, YOLO, Lightning, LLaMA-Factory.
 _FIRST = re.compile(
@@ -39,7 +40,7 @@ def waits_for_main(facts: Facts) -> WaitsForMain | None:
             continue
         text = f"{traceback.exception}: {traceback.message}"[:500]
         found = re.match(r"\[(\d+)\] is setting up NCCL communicator", traceback.message)
-        waiter = traceback.rank if traceback.rank is not None else int(found[1]) if found else None
+        waiter = traceback.rank if traceback.rank is not None else numbers.rank(found[1]) if found else None
         return WaitsForMain(
             waiter,
             first_user_frame(traceback.frames),

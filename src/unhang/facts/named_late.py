@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes
 from unhang.findings import Evidence
+from unhang.knowledge.messages import rank_list
 
 _REPORTS = (
     (("mb.one",), "the monitored barrier"),
@@ -32,7 +32,7 @@ def named_late(facts: Facts) -> NamedLate | None:
         ranks: set[int] = set()
         for event in events:
             value = event.values.get("ranks", ())
-            ranks.update(value if isinstance(value, tuple) else (int(n) for n in re.findall(r"\d+", str(value))))
+            ranks.update(value if isinstance(value, tuple) else rank_list(str(value)))
         if ranks:
             return NamedLate(tuple(sorted(ranks)), told_by, quotes(events))
     return None

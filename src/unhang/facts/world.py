@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from unhang.evidence.items import EvidenceSet, Recording
 from unhang.facts.model import Facts, RankFacts
+from unhang.knowledge.numbers import MOST_RANKS
 
 # Fields of log events that carry the number of ranks of the job.
 WORLD_FIELDS = ("world_size", "nranks", "comm_size")
@@ -25,7 +26,7 @@ def _size_by_gather(evidence: EvidenceSet) -> int | None:
                 ratios.append(large // small)
             elif "scatter" in operation and small % large == 0 and small > large:
                 ratios.append(small // large)
-    return max(ratios, default=None)
+    return max((ratio for ratio in ratios if ratio <= MOST_RANKS), default=None)
 
 
 def world_size_of(
@@ -48,7 +49,7 @@ def world_size_of(
         for log in evidence.logs
         for event in log.events
         for name in WORLD_FIELDS
-        if isinstance(value := event.values.get(name), int) and 0 < value <= 10_000_000
+        if isinstance(value := event.values.get(name), int) and 0 < value <= MOST_RANKS
     ]
     if told:
         return max(*told, least)

@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from rich.table import Table
 from unhang.evidence.earlier import Guilt
 from unhang.findings import Certainty, say
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, Run, Told
+from unhang.knowledge.numbers import moment
 from unhang.report.carried_text import said_again
 from unhang.report.labels import CERTAINTY, ranks_label
 from unhang.report.redact import Redactor
@@ -150,7 +150,8 @@ def _named(guilt: Guilt) -> dict[str, Any]:
 
 
 def _when(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M")
+    when = moment(time_s)
+    return when.astimezone().strftime("%Y-%m-%d %H:%M") if when is not None else "?"
 
 
 def _length(seconds: float) -> str:

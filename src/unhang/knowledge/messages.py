@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 from unhang.errors import KnowledgeError
+from unhang.knowledge import numbers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -64,17 +65,31 @@ class MessageMatch:
 SHORTEST_ANCHOR = 5
 """The first pass over a log looks at four bytes at a time and must see one aligned word of every anchor."""
 
-_INT_FIELDS = frozenset(
-    (
-        "position", "elements_in", "elements_out", "limit_ms", "elapsed_ms", "last_enqueued", "last_started",
-        "last_completed", "rank", "from_rank", "to_rank", "other_rank", "a_rank", "b_rank", "comm_rank", "comm_size",
-        "group_rank", "local_rank", "node_rank", "nodes", "round", "device", "nvml_device", "a_device", "b_device",
-        "port", "pid", "line", "world_size", "joined", "waiting", "limit_s", "stuck_s", "waited_s", "pending", "errno",
-        "status", "opcode", "length", "vendor_error", "xid", "sxid", "exit_code", "worker", "workers", "suggested",
-        "bytes", "got", "expected", "attempt", "attempt_number", "tries", "count", "rss_kb", "index", "cpu", "elapsed",
-        "limit", "left", "allowed", "signal_number",
-    )
-)  # fmt: skip
+_READ_AS: Mapping[str, Callable[[str], int | None]] = {
+    **dict.fromkeys(
+        (
+            "rank", "from_rank", "to_rank", "other_rank", "a_rank", "b_rank", "comm_rank", "comm_size", "group_rank",
+            "local_rank", "node_rank", "nodes", "world_size", "joined", "worker", "workers",
+        ),
+        numbers.rank,
+    ),
+    **dict.fromkeys(("limit_ms", "elapsed_ms"), partial(numbers.whole, most=int(numbers.MOST_SECONDS * 1000))),
+    **dict.fromkeys(
+        ("limit_s", "stuck_s", "waited_s", "elapsed", "limit", "left", "allowed"),
+        partial(numbers.whole, most=int(numbers.MOST_SECONDS)),
+    ),
+    **dict.fromkeys(("exit_code", "signal_number"), numbers.exit_code),
+    **dict.fromkeys(
+        (
+            "position", "elements_in", "elements_out", "last_enqueued", "last_started", "last_completed", "round",
+            "device", "nvml_device", "a_device", "b_device", "port", "pid", "line", "waiting", "pending", "errno",
+            "status", "opcode", "length", "vendor_error", "xid", "sxid", "suggested", "bytes", "got", "expected",
+            "attempt", "attempt_number", "tries", "count", "rss_kb", "index", "cpu",
+        ),
+        numbers.whole,
+    ),
+}  # fmt: skip
+"""Fields that are numbers. One that is out of its range is left out, as if the line did not tell it."""
 _RANK_LISTS = frozenset(("ranks",))
 _TWIN = re.compile(r"^(.*?[a-z_])\d$")
 """``status2`` is a second place of the field ``status`` in one pattern."""
@@ -123,7 +138,7 @@ def field_type(name: str) -> str:
     """``int``, ``ranks`` (a tuple of ints) or ``str``: what the value of a field is wherever it appears."""
     if name in _RANK_LISTS:
         return "ranks"
-    return "int" if name in _INT_FIELDS else "str"
+    return "int" if name in _READ_AS else "str"
 
 
 def _plain(name: str) -> str:
@@ -137,7 +152,9 @@ def _values(found: re.Match[str]) -> dict[str, Any]:
         if value is None:
             continue
         plain = _plain(name)
-        values[plain] = _typed(plain, value)
+        typed = _typed(plain, value)
+        if typed is not None:
+            values[plain] = typed
     return values
 
 
@@ -146,19 +163,15 @@ def _typed(name: str, value: str) -> Any:
         return rank_list(value)
     if name == "operation":
         return bare_operation(value)
-    if name not in _INT_FIELDS:
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        return value
+    read = _READ_AS.get(name)
+    return value if read is None else read(value)
 
 
 def rank_list(text: str) -> tuple[int, ...]:
     """Ranks named as ``0, 2`` or ``1-3,7`` (at most 65,536 of them)."""
     ranks: list[int] = []
     for first, last in re.findall(r"(\d{1,7})(?:\s*-\s*(\d{1,7}))?", text):
-        ranks.extend(range(int(first), min(int(last or first), int(first) + 65_536) + 1))
+        ranks.extend(numbers.ranks_up_to(first, last or first)[:65_536])
         if len(ranks) > 65_536:
             break
     return tuple(ranks[:65_536])

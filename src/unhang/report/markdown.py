@@ -5,9 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from unhang.findings import Cause, Certainty, Evidence, Finding, Remedy, RemedyKind, Severity, Text, Verdict, say
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Evidence,
+    Finding,
+    NotChecked,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Text,
+    Verdict,
+    say,
+)
 from unhang.report import labels
 from unhang.report.redact import Redactor
+from unhang.report.sections import made
 from unhang.report.shown_paths import without_library_roots
 from unhang.report.voice import Voice
 
@@ -34,10 +47,13 @@ def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None
     """``verdict`` as about 25 lines of Markdown in two blocks, *you* and *your administrator*."""
     voice = Voice(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict)
-    lines = [_headline(verdict, voice), "", f"**{voice.say(say('You'))}**"]
-    lines += _you(verdict, voice)
+    gaps: list[NotChecked] = []
+    lines = made("headline", lambda: [_headline(verdict, voice)], [], gaps)
+    lines += ["", f"**{voice.say(say('You'))}**"]
+    lines += made("you", lambda: _you(verdict, voice), [], gaps)
     lines += ["", f"**{voice.say(say('Your administrator'))}**"]
-    lines += _administrator(verdict, voice)
+    lines += made("administrator", lambda: _administrator(verdict, voice), [], gaps)
+    lines += [f"- {_say(gap.what, voice)}{voice.colon}{_say(gap.because, voice)}" for gap in gaps]
     return "\n".join(lines) + "\n"
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import IO
 
 from rich.text import Text as Styled
 
 from unhang.facts.model import Facts
-from unhang.findings import Consequence, Finding, Remedy, Source, Status, Text, Verdict, Where, say
+from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Text, Verdict, Where, say
 from unhang.report import labels
 from unhang.report.change_text import write_change
 from unhang.report.durations import duration
 from unhang.report.redact import Redactor
+from unhang.report.sections import section
 from unhang.report.sheet import Sheet, width_of
 from unhang.report.shown_paths import common_folder, without_library_roots
 from unhang.report.source_lines import source_lines
@@ -67,21 +68,36 @@ def _voice(verdict: Verdict, facts: Facts | None, lang: str, redactor: Redactor 
 
 def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> Sheet:
     sheet = Sheet(width)
-    _headline(sheet, verdict, voice)
+    sections: list[tuple[str, Callable[[], None]]] = [("headline", lambda: _headline(sheet, verdict, voice))]
     if verdict.findings:
         first = verdict.findings[0]
-        _action(sheet, first, voice)
-        _why(sheet, first, voice)
-        _place(sheet, first, facts, voice)
-        _evidence(sheet, first, voice)
-        _consequences(sheet, first, voice)
-    _shown(sheet, verdict, voice)
-    _others(sheet, verdict, voice)
-    _ruled_out(sheet, verdict, voice)
-    _not_checked(sheet, verdict, voice)
-    _unread(sheet, verdict, voice)
-    _closing(sheet, verdict, voice)
+        sections += [
+            ("action", lambda: _action(sheet, first, voice)),
+            ("why", lambda: _why(sheet, first, voice)),
+            ("place", lambda: _place(sheet, first, facts, voice)),
+            ("evidence", lambda: _evidence(sheet, first, voice)),
+            ("consequences", lambda: _consequences(sheet, first, voice)),
+        ]
+    sections += [
+        ("shown", lambda: _shown(sheet, verdict, voice)),
+        ("others", lambda: _others(sheet, verdict, voice)),
+        ("ruled out", lambda: _ruled_out(sheet, verdict, voice)),
+        ("not checked", lambda: _not_checked(sheet, verdict, voice)),
+        ("unread", lambda: _unread(sheet, verdict, voice)),
+        ("closing", lambda: _closing(sheet, verdict, voice)),
+    ]
+    for name, write in sections:
+        gap = section(name, write)
+        if gap is not None:
+            sheet.paragraph(gap_line(gap, voice))
     return sheet
+
+
+def gap_line(gap: NotChecked, voice: Voice) -> str:
+    """A section that could not be written, in one line."""
+    return voice.line(
+        voice.say(say("{what}: {because}", what=voice.sentence(gap.what), because=voice.say(gap.because)))
+    )
 
 
 def _headline(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

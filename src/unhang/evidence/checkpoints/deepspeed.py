@@ -6,10 +6,12 @@ Source: deepspeed 0.19 runtime/engine.py (``save_checkpoint``, ``_get_zero_ckpt_
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import RANKS, UNFINISHED, Checkpoint, Flaw, described, step_of
 from unhang.evidence.checkpoints.weight_files import flaw_of_parts
+from unhang.knowledge import numbers
 
 _MODEL = re.compile(r"(?:zero_pp_rank_\d+_)?mp_rank_\d+_model_states\.pt$")
 _SHARE = re.compile(r"(?:bf16_|fp16_)?zero_pp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt$")
@@ -28,9 +30,16 @@ def deepspeed_checkpoint(folder: Path, names: set[str], world_size: int | None) 
     return described(folder, "deepspeed", [folder / name for name in parts], flaw)
 
 
+def _pair(found: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """(model-parallel rank, data-parallel rank) of the name of one share."""
+    model, rank = numbers.rank(found[2]), numbers.rank(found[1])
+    if model is not None and rank is not None:
+        yield model, rank
+
+
 def _flaw_of_ranks(names: set[str], world_size: int | None) -> Flaw | None:
     """Every data-parallel rank writes its share of the optimizer, for every model-parallel one."""
-    shares = {(int(m[2]), int(m[1])) for name in names if (m := _SHARE.match(name))}
+    shares = {(model, rank) for name in names if (m := _SHARE.match(name)) for model, rank in _pair(m)}
     if not shares:
         return None
     models = {model for model, _ in shares}

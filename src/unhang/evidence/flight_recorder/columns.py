@@ -22,10 +22,12 @@ from unhang.evidence.items import (
     GroupConfig,
     Signature,
 )
+from unhang.knowledge import numbers
 
 _STATES: Final = {"scheduled": STATE_SCHEDULED, "started": STATE_STARTED, "completed": STATE_COMPLETED}
 _PEER: Final = re.compile(r"^(send|recv)\s+(\d{1,9})(?:->|<-)(\d{1,9})$")
-_INT64: Final = 1 << 63
+_INT64: Final = 1 << 62
+"""Half of what a column holds: sums and differences of two fit as well."""
 _MAX_FRAMES: Final = 512
 _MAX_TENSORS: Final = 4096
 _MAX_WORD: Final = 256  # a long text referred to many times would be copied as often
@@ -165,7 +167,7 @@ class EntryColumns:
         self.backend = self.backend or backend[:64]
         peer = None
         if found := _PEER.match(operation):
-            operation, peer = found.group(1), int(found.group(3))
+            operation, peer = found.group(1), numbers.rank(found.group(3))
         lowered = [tuple(word.lower() for word in words) for words in call[3:]]
         signature = self._shared.one(Signature(operation, peer, call[1], call[2], lowered[0], lowered[1]))
         index = self._signatures.setdefault(signature, len(self._signatures))
@@ -220,7 +222,9 @@ def _sizes(raw: Any) -> tuple[tuple[int, ...], ...]:
         return ()
     return tuple(
         [
-            tuple([size for size in sizes[:64] if type(size) is int]) if isinstance(sizes, list | tuple) else ()
+            tuple([size for size in sizes[:64] if type(size) is int and abs(size) <= numbers.MOST])
+            if isinstance(sizes, list | tuple)
+            else ()
             for sizes in raw[:_MAX_TENSORS]
         ]
     )

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from unhang.evidence.flight_recorder.columns import SharedTables, whole
 from unhang.evidence.items import GroupConfig, GroupStatus
+from unhang.knowledge import numbers
 
 _RANKS: Final = re.compile(r"\s*[\[(]?[\d,\s]*[\])]?\s*")
-_MAX_RANKS: Final = 1 << 20
 KNOWN_KEYS: Final = frozenset(("version", "pg_config", "pg_status", "entries", "nccl_version", "comm_lib_version"))
 
 
@@ -59,8 +59,12 @@ def read_ranks(raw: Any, shared: SharedTables) -> tuple[int, ...] | None:
     """The members of a group from ``"[0, 1]"`` or a list; None when there are none or they cannot be read."""
     if type(raw) is str:
         return _ranks_of_text(raw, shared)
-    if isinstance(raw, list | tuple) and raw and all(type(r) is int and 0 <= r < 1 << 31 for r in raw[:_MAX_RANKS]):
-        return shared.one(tuple(raw[:_MAX_RANKS]))  # type: ignore[no-any-return]
+    if (
+        isinstance(raw, list | tuple)
+        and raw
+        and all(type(r) is int and 0 <= r < numbers.MOST_RANKS for r in raw[: numbers.MOST_RANKS])
+    ):
+        return shared.one(tuple(raw[: numbers.MOST_RANKS]))  # type: ignore[no-any-return]
     return None
 
 
@@ -68,10 +72,11 @@ def _ranks_of_text(raw: str, shared: SharedTables) -> tuple[int, ...] | None:
     known = shared.ranks.get(raw)
     if known is not None:
         return known
-    if len(raw) > 12 * _MAX_RANKS or raw.count(",") >= _MAX_RANKS or _RANKS.fullmatch(raw) is None:
+    if len(raw) > 12 * numbers.MOST_RANKS or raw.count(",") >= numbers.MOST_RANKS or _RANKS.fullmatch(raw) is None:
         return None
-    ranks = tuple(int(word) for word in re.findall(r"\d+", raw))
-    if not ranks or max(ranks) >= 1 << 31:
+    told = [numbers.rank(word) for word in re.findall(r"\d+", raw)]
+    ranks = tuple(rank for rank in told if rank is not None)
+    if not ranks or len(ranks) < len(told):
         return None
     return shared.ranks.setdefault(raw, ranks)
 
@@ -85,8 +90,8 @@ def _status(raw: Any) -> dict[str, GroupStatus]:
 
 
 def _one_status(pg_id: str, raw: Mapping[str, Any]) -> GroupStatus | None:
-    numbers = [_number(raw.get(f"last_{step}_collective")) for step in ("enqueued", "started", "completed")]
-    enqueued, started, completed = numbers
+    told = [_number(raw.get(f"last_{step}_collective")) for step in ("enqueued", "started", "completed")]
+    enqueued, started, completed = told
     if enqueued is None or completed is None:
         return None
     return GroupStatus(pg_id, enqueued, -1 if started is None else started, completed)

@@ -65,7 +65,14 @@ def _cores() -> int:
 def _read_here(names: Sequence[str], whole: bool) -> Iterator[Item]:
     shared = SharedTables()
     for name in names:
-        yield read_recording(name, whole=whole, shared=shared)
+        yield _read_one(name, whole, shared)
+
+
+def _read_one(name: str, whole: bool, shared: SharedTables) -> Item:
+    try:
+        return read_recording(name, whole=whole, shared=shared)
+    except Exception as error:  # noqa: BLE001 - one dump that the reader fails on must not cost the others
+        return Unread.after(error, Source(name), rank_from_name(name))
 
 
 def _read_spread(names: Sequence[str], workers: int, whole: bool) -> Iterator[Item]:
@@ -196,7 +203,7 @@ def serve(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
     """A worker's life: for each JSON line of paths one pickled list of items, its length in 8 bytes before it."""
     shared = SharedTables()
     for line in questions:
-        items = [read_recording(name, whole=whole, shared=shared) for name in json.loads(line)]
+        items = [_read_one(name, whole, shared) for name in json.loads(line)]
         body = pickle.dumps(items, protocol=pickle.HIGHEST_PROTOCOL)
         answers.write(len(body).to_bytes(8, "little") + body)
         answers.flush()

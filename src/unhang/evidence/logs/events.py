@@ -11,6 +11,7 @@ from unhang.evidence.items import LogEvent
 from unhang.evidence.logs.prefixes import NOBODY, Speaker
 from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source
+from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
 from unhang.knowledge.torch_lines import torch_version_from_line
 
@@ -139,7 +140,7 @@ def _log_event(heard: Heard, voices: Voices, source: str, file_host: str | None)
     if heard.match.inside:
         values["inside"] = heard.match.inside
     if row.fingerprint and not heard.match.inside and heard.told.get("cpp_file") == "ProcessGroupNCCL.cpp":
-        values["torch_versions"] = torch_version_from_line(row.fingerprint, heard.told["cpp_line"])
+        values["torch_versions"] = torch_version_from_line(row.fingerprint, heard.told.get("cpp_line", 0))
     if row.id == "det.mis":
         _add_fingerprints(values)
     host = heard.told.get("nccl_host") or heard.speaker.host or file_host
@@ -165,12 +166,12 @@ def _add_fingerprints(values: dict[str, Any]) -> None:
             continue
         fields = dict(_FINGERPRINT_FIELD.findall(str(values[name])))
         parsed: dict[str, Any] = {}
-        if fields.get("SequenceNumber", "").isdigit():
-            parsed["position"] = int(fields["SequenceNumber"])
+        if (position := numbers.whole(fields.get("SequenceNumber", ""))) is not None:
+            parsed["position"] = position
         if "OpType" in fields:
             parsed["operation"] = bare_operation(fields["OpType"].strip())
         if "TensorShape" in fields:
-            parsed["shape"] = tuple(int(number) for number in re.findall(r"\d{1,18}", fields["TensorShape"]))
+            parsed["shape"] = tuple(numbers.whole(size) or 0 for size in re.findall(r"\d+", fields["TensorShape"]))
         if "TensorDtypes" in fields:
             parsed["dtype"] = fields["TensorDtypes"].strip().lower()
         values[name] = parsed

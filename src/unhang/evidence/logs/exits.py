@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.logs.times import Clock
+from unhang.knowledge import numbers
 
 _FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{0,8}: (?P<value>.*)$")
 TABLE_FIELDS = ("time ", "host ", "rank ", "exitcode", "error_file", "traceback ")
@@ -98,7 +99,7 @@ class ExitReader:
         code = _code(kind, values)
         local = values.get("local_rank")
         if kind == "ds.exit" and (found := _LOCAL_RANK.search(str(values.get("command", "")))) is not None:
-            local = int(found[1])
+            local = numbers.rank(found[1])
         ranks = values.get("ranks") or (values.get("rank"),)
         for rank in ranks:
             self._add(
@@ -140,10 +141,10 @@ class ExitReader:
         self._add(
             RawExit(
                 line,
-                int(rank["rank"]) if rank else None,
-                int(rank["local"]) if rank else None,
-                int(code["pid"]),
-                int(code["code"]),
+                numbers.rank(rank["rank"]) if rank else None,
+                numbers.rank(rank["local"]) if rank else None,
+                numbers.whole(code["pid"]),
+                numbers.exit_code(code["code"]),
                 self._clock.time_of(self._fields.get("time", "")),
                 self._fields.get("host") or None,
                 "torchelastic",
@@ -181,8 +182,7 @@ class ExitReader:
 
 def _code(kind: str, values: Mapping[str, Any]) -> int | None:
     if "exit_code" in values:
-        code = int(values["exit_code"])
-        return 128 - code if 128 < code < 160 else code
+        return _below_zero(values["exit_code"])
     number = values.get("signal_number", values.get("signal"))
     if number is not None:
         return _signal(str(number))
@@ -191,14 +191,18 @@ def _code(kind: str, values: Mapping[str, Any]) -> int | None:
     how = str(values.get("how", "Killed" if kind == "shell.oom" else ""))
     found = _EXITED.search(how)
     if found is not None:
-        code = int(found["code"] or found["code2"])
-        return 128 - code if 128 < code < 160 else code
+        return _below_zero(numbers.exit_code(found["code"] or found["code2"]))
     return next((code for word, code in _WORDS if word in how), None)
 
 
+def _below_zero(code: int | None) -> int | None:
+    """A signal's number as Python writes it, where a shell adds 128 to it."""
+    return 128 - code if code is not None and 128 < code < 160 else code
+
+
 def _signal(text: str) -> int | None:
-    if text.isdigit():
-        return -int(text)
+    if (number := numbers.exit_code(text)) is not None:
+        return -number
     try:
         return -int(signals.Signals[text.rsplit(".", 1)[-1]])
     except KeyError:

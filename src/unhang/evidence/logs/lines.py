@@ -20,9 +20,12 @@ from unhang.evidence.logs.times import Clock, year_in
 from unhang.evidence.logs.tracebacks import RawTraceback, TracebackReader
 from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source, Unread
+from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
 
 TEXT_CHARS = 2000
+MOST_ATTEMPTS = 1_000_000
+FAILED_NAMED = 3
 PATTERN_CHARS = 8192
 """Patterns look at no more than this of a line, so that no line costs much."""
 _BEHIND_A_BAR = re.compile(
@@ -67,6 +70,8 @@ class LineReader:
         self._kernel = self._launcher = 0
         self._first_time_s: float | None = None
         self._latest: deque[str] = deque(maxlen=200)
+        self._failed = 0
+        self._failures: list[Unread] = []
 
     def look_ahead(self, data: bytes) -> None:
         """Learn the prefixes and the year of the log from its first block."""
@@ -82,6 +87,18 @@ class LineReader:
 
     def take(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
         """Read a line, which may hold carriage returns. ``rows`` are the messages of which a literal stands in it."""
+        try:
+            self._take(raw, line, rows)
+        except Exception as error:  # noqa: BLE001 - one line that we fail on must not cost the others
+            self.failed(error, line)
+
+    def failed(self, error: Exception, line: int) -> None:
+        """Something in or behind ``line`` could not be read."""
+        self._failed += 1
+        if self._failed <= FAILED_NAMED:
+            self._failures.append(Unread.after(error, Source(self.source, line), self.rank))
+
+    def _take(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
         if raw.endswith(b"\r"):
             raw = raw[:-1]
         if b"\r" not in raw:
@@ -174,16 +191,20 @@ class LineReader:
 
     def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
         if row.id in ("n.init_start", "n.init_complete") and "nccl_pid" in told:
-            self.voices.learn_process(told["nccl_host"], told["nccl_pid"], values["comm_rank"], values["comm_size"])
+            self._learn_process(told, values)
         elif row.id == "te.restart":
             self.attempt += 1
         elif row.id == "te.restart_count":
-            self.attempt = max(self.attempt, int(values["attempt"]))
+            self.attempt = max(self.attempt, min(values.get("attempt", 0), MOST_ATTEMPTS))
         self.tracebacks.attempt = self.attempt
         if row.id.startswith("k."):
             self._kernel += 1
         elif row.id.startswith(("te.", "srun.", "slurm.", "pals.", "mpi.", "ds.", "rdzv.")):
             self._launcher += 1
+
+    def _learn_process(self, told: dict[str, Any], values: Any) -> None:
+        if "comm_rank" in values and "comm_size" in values:
+            self.voices.learn_process(told["nccl_host"], told["nccl_pid"], values["comm_rank"], values["comm_size"])
 
     # ---- the result
 
@@ -306,6 +327,10 @@ class LineReader:
 
     def _unread(self, blocks: Blocks, lines: int) -> Iterable[Unread]:
         where = Source(self.source)
+        yield from self._failures
+        if self._failed > FAILED_NAMED:
+            more = self._failed - FAILED_NAMED
+            yield Unread(where, f"unhang failed on {more} more lines of it", self.rank, failed=True)
         if blocks.trouble:
             yield Unread(where, f"reading stopped after line {lines}: {blocks.trouble}", self.rank)
         if blocks.cut_lines:
@@ -351,7 +376,7 @@ def _spoken_rank(text: str) -> int | None:
     if "ank" not in text and "GPU" not in text:
         return None
     found = _SPOKEN_RANK.search(text[:200])
-    return int(next(group for group in found.groups() if group)) if found else None
+    return numbers.rank(next(group for group in found.groups() if group)) if found else None
 
 
 def _rank_told(told: dict[str, Any]) -> int | None:

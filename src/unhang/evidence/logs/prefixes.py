@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from unhang.evidence.logs.stamps import stamp_in
+from unhang.knowledge import numbers
 
 _ANSI = re.compile(
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x1b"
@@ -149,10 +150,7 @@ class PrefixReader:
 
 @lru_cache(maxsize=65_536)
 def _speaker_of(rank: str, label: str, tee: str, host: str, pid: str) -> Speaker:
-    def number(digits: str) -> int | None:
-        return int(digits) if digits else None
-
-    return Speaker(number(rank), number(label), number(tee), host or None, number(pid))
+    return Speaker(numbers.rank(rank), numbers.rank(label), numbers.rank(tee), host or None, numbers.whole(pid))
 
 
 def _speaker(known: dict[str, str]) -> Speaker:
@@ -181,24 +179,24 @@ def origin_of(text: str) -> dict[str, object]:
     found: dict[str, object] = {}
     c10d = _C10D.search(text) if "pp:" in text or ".h:" in text or ".c" in text else None
     if c10d is not None:
-        found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], int(c10d["line"])
+        found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], numbers.whole(c10d["line"])
         if c10d["rank"]:
-            found["rank"] = int(c10d["rank"])
+            found["rank"] = numbers.rank(c10d["rank"])
     elif (spoken := re.search(r"\[rank(\d{1,6})\]:", text)) is not None:
-        found["rank"] = int(spoken[1])
+        found["rank"] = numbers.rank(spoken[1])
     group = _GROUP.search(text) if "[PG " in text else None
     if group is not None:
-        found["group_rank"] = int(group["group_rank"])
+        found["group_rank"] = numbers.rank(group["group_rank"])
         found["group_id"] = group["id"]
         found["group"] = group["guid"] or group["id"]
         if group["description"]:
             found["group_description"] = group["description"]
     elif "[Rank " in text and (old := _OLD_GROUP.search(text)) is not None:
-        found["group_rank"] = int(old["group_rank"])
+        found["group_rank"] = numbers.rank(old["group_rank"])
     elif "[TC]" in text and (tc := _TC.search(text)) is not None:
-        found["group_rank"], found["group"] = int(tc["rank"]), tc["name"]
+        found["group_rank"], found["group"] = numbers.rank(tc["rank"]), tc["name"]
     nccl = _NCCL.search(text) if " [" in text and ("NCCL " in text or "CCOM " in text) else None
     if nccl is not None:
-        found["nccl_host"], found["nccl_pid"] = nccl["host"], int(nccl["pid"])
-        found["nccl_device"] = int(nccl["device"])
-    return found
+        found["nccl_host"], found["nccl_pid"] = nccl["host"], numbers.whole(nccl["pid"])
+        found["nccl_device"] = numbers.whole(nccl["device"])
+    return {name: value for name, value in found.items() if value is not None}

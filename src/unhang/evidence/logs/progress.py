@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from unhang.evidence.logs.times import elapsed_s
+from unhang.knowledge import numbers
 
 RECENT = 4096
 _NUMBER = r"\d[\d,]{0,14}"
@@ -124,15 +125,12 @@ def _label(text: str) -> str:
 
 
 def _plain(text: str) -> int:
-    return int(text.replace(",", "") or 0)
+    return numbers.whole(text) or 0
 
 
 def _amount(text: str) -> int:
     scale = _MAGNITUDE.get(text[-1:], 1)
-    try:
-        return int(float(text.rstrip("kKMGT")) * scale)
-    except ValueError:
-        return 0
+    return int((numbers.decimal(text.rstrip("kKMGT"), most=numbers.MOST / scale) or 0.0) * scale)
 
 
 def _bar_unit(unit: str | None) -> str:
@@ -145,11 +143,8 @@ def _bar_unit(unit: str | None) -> str:
 def _bar_pace(rate: str | None, unit: str | None) -> float | None:
     if not rate or rate == "?" or not unit:
         return None
-    try:
-        value = float(rate)
-    except ValueError:
-        return None
-    if unit.strip().startswith("s/"):
+    value = numbers.decimal(rate)
+    if value is None or unit.strip().startswith("s/"):
         return value
     return 1 / value if value > 0 else None
 
@@ -158,17 +153,10 @@ def _pace(text: str) -> float | None:
     if "time" not in text and "sec/" not in text and "dt" not in text:
         return None
     if (found := _PER_STEP_MS.search(text)) is not None:
-        return _float(found["ms"], 1000)
+        return numbers.duration_s(found["ms"], 0.001)
     if (found := _PER_STEP_S.search(text)) is not None:
-        return _float(found["s"], 1)
+        return numbers.duration_s(found["s"])
     return None
-
-
-def _float(text: str, divisor: float) -> float | None:
-    try:
-        return float(text) / divisor
-    except ValueError:
-        return None
 
 
 class Run:

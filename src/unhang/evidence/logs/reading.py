@@ -159,10 +159,16 @@ class _LogReader:
                 self.listener.hear_all(paste.data)
             if self.listener is not None:
                 self.listener.first_lines = paste.first_lines
-            self._read_parts(iter((paste.data,)), b"")
+            self._try_parts(iter((paste.data,)), b"")
             return renumbered(self.lines.reading(blocks, len(paste.first_lines)), paste)
-        self._read_parts(parts, head)
+        self._try_parts(parts, head)
         return self.lines.reading(blocks, self._line - blocks.ended)
+
+    def _try_parts(self, parts: Iterator[bytes], head: bytes) -> None:
+        try:
+            self._read_parts(parts, head)
+        except Exception as error:  # noqa: BLE001 - what was read before stays read
+            self.lines.failed(error, self._line)
 
     def _read_parts(self, parts: Iterator[bytes], head: bytes) -> None:
         waiting: deque[_Scanned] = deque()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
+
+from unhang.knowledge import numbers
 
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: index + 1 for index, name in enumerate(_MONTH_NAMES)}
@@ -96,14 +98,17 @@ def year_in(sample: str) -> int | None:
 
 def elapsed_s(text: str) -> float | None:
     """Seconds of ``29:57``, ``1:54:39`` or ``1 day, 3:11:02`` as progress bars print them."""
-    days = 0
+    days: float | None = 0
     found = re.match(r"(\d+) days?, (.*)", text)
     if found:
-        days, text = int(found[1]), found[2]
+        days, text = numbers.duration_s(found[1], 86_400), found[2]
     parts = text.split(":")
-    if not 2 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
+    if not 2 <= len(parts) <= 3 or days is None:
         return None
-    total = 0
-    for part in parts:
-        total = total * 60 + int(part)
-    return timedelta(days=days).total_seconds() + total
+    total = days
+    for unit_s, part in zip((1, 60, 3600), reversed(parts), strict=False):
+        seconds = numbers.duration_s(part, unit_s)
+        if seconds is None:
+            return None
+        total += seconds
+    return total

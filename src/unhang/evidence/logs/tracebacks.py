@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame
 from unhang.evidence.logs.prefixes import NOBODY
+from unhang.knowledge import numbers
 from unhang.knowledge.libraries import is_ours_in_process
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
@@ -130,7 +131,7 @@ class TracebackReader:
         if found is not None:
             function = (found["function"] or "<module>").strip()
             if not is_ours_in_process(found["file"]):
-                current.add(Frame(function, found["file"], int(found["line"])))
+                current.add(Frame(function, found["file"], numbers.whole(found["line"])))
             current.strangers = 0
             return True
         bare = _GROUP_EDGE.sub("", text) if current.grouped else text

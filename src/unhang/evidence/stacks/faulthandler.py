@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
 from unhang.findings import Source
+from unhang.knowledge import numbers
 
 THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9A-Fa-f]+)(?: \[(?P<name>[^\]]*)\])? \(most recent call first\):"
@@ -101,7 +102,7 @@ class _Stream:
     def __init__(self, prefix: str, rank: int | None, order: list[_Dump]) -> None:
         found = _PREFIX_RANK.match(prefix)
         told = (found["rank"] or found["srun"]) if found else None
-        self._rank = rank if rank is not None else (int(told) if told is not None else None)
+        self._rank = rank if rank is not None else (numbers.rank(told) if told is not None else None)
         self._order = order
         self._dump: _Dump | None = None
         self._open: _Open | None = None
@@ -148,8 +149,8 @@ class _Stream:
         found = _FRAME.match(line)
         if found:
             if budget.take(number):
-                text = found["line"]
-                self._open.keeper.add(Frame(found["function"], found["file"], int(text) if text.isdigit() else None))
+                line_number = numbers.whole(found["line"])
+                self._open.keeper.add(Frame(found["function"], found["file"], line_number))
         elif not _UNDERSTOOD.match(line):
             self._close()
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
 from unhang.findings import Source
+from unhang.knowledge import numbers
 
 THREAD = re.compile(
     r"^Thread (?P<number>\d+) \((?:Thread (?P<id>0x[0-9a-f]+) )?\(?(?:LWP|process) (?P<lwp>\d+)\)?"
@@ -80,13 +81,13 @@ class _Reader:
 
     def feed(self, line: str, number: int) -> None:
         if found := THREAD.match(line):
-            self._start_thread(int(found["number"]), found["lwp"], found["name"] or "", number)
+            self._start_thread(numbers.whole(found["number"]) or 0, found["lwp"], found["name"] or "", number)
         elif found := _TID.match(line):
             count = len(self._dump.threads) + 1 if self._dump else 1
             self._start_thread(count + (1 if self._open else 0), found["lwp"], "", number)
         elif found := (_PID.match(line) or _ATTACH.match(line)):
             self.end_dump()
-            self._dump = _Dump(number, int(found["pid"]))
+            self._dump = _Dump(number, numbers.whole(found["pid"]))
         elif found := _PY_BT_FULL.match(line):
             self._python(found, number)
         elif found := _FRAME.match(line):
@@ -115,7 +116,7 @@ class _Reader:
         self._open = _Open(number, lwp, name, line)
 
     def _native(self, found: re.Match[str], line: int) -> None:
-        if self._open is None or (int(found["number"]) == 0 and self._open.keeper.frames()):
+        if self._open is None or (found["number"].strip("0") == "" and self._open.keeper.frames()):
             if self._open is not None and self._open.python:
                 return
             self._restart(line)
@@ -138,7 +139,7 @@ class _Reader:
         assert self._open is not None
         self._open.python = True
         if self._budget.take(line):
-            self._open.keeper.add(Frame(found["function"], found["file"], int(found["line"])))
+            self._open.keeper.add(Frame(found["function"], found["file"], numbers.whole(found["line"])))
 
     def _close(self) -> None:
         if self._open is not None and self._dump is not None:
@@ -180,4 +181,4 @@ def _pid(dump: _Dump) -> int | None:
     if dump.pid is not None:
         return dump.pid
     first = dump.threads.get(1)
-    return int(first.thread_id) if first is not None and first.thread_id.isdigit() else None
+    return numbers.whole(first.thread_id) if first is not None else None

@@ -23,6 +23,7 @@ from typing import Any
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
 from unhang.findings import Source
+from unhang.knowledge import numbers
 
 PROCESS = re.compile(r"^Process (?P<pid>\d+): ?(?P<command>.*)$")
 THREAD = re.compile(
@@ -82,7 +83,7 @@ class _TextReader:
     def feed(self, line: str, number: int) -> None:
         if found := PROCESS.match(line):
             self.close_thread()
-            self.processes.append(_Process(int(found["pid"]), found["command"].strip(), number))
+            self.processes.append(_Process(numbers.whole(found["pid"]), found["command"].strip(), number))
         elif found := THREAD.match(line):
             self.close_thread()
             if not self.processes:
@@ -117,7 +118,7 @@ def read_frame(line: str) -> Frame | None:
         return Frame(function, place, None, native=True)
     if file.rpartition(".")[2] in _COMPILED:
         return Frame(function, file, None, native=True)
-    return Frame(function, file, int(number) or None)
+    return Frame(function, file, numbers.whole(number) or None)
 
 
 def _opening_of_last_parenthesis(line: str) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from markupsafe import Markup
 
 from unhang import __version__
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Finding, Verdict, Where, say
+from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where, say
 from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
@@ -24,9 +25,10 @@ from unhang.report.html.meetings import meetings
 from unhang.report.html.stack_groups import stack_groups
 from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
-from unhang.report.html.wait_graph import wait_graph
+from unhang.report.html.wait_graph import EMPTY, wait_graph
 from unhang.report.html.words import SCRIPT_WORDS, WORDS
 from unhang.report.redact import Redactor
+from unhang.report.sections import made
 from unhang.report.shown_paths import without_library_roots
 from unhang.report.source_lines import source_lines
 from unhang.report.text import consequence_line, evidence_folder, source_label
@@ -62,12 +64,16 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
     voice = Voice(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict, facts)
     style, script = _asset("page.css"), _asset("page.js")
-    late = late_ranks(verdict, facts)
+    gaps: list[NotChecked] = []
+    late = made("ranks", lambda: late_ranks(verdict, facts), frozenset(), gaps)
+    nothing: list[Any] = []
     data = {
-        "groups": timelines(facts, late, voice),
+        "groups": made("timeline", lambda: timelines(facts, late, voice), nothing, gaps),
         "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()},
     }
-    stacks, stacks_left_out = stack_groups(facts, late, voice)
+    stacks, stacks_left_out = made("stacks", lambda: stack_groups(facts, late, voice), ([], 0), gaps)
+    graph = made("who waits for whom", lambda: wait_graph(facts, late, voice), EMPTY, gaps)
+    meeting = made("meetings", lambda: [] if facts.graph.edges else meetings(facts, voice), nothing, gaps)
     return (
         _environment()
         .get_template("page.html.j2")
@@ -80,10 +86,10 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
             script=Markup(script),  # noqa: S704  # our own file
             data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
             words={key: voice.say(text) for key, text in WORDS.items()},
-            verdict=_verdict(verdict, facts, voice),
+            verdict=_verdict(replace(verdict, not_checked=(*verdict.not_checked, *gaps)), facts, voice),
             groups=data["groups"],
-            graph=wait_graph(facts, late, voice),
-            meetings=[] if facts.graph.edges else meetings(facts, voice),
+            graph=graph,
+            meetings=meeting,
             stacks=stacks,
             stacks_left_out=stacks_left_out,
         )

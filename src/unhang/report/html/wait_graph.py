@@ -59,6 +59,9 @@ class Drawing:
     cycle: bool
 
 
+EMPTY = Drawing((), (), 0, 0, 0, 0, 0, cycle=False)
+
+
 def wait_graph(facts: Facts, late: frozenset[int], voice: Voice) -> Drawing:
     """The drawing of ``facts.graph``; empty when nobody waits."""
     edges = facts.graph.edges[:MOST_EDGES]

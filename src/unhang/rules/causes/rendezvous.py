@@ -19,6 +19,7 @@ from unhang.facts.failure_kinds import port_of_the_job
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.knowledge import numbers
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, finding
 
@@ -129,8 +130,8 @@ def _joined(event: LogEvent) -> bool:
 
 def _group_number(events: tuple[LogEvent, ...]) -> int | None:
     """How many groups had been made: the number at the end of the barrier's key."""
-    numbers = [int(m[1]) for e in events if (m := _KEY_NUMBER.search(value_of(e, "key")))]
-    return min(numbers, default=None)
+    told = [numbers.whole(m[1]) for e in events if (m := _KEY_NUMBER.search(value_of(e, "key")))]
+    return min((number for number in told if number is not None), default=None)
 
 
 def _found(

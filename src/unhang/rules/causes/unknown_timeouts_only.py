@@ -11,12 +11,12 @@ Possible when: always: the limit, the operation and the moment the stall began a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 from unhang.facts.crashes import own_crashes
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.findings import Call, Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.knowledge.numbers import moment
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNKNOWN
@@ -57,9 +57,12 @@ def _known(facts: Facts, incident: Incident) -> Iterator[Text]:
         )
     if any(w.barrier and w.operation for w in incident.waits):
         yield say("an all-reduce of one element is a barrier")
-    if incident.began_s is not None:
-        moment = datetime.fromtimestamp(incident.began_s, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-        yield say("the stall began at {moment} by the log's clock: the timeout's time less its limit", moment=moment)
+    began = moment(incident.began_s) if incident.began_s is not None else None
+    if began is not None:
+        yield say(
+            "the stall began at {moment} by the log's clock: the timeout's time less its limit",
+            moment=began.strftime("%Y-%m-%d %H:%M:%S"),
+        )
 
 
 def _collect() -> Remedy:

@@ -1,0 +1,40 @@
+"""Where unhang itself failed on a part: said once for each failure, and never taken for health."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Status, Verdict, say
+
+
+def joined(gaps: Sequence[NotChecked]) -> list[NotChecked]:
+    """``gaps``, our own failures first; rules that failed in one place are one gap, which names all their causes."""
+    kept: list[NotChecked] = []
+    by_place: dict[str, int] = {}
+    for gap in gaps:
+        if not gap.failed or "causes" not in gap.what.values:
+            kept.append(gap)
+            continue
+        at = by_place.setdefault(str(gap.because), len(kept))
+        if at == len(kept):
+            kept.append(gap)
+            continue
+        causes = dict.fromkeys((*str(kept[at].what.values["causes"]).split(", "), str(gap.what.values["causes"])))
+        kept[at] = replace(kept[at], what=say("whether it is {causes}", causes=", ".join(causes)))
+    return sorted(kept, key=lambda gap: not gap.failed)
+
+
+def without_health_of_the_rest(verdict: Verdict) -> Verdict:
+    """``verdict``; where unhang failed on a part and found the rest healthy: unknown."""
+    failed = any(item.failed for item in verdict.unread) or any(item.failed for item in verdict.not_checked)
+    if not failed or verdict.status is not Status.HEALTHY:
+        return verdict
+    unknown = Finding(
+        Cause.UNKNOWN,
+        Certainty.POSSIBLE,
+        Severity.NOTE,
+        say("unhang failed on a part of what was given, and saw nothing wrong in the rest"),
+        rule="failed",
+    )
+    return replace(verdict, status=Status.UNKNOWN, findings=(unknown, *verdict.findings), checked=())

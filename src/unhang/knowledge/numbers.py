@@ -1,0 +1,77 @@
+"""Numbers where text becomes one: a number that cannot be meant is no number (None), and nothing after it need ask.
+
+Evidence is written by programs that crash: a line may hold an integer of any length, a float beyond every range, a
+date of the year 300,000. Python reads some of these, refuses others (integers of more than 4,300 digits), and
+arithmetic on what it read fails far from the line. So each kind of number has a range here, and text from evidence
+becomes a number only here.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timezone
+from typing import Final
+
+MOST: Final = 1 << 53
+"""Of counts, sizes and positions: the largest integer that every reader of our JSON keeps exactly."""
+MOST_RANKS: Final = 1 << 20
+"""No job has as many processes."""
+MOST_SECONDS: Final = 100 * 365.25 * 86_400
+"""Of durations and limits: a century. A longer limit means that somebody asked for none."""
+EXIT_CODES: Final = range(-(1 << 31), 1 << 32)
+_LONGEST: Final = 40
+"""Characters of the longest text that is a number in range, signs, separators and fractions included."""
+
+
+def whole(text: str, *, most: int = MOST) -> int | None:
+    """The integer ``text`` spells (``12``, ``-3``, ``1,200``), if it is at most ``most`` and at least ``-most``."""
+    if len(text) > _LONGEST:
+        return None
+    try:
+        number = int(text.replace(",", ""))
+    except ValueError:
+        return None
+    return number if -most <= number <= most else None
+
+
+def rank(text: str) -> int | None:
+    """A rank, of whatever group; also a local rank, a node's number, a task's."""
+    number = whole(text)
+    return number if number is not None and 0 <= number < MOST_RANKS else None
+
+
+def ranks_up_to(first: str, last: str) -> range:
+    """``3`` to ``7`` of ``3-7``, both included; nothing when either is no rank."""
+    start, stop = rank(first), rank(last)
+    return range(start, stop + 1) if start is not None and stop is not None else range(0)
+
+
+def exit_code(text: str) -> int | None:
+    """The code a process ended with, as launchers and schedulers print it."""
+    number = whole(text)
+    return number if number is not None and number in EXIT_CODES else None
+
+
+def decimal(text: str, *, most: float = float(MOST)) -> float | None:
+    """The finite number ``text`` spells (``12.5``, ``3e-4``), if its size is at most ``most``."""
+    if len(text) > _LONGEST:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and abs(number) <= most else None
+
+
+def duration_s(text: str, unit_s: float = 1.0) -> float | None:
+    """Seconds of a duration or limit that ``text`` gives in units of ``unit_s``."""
+    number = decimal(text)
+    return number * unit_s if number is not None and 0 <= number * unit_s <= MOST_SECONDS else None
+
+
+def moment(time_s: float) -> datetime | None:
+    """The moment ``time_s`` seconds after 1970 began (UTC); None where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(time_s, tz=timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,28 @@
+"""A report is written section by section: one that fails is named in its place, and the others are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from unhang.findings import Certainty, NotChecked, say
+
+Made = TypeVar("Made")
+
+
+def section(name: str, write: Callable[[], None]) -> NotChecked | None:
+    """Let ``write`` write its section; what to say in its place where that fails."""
+    gaps: list[NotChecked] = []
+    made(name, write, None, gaps)
+    return gaps[0] if gaps else None
+
+
+def made(name: str, make: Callable[[], Made], otherwise: Made, gaps: list[NotChecked]) -> Made:
+    """What ``make`` gives; where that fails ``otherwise``, and ``gaps`` says so."""
+    try:
+        return make()
+    except MemoryError:
+        raise  # the whole is too large
+    except Exception as error:  # noqa: BLE001 - the boundary of one section
+        gaps.append(NotChecked.after(error, say("the section {name} of this report", name=name), Certainty.LIKELY))
+        return otherwise
