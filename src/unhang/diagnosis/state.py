@@ -89,8 +89,19 @@ def unexplained(facts: Facts) -> tuple[Finding, ...]:
 def unproven(facts: Facts, health: Health) -> Finding:
     """Nothing was found, and nothing shows that the job is well."""
     summary = say("nothing was found, and nothing shows that the job is well")
+    collect = Remedy(
+        title=say("Get what shows how every rank fares"),
+        kind=RemedyKind.COLLECT,
+        change=say(
+            "while it runs: unhang attach, which looks at every rank; when it is over: the log of every rank to its end "
+            "and the launcher's, with its exit codes, in one folder, and unhang diagnose DIR"
+        ),
+        cost=say("none"),
+        verify=say("the verdict is healthy, or says what is wrong"),
+    )
     found = _unknown(facts, summary, ())
-    return replace(found, severity=Severity.NOTE, because=(*health.lacks, *found.because))
+    because = (*health.lacks, *found.because)
+    return replace(found, severity=Severity.NOTE, because=because, remedies=(collect,))
 
 
 def _ended_otherwise(facts: Facts) -> bool:
