@@ -93,8 +93,8 @@ def unproven(facts: Facts, health: Health) -> Finding:
         title=say("Get what shows how every rank fares"),
         kind=RemedyKind.COLLECT,
         change=say(
-            "while it runs: unhang attach, which looks at every rank; when it is over: the log of every rank to its end "
-            "and the launcher's, with its exit codes, in one folder, and unhang diagnose DIR"
+            "while it runs: unhang attach, which looks at every rank; when it is over: the log of every rank to its "
+            "end and the launcher's, with its exit codes, in one folder, and unhang diagnose DIR"
         ),
         cost=say("none"),
         verify=say("the verdict is healthy, or says what is wrong"),
