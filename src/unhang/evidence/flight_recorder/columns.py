@@ -93,12 +93,11 @@ class EntryColumns:
 
         Raises :class:`DumpError` for more entries than any ring has.
         """
-        if len(self.rows) >= _MAX_ENTRIES:
-            raise DumpError(f"refused: more than {_MAX_ENTRIES:,} entries")
-        self.rows.append(self.row(entry, byte))
+        check_count(len(self.rows) + 1)
+        self.rows.append(self.row(entry, byte, len(self.rows)))
 
-    def row(self, entry: Mapping[str, Any], byte: int) -> Row:
-        """One entry as a row of numbers; what is not a number goes to the tables."""
+    def row(self, entry: Mapping[str, Any], byte: int = -1, place: int = 0) -> Row:
+        """One entry, the one at ``place`` in its ring, as a row of numbers; what is no number goes to the tables."""
         get = entry.get
         name = get("profiling_name")
         operation = name if type(name) is str else ""
@@ -112,7 +111,7 @@ class EntryColumns:
         if created is None:
             created = whole(get("time_created_us"), 0) * 1000
         return Row(
-            whole(get("record_id"), len(self.rows)),
+            whole(get("record_id"), place),
             whole(get("pg_id"), -1),
             self.group(get("process_group"), get("pg_id")),
             position,
@@ -193,6 +192,12 @@ class EntryColumns:
         frame = self._shared.one(read_frame(raw)) if isinstance(raw, dict) else None
         self._frames[id(raw)] = (frame, raw)
         return frame
+
+
+def check_count(entries: int) -> None:
+    """Raise :class:`DumpError` for more entries than any ring has."""
+    if entries > _MAX_ENTRIES:
+        raise DumpError(f"refused: more than {_MAX_ENTRIES:,} entries")
 
 
 def whole(value: Any, default: Any) -> Any:
