@@ -27,7 +27,10 @@ _OUR_OWN = ("a verdict of unhang", "a plan of unhang run", "a record of unhang r
 
 
 class EvidenceReader:
-    """Collects what the format readers return. Call ``take`` for every piece, ``finish`` once, ``close`` whatever came."""
+    """Collects what the format readers return.
+
+    Call ``take`` for every piece, then ``finish`` once; and ``close`` in the end, whatever happened.
+    """
 
     def __init__(self, limits: Limits, inputs: Sequence[str]) -> None:
         self._limits = limits

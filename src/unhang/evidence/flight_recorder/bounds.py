@@ -9,16 +9,15 @@ from __future__ import annotations
 import gc
 import math
 import mmap
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 MEMORY_BYTES: Final = 512 << 20
 """The most one dump may need. Its objects need up to 25 times its own size; the longest known dump has 3 MB."""
@@ -31,16 +30,14 @@ _PROBE: Final = 64 << 20
 
 
 def limits_hold() -> bool:
-    """Whether this system refuses a process more memory than it allowed it: macOS does not, Windows cannot."""
-    if resource is None:
+    """Whether this system refuses a process more memory than it allowed it: only Linux does, and not every sandbox."""
+    if sys.platform != "linux":
         return False
-    try:
-        with _lowered(resource.RLIMIT_AS, _address_space() + _PROBE):
+    with _lowered(resource.RLIMIT_AS, _address_space() + _PROBE):
+        try:
             mmap.mmap(-1, 2 * _PROBE).close()
-    except FileNotFoundError:  # no /proc
-        return False
-    except (OSError, MemoryError):
-        return True
+        except OSError:
+            return True
     return False
 
 
@@ -51,7 +48,7 @@ def cpu_seconds(size: int) -> int:
 
 def without_core_files() -> None:
     """Leave no image of this process behind should a dump end it."""
-    if resource is not None:
+    if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
@@ -61,7 +58,6 @@ def bounded(size: int) -> Iterator[None]:
 
     Too much memory is a ``MemoryError``; too much processor time ends the process (SIGXCPU).
     """
-    assert resource is not None
     memory = min(MEMORY_BYTES, _MEMORY_FLOOR + _MEMORY_RATIO * size)
     seconds = math.ceil(time.process_time()) + cpu_seconds(size)
     gc.disable()  # plain values form no circles worth finding, and looking for them takes as long as reading

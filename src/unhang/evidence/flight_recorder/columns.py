@@ -7,7 +7,7 @@ values, so shared or circular containers in a hostile dump cost nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -128,6 +128,21 @@ class EntryColumns:
             state_number(get("state")),
             int(get("retired") is True),
         )
+
+    def taking_over(self, other: EntryColumns) -> Callable[[Row], Row]:
+        """What turns a row of ``other`` into one of these, which hold only what their own rows refer to."""
+        self.backend = other.backend
+        groups, signatures, stacks = tuple(other._groups), tuple(other._signatures), (*other._stacks, None)
+
+        def take(row: Row) -> Row:
+            stack = stacks[row.stack]
+            return row._replace(
+                group=self._groups.setdefault(groups[row.group], len(self._groups)),
+                signature=self._signatures.setdefault(signatures[row.signature], len(self._signatures)),
+                stack=-1 if stack is None else self._stacks.setdefault(stack, len(self._stacks)),
+            )
+
+        return take
 
     def entries(self) -> Entries:
         """Everything added, as columns."""

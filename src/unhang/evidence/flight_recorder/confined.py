@@ -49,13 +49,13 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"asks for {module_name}.{global_name}")
 
     def persistent_load(self, pid: Any, /) -> Any:
-        raise pickle.UnpicklingError("asks for an object outside of it")
+        raise pickle.UnpicklingError(f"asks for an object outside of it, {type(pid).__name__}")
 
 
 def unpickled(data: bytes) -> Any:
     """The plain value of the pickle ``data``; None when it is torn, asks for more, or needs too much memory."""
     try:
         # buffered: the unpickler then looks ahead instead of asking for each opcode
-        return _PlainUnpickler(io.BufferedReader(io.BytesIO(data)), fix_imports=False).load()  # type: ignore[arg-type]
+        return _PlainUnpickler(io.BufferedReader(io.BytesIO(data)), fix_imports=False).load()
     except Exception:  # noqa: BLE001 - a broken pickle may raise anything; our own machine then says what is wrong
         return None

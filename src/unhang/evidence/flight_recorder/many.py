@@ -7,6 +7,7 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -93,7 +94,7 @@ def _read_spread(names: Sequence[str], workers: int, shared: SharedTables, whole
         waiting.append((index, list(names[index : index + size])))
     done: dict[int, list[Item]] = {}
     following = 0
-    with _Crew(workers, waiting, whole) as crew:
+    with closing(_Crew(workers, waiting, whole)) as crew:
         while following < len(names):
             while following in done:
                 items = share(done.pop(following), shared)
@@ -116,10 +117,8 @@ class _Crew:
         for _ in range(workers):
             self._start()
 
-    def __enter__(self) -> _Crew:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End all of them."""
         self.selector.close()
         for worker in self.workers:
             worker.end()

@@ -38,8 +38,9 @@ def read_in_pieces(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedD
     header = read_header(root, shared)
     if cut_at is not None:
         return ParsedDump(header, columns, whole=False, cut_at=cut_at)
-    rows = columns.rows
-    return keep_end(header, columns, len(rows), lambda start, stop: rows[start:stop], whole=whole)
+    rows, kept = columns.rows, EntryColumns(shared)
+    take_over = kept.taking_over(columns)
+    return keep_end(header, kept, len(rows), lambda start, stop: list(map(take_over, rows[start:stop])), whole=whole)
 
 
 def check_root(root: Any, *, torn: bool = False) -> None:

@@ -22,9 +22,10 @@ MAX_BYTES: Final = 128 << 20
 
 
 class OtherReader(Protocol):
-    """Reads a dump whose layout is not torch's; raises :class:`DumpError` when it cannot."""
+    """What reads a dump whose layout is not torch's."""
 
-    def __call__(self, data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump: ...
+    def __call__(self, data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+        """The dump ``data``. Raises :class:`DumpError` when it is none."""
 
 
 def read_other(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:

@@ -1,4 +1,4 @@
-"""How far back a ring of recorded entries is read: the stall is at its end, and unfinished work says where it begins."""
+"""How far back a ring of entries is read: the stall is at its end, and unfinished work says where it begins."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import pickle
 import selectors
 import signal
@@ -18,6 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from unhang.evidence.flight_recorder.bounds import cpu_seconds, limits_hold, without_core_files
@@ -128,7 +128,7 @@ def _size(dump: Dump) -> int:
     if not isinstance(dump, str):
         return len(dump[1])
     try:
-        return os.stat(dump).st_size
+        return Path(dump).stat().st_size
     except OSError:
         return 0
 
