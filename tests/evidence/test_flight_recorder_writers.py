@@ -126,20 +126,24 @@ def files(folder: Path, contents: list[bytes]) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("way", ["here", "worker"])
 def test_every_writer_says_what_torchs_own_layout_says(
-    tmp_path: Path, late_and_not: list[Any], writer: str, way: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, late_and_not: list[Any], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(many, "_INLINE_BYTES", 0 if way == "worker" else 1 << 30)
     truth = [read_recording(pickle_like_torch(dump), source=f"rank_{n}") for n, dump in enumerate(late_and_not)]
     assert not any(one.whole for one in truth if isinstance(one, Recording)), "the ends are compared"
-    data = [WRITERS[writer](dump) for dump in late_and_not]
-    assert all(looks_like_flight_recorder(one[: 1 << 16]) for one in data)
+    paths = {}
+    for number, (writer, write) in enumerate(WRITERS.items()):
+        data = [write(dump) for dump in late_and_not]
+        assert all(looks_like_flight_recorder(one[: 1 << 16]) for one in data), writer
+        (tmp_path / str(number)).mkdir()
+        paths[writer] = files(tmp_path / str(number), data)
 
-    got = list(read_recordings(files(tmp_path, data)))
+    items = read_recordings([path for pair in paths.values() for path in pair])
 
-    assert [said(one) for one in got] == [said(one) for one in truth]
+    for writer in paths:
+        assert [said(next(items)), said(next(items))] == [said(one) for one in truth], writer
 
 
 @pytest.mark.parametrize("way", ["here", "worker"])
@@ -155,16 +159,19 @@ def test_json_says_what_the_pickle_says_without_its_frames(
 
 
 @pytest.mark.usefixtures("everything_to_workers")
-@pytest.mark.parametrize("torch_version", [f"2.{minor}" for minor in range(3, 16)])
-def test_a_worker_reads_every_version_as_this_process_does(tmp_path: Path, torch_version: str) -> None:
-    job = StalledJob(ranks=8, entries=100, frames=3, torch_version=torch_version)
-    dump = job.head(0, late=False) | {"entries": job.recorded(0, late=False)}
-    data = [pickle_like_torch(dump), pickle.dumps(dump, 4), pickle.dumps(dump, 0)]
+def test_every_version_of_torch_is_read_alike_whoever_wrote_it(tmp_path: Path) -> None:
+    written: dict[str, list[bytes]] = {}
+    for torch_version in (f"2.{minor}" for minor in range(3, 16)):
+        job = StalledJob(ranks=8, entries=100, frames=3, torch_version=torch_version)
+        dump = job.head(0, late=False) | {"entries": job.recorded(0, late=False)}
+        written[torch_version] = [pickle_like_torch(dump), pickle.dumps(dump, 4), pickle.dumps(dump, 0)]
 
-    got = [said(item) | {"rank": 0} for item in read_recordings(files(tmp_path, data))]
+    items = read_recordings(files(tmp_path, [data for three in written.values() for data in three]))
 
-    assert got[0] == got[1] == got[2]
-    assert got[0] == said(read_recording(pickle.dumps(dump, 2), source="rank_0"))
+    for torch_version, three in written.items():
+        truth = said(read_recording(three[0], source="rank_0"))
+        for item in (next(items), next(items), next(items)):
+            assert said(item) | {"rank": 0} == truth, torch_version
 
 
 def test_the_bare_list_of_torch_2_2_pickled_again_is_read(tmp_path: Path, everything_to_workers: None) -> None:
@@ -357,6 +364,31 @@ def test_a_dump_that_is_not_read_in_time_is_given_up(
     items = list(read_recordings(files(tmp_path, [good, good, good])))
     assert [type(item) for item in items] == [Recording, Unread, Recording]
     assert items[1].reason == "not read within 1 s"  # type: ignore[union-attr]
+
+
+def test_json_read_in_pieces_is_the_same_dump(late_and_not: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json_like_torch(late_and_not[0]).encode()
+    at_once = read_recording(text, source="rank_0")
+    monkeypatch.setattr("unhang.evidence.flight_recorder.json_text._AT_ONCE", 0)
+    assert said(read_recording(text, source="rank_0"), frames=False) == said(at_once, frames=False)
+
+
+@pytest.mark.usefixtures("everything_to_workers")
+def test_a_worker_that_answers_with_something_else_is_ended(
+    tmp_path: Path, late_and_not: list[Any], started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harmed = workers.WORKER.replace(
+        "serve(sys",
+        "import os\nfrom unhang.evidence.flight_recorder import workers\nread = workers.read_recording\n"
+        "class Bomb:\n    def __reduce__(self):\n        return os.system, ('true',)\n"
+        "workers.read_recording = lambda data, **told: Bomb() if told['source'].endswith('_1') "
+        "else read(data, **told)\nserve(sys",
+    )
+    monkeypatch.setattr(workers, "WORKER", harmed)
+    good = pickle.dumps(late_and_not[0], 4)
+    items = list(read_recordings(files(tmp_path, [good, good, good])))
+    assert [type(item) for item in items] == [Recording, Unread, Recording]
+    assert items[1].reason == "the process reading it ended (signal SIGKILL)"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("protocol", [4, 5])

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.flight_recorder.ring_end import read_objects
+from unhang.evidence.flight_recorder.ring_end import keep_end_of, read_objects
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
+_AT_ONCE: Final = 16 << 20
+"""What is longer is read piece by piece although it takes longer: its objects need ten times as much memory."""
 
 
 class _CutShort(Exception):
@@ -31,15 +34,17 @@ def read_json(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
     Raises :class:`DumpError` when the text is no flight-recorder dump.
     """
     text = data.decode("utf-8-sig", "replace")
-    try:
-        root = _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return _read_in_pieces(text, len(data), shared)
-    _check_root(root)
-    return read_objects(root, shared, whole=whole)
+    root = None
+    if len(data) <= _AT_ONCE:
+        with suppress(ValueError, RecursionError):
+            root = _DECODER.decode(text)
+    if root is not None:
+        _check_root(root)
+        return read_objects(root, shared, whole=whole)
+    return _read_in_pieces(text, len(data), shared, whole=whole)
 
 
-def _read_in_pieces(text: str, size: int, shared: SharedTables) -> ParsedDump:
+def _read_in_pieces(text: str, size: int, shared: SharedTables, *, whole: bool) -> ParsedDump:
     reader = _Reader(text, EntryColumns(shared))
     cut_at = None
     try:
@@ -48,7 +53,10 @@ def _read_in_pieces(text: str, size: int, shared: SharedTables) -> ParsedDump:
         cut_at = size
     if not len(reader.columns):
         _check_root(reader.root)
-    return ParsedDump(read_header(reader.root, shared), reader.columns, whole=cut_at is None, cut_at=cut_at)
+    header = read_header(reader.root, shared)
+    if cut_at is not None:
+        return ParsedDump(header, reader.columns, whole=False, cut_at=cut_at)
+    return keep_end_of(reader.columns, header, shared, whole=whole)
 
 
 def _check_root(root: Any) -> None:

@@ -8,7 +8,7 @@ from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.flight_recorder.ring_end import keep_end, recorded_entries
+from unhang.evidence.flight_recorder.ring_end import keep_end_of, recorded_entries
 from unhang.evidence.plain_opcodes import CutShort
 from unhang.evidence.safe_unpickle import PlainMachine
 
@@ -38,9 +38,7 @@ def read_in_pieces(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedD
     header = read_header(root, shared)
     if cut_at is not None:
         return ParsedDump(header, columns, whole=False, cut_at=cut_at)
-    rows, kept = columns.rows, EntryColumns(shared)
-    take_over = kept.taking_over(columns)
-    return keep_end(header, kept, len(rows), lambda start, stop: list(map(take_over, rows[start:stop])), whole=whole)
+    return keep_end_of(columns, header, shared, whole=whole)
 
 
 def check_root(root: Any, *, torn: bool = False) -> None:

@@ -61,6 +61,13 @@ def keep_end(
     return ParsedDump(header, columns, whole=False, dropped=skipped_before(oldest, rows))
 
 
+def keep_end_of(columns: EntryColumns, header: Header, shared: SharedTables, *, whole: bool) -> ParsedDump:
+    """The dump whose whole ring is in ``columns``."""
+    rows, kept = columns.rows, EntryColumns(shared)
+    take_over = kept.taking_over(columns)
+    return keep_end(header, kept, len(rows), lambda start, stop: list(map(take_over, rows[start:stop])), whole=whole)
+
+
 def read_objects(root: Any, shared: SharedTables, *, whole: bool) -> ParsedDump:
     """The dump whose outermost value is ``root``; all of its ring when ``whole``."""
     columns = EntryColumns(shared)

@@ -89,7 +89,14 @@ class Worker:
         head = self.answers.read(8)
         size = int.from_bytes(head, "little")
         body = self.answers.read(size) if len(head) == 8 else b""
-        return _Items(io.BytesIO(body)).load() if body and len(body) == size else None
+        if not body or len(body) != size:
+            return None
+        try:
+            items: list[Item] = _Items(io.BytesIO(body)).load()
+        except Exception:  # noqa: BLE001 - what a harmed worker answers may raise anything
+            self._process.kill()
+            return None
+        return items
 
     def lost_over(self, dump: Dump) -> Unread:
         """End the process, which gave no answer for ``dump`` alone, and say why there is none."""
