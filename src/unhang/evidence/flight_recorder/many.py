@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Final
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.flight_recorder.sharing import share
+from unhang.evidence.found_files import Identity
 from unhang.evidence.items import Recording
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
@@ -32,7 +33,9 @@ MAX_JOBS: Final = 16
 _BATCH: Final = 32
 
 Item = Recording | Unread
-Batch = list[str]
+Name = tuple[str, Identity | None]
+"""A path, and which file was found there."""
+Batch = list[Name]
 
 
 def read_recordings(
@@ -41,14 +44,16 @@ def read_recordings(
     jobs: int | None = None,
     progress: Callable[[int], object] | None = None,
     whole: bool = False,
+    identities: Sequence[Identity | None] | None = None,
 ) -> Iterator[Item]:
     """One item for each of ``paths``, in their order: a :class:`Recording`, or :class:`Unread` with the reason.
 
     ``jobs`` is the number of worker processes (default: the cores this process may use, at most 16); few files are
     read in this process. ``progress`` is called with the number of files done so far. ``whole`` as in
-    :func:`read_recording`.
+    :func:`read_recording`, and so are ``identities``, one a path.
     """
-    names = [os.fspath(path) for path in paths]
+    plain = [os.fspath(path) for path in paths]
+    names: list[Name] = list(zip(plain, identities or [None] * len(plain), strict=True))
     workers = min(jobs if jobs is not None else _cores(), MAX_JOBS, -(-len(names) // _BATCH))
     inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES) or not sys.executable
     items = _read_here(names, whole) if inline else _read_spread(names, workers, whole)
@@ -62,13 +67,13 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _read_here(names: Sequence[str], whole: bool) -> Iterator[Item]:
+def _read_here(names: Sequence[Name], whole: bool) -> Iterator[Item]:
     shared = SharedTables()
-    for name in names:
-        yield read_recording(name, whole=whole, shared=shared)
+    for name, identity in names:
+        yield read_recording(name, whole=whole, shared=shared, identity=identity)
 
 
-def _read_spread(names: Sequence[str], workers: int, whole: bool) -> Iterator[Item]:
+def _read_spread(names: Sequence[Name], workers: int, whole: bool) -> Iterator[Item]:
     waiting: deque[tuple[int, Batch]] = deque()
     size = max(1, min(_BATCH, -(-len(names) // (workers * 4))))
     for index in range(0, len(names), size):
@@ -143,11 +148,10 @@ class _Crew:
         code = worker.wait(timeout=10)
         lost = None
         if len(batch) == 1:
-            lost = Unread(
-                Source(batch[0]), f"the process reading it ended (exit code {code})", rank_from_name(batch[0])
-            )
+            name, _ = batch[0]
+            lost = Unread(Source(name), f"the process reading it ended (exit code {code})", rank_from_name(name))
         else:
-            self.waiting.extendleft((start + index, [name]) for index, name in reversed(list(enumerate(batch))))
+            self.waiting.extendleft((start + index, [one]) for index, one in reversed(list(enumerate(batch))))
         if self.waiting:
             self._start()
         return lost
@@ -193,10 +197,12 @@ serve(sys.stdin.buffer, sys.stdout.buffer, whole=sys.argv[2] == "1")
 
 
 def serve(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
-    """A worker's life: for each JSON line of paths one pickled list of items, its length in 8 bytes before it."""
+    """A worker's life: for each JSON line of names one pickled list of items, its length in 8 bytes before it."""
     shared = SharedTables()
     for line in questions:
-        items = [read_recording(name, whole=whole, shared=shared) for name in json.loads(line)]
+        items = [
+            read_recording(name, whole=whole, shared=shared, identity=identity) for name, identity in json.loads(line)
+        ]
         body = pickle.dumps(items, protocol=pickle.HIGHEST_PROTOCOL)
         answers.write(len(body).to_bytes(8, "little") + body)
         answers.flush()
