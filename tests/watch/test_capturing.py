@@ -217,7 +217,9 @@ def test_what_a_command_leaves_running_prints_on_and_keeps_nobody(tmp_path: Path
     target = tmp_path / "out"
     began = time.monotonic()
     with target.open("wb") as out:
-        front = subprocess.Popen(words(tmp_path, "sh", "-c", "(sleep 14; echo late) & echo now"), stdout=out, stderr=out)
+        front = subprocess.Popen(
+            words(tmp_path, "sh", "-c", "(sleep 14; echo late) & echo now"), stdout=out, stderr=out
+        )
     assert front.wait(LIMIT_S) == 0
 
     assert time.monotonic() - began < 13

@@ -36,7 +36,7 @@ def run(
     ] = "",
     capture: Annotated[
         bool,
-        typer.Option("--capture", help="Keep the output as evidence: it goes to files first, so it is no terminal."),
+        typer.Option("--capture", help="Keep the output as evidence: it goes through a pipe, so it is no terminal."),
     ] = False,
     slow_after: Annotated[
         float, typer.Option(min=1.0, metavar="S", help="Say so when ranks wait this long for one that works.")
