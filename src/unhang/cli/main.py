@@ -29,6 +29,7 @@ from unhang.cli.reshard import reshard
 from unhang.cli.run import run
 from unhang.cli.view import view
 from unhang.errors import UnhangError
+from unhang.report.terminal import clean_streams
 
 MORE = "More"
 """Help panel of the verbs a newcomer does not need."""
@@ -47,7 +48,7 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"unhang {__version__}")
+        print(f"unhang {__version__}")
         raise typer.Exit
 
 
@@ -93,7 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # a terminal that cannot show a character shows a mark instead of ending the verdict
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.exit(_run(words))
+    with clean_streams():
+        code = _run(words)
+    sys.exit(code)
 
 
 def _stand_in_for_closed_streams() -> None:

@@ -13,6 +13,7 @@ from unhang.errors import UsageError
 from unhang.facts.model import Facts
 from unhang.findings import Severity, Status, Verdict
 from unhang.report.redact import Redactor
+from unhang.report.terminal import behind
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -103,7 +104,7 @@ class AsTerminal(io.StringIO):
 
     def __init__(self, target: TextIO) -> None:
         super().__init__()
-        self._target = target
+        self._target = behind(target)
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -115,7 +116,7 @@ class AsTerminal(io.StringIO):
         return True
 
     def write(self, text: str) -> int:
-        """Pass ``text`` on."""
+        """Pass ``text`` on: the sheet made it printable and coloured it."""
         return self._target.write(text)
 
 
