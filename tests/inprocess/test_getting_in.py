@@ -108,11 +108,14 @@ def test_our_dependencies_are_not_put_on_the_users_path(folders: Folders) -> Non
     assert str(STARTUP) not in with_site.out
 
 
-def test_an_isolated_python_never_appears(folders: Folders) -> None:
+def test_an_isolated_python_never_appears(folders: Folders, tmp_path: Path) -> None:
+    """Where unhang is not installed beside it (``test_torn_install``); the tests' own Python may bring it."""
+    venv.create(tmp_path / "v", with_pip=False, symlinks=True)
+    python = str(tmp_path / "v" / "bin" / "python")
     environment = folders.environment(base_environment(**RANK_0))
 
     for words in (["-I"], ["-E"], ["-S"]):
-        assert run_python([*words, "-c", "pass"], environment).code == 0
+        assert run_python([*words, "-c", "pass"], environment, python=python).code == 0
 
     assert folders.births() == []
 
@@ -166,19 +169,6 @@ def test_at_start_there_is_no_thread_no_torch_and_little_else(folders: Folders) 
     assert threads == "1"
     assert not {"torch", "threading", "typing", "json", "pathlib", "dataclasses", "ctypes"} & set(modules)
     assert "unhang.inprocess.arming" not in modules
-
-
-def test_the_entry_point_is_declared_and_begins_only_when_asked(folders: Folders) -> None:
-    project = (SOURCE.parents[1] / "pyproject.toml").read_text()
-    assert '[project.entry-points."torch.backends"]\nunhang = "unhang.inprocess.entry:from_torch"' in project
-    code = "from unhang.inprocess import entry; entry.from_torch(); entry.from_torch()"
-    environment = base_environment(**RANK_0, PYTHONPATH=str(SOURCE.parent))
-
-    run_python(["-c", code], environment)
-    assert folders.births() == []
-
-    run_python(["-c", code], {**environment, "UNHANG_RUN": str(folders.records)})
-    assert [birth.entered_by for birth in folders.births()] == ["torch"]
 
 
 def test_a_broken_install_of_ours_is_no_reason_to_stop(folders: Folders, tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 
+from inprocess.installed import Installed
 from inprocess.programs import Folders, Ran, base_environment, one_rank, run_python, with_and_without
-from test_rooms import SOURCE
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 
@@ -402,13 +403,10 @@ print([getattr(function, "__code__", None) for function in (
     same(program, folders, tmp_path)
 
 
-def test_torch_itself_brings_us_in(folders: Folders, tmp_path: Path) -> None:
+def test_a_job_whose_script_sets_pythonpath_is_watched(folders: Folders, tmp_path: Path) -> None:
     """Where PYTHONPATH is not ours, but unhang is installed beside torch."""
-    site = tmp_path / "site"
-    info = site / "unhang-0.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: unhang\nVersion: 0.0\n")
-    (info / "entry_points.txt").write_text("[torch.backends]\nunhang = unhang.inprocess.entry:from_torch\n")
+    installed = Installed(tmp_path / "venv")
+    (installed.site / "with_torch.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
     path = tmp_path / "train.py"
     path.write_text(
         BEGIN
@@ -416,11 +414,10 @@ def test_torch_itself_brings_us_in(folders: Folders, tmp_path: Path) -> None:
         + "from torch.distributed import new_group\ndist.barrier(new_group([0]))\n"
         + "beaten(lambda view: len(view.groups) == 2)\nos._exit(0)"
     )
-    ours = {"UNHANG_RUN": str(folders.records), "UNHANG_RUN_DIR": str(folders.run)}
-    environment = base_environment(**one_rank(), **ours, PYTHONPATH=f"{site}:{SOURCE.parent}")
+    environment = {**folders.environment(base_environment(**one_rank())), "PYTHONPATH": "/my/code"}
 
-    ran = run_python([str(path)], environment)
+    ran = run_python([str(path)], environment, python=installed.python)
 
     assert ran.code == 0, ran.err
-    assert [birth.entered_by for birth in folders.births()] == ["torch"]
+    assert [birth.entered_by for birth in folders.births()] == ["site"]
     assert [group.name for group in folders.view().groups] == ["0", "1"]

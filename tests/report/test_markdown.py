@@ -1,10 +1,28 @@
 from __future__ import annotations
 
-import report_samples as samples
+import re
+from dataclasses import replace
 
-from unhang.findings import Verdict
-from unhang.report.markdown import code, escaped, to_markdown
+import report_samples as samples
+from markdown_it import MarkdownIt
+
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Evidence,
+    Finding,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Source,
+    Verdict,
+    Where,
+    say,
+)
+from unhang.report.markdown import to_markdown
+from unhang.report.markdown_text import code, escaped, said
 from unhang.report.redact import Redactor
+from unhang.report.voice import Voice
 
 
 def test_it_is_short_enough_for_a_chat(verdict: Verdict) -> None:
@@ -36,3 +54,70 @@ def test_redaction_renames_the_node_in_both_blocks() -> None:
     page = to_markdown(samples.crash(), redactor=Redactor(share=True))
     assert "gpu-b04" not in page
     assert "host-1" in page
+
+
+LIVE = (
+    "@team @team/sub a@b.example #123 owner/repo#45 GH-12 !77 http://evil.example/x https://evil.example "
+    "www.evil.example "
+    "ftp://evil.example [x](http://evil.example) ![y](http://evil.example/y.png) [z]: http://evil.example "
+    "<http://evil.example> <a href=x> <!-- gone --> &lt;b&gt; &#64;team :tada: deadbeefcafe1234 `@team` ``` `` x ` "
+    "@other "
+    "(@third), “@fourth”; javascript:alert(1) **@fifth** |@sixth| _@seventh_"
+)
+ACTED_ON = re.compile(r"@\w|#\d|GH-\d|!\d|://|www\.|&#?\w+;|:\w+:|\b[0-9a-f]{7,}\b", re.IGNORECASE)
+
+
+def acted_on(page: str) -> list[str]:
+    """What a reader of Markdown makes live, by a parser of CommonMark: markup, and words in what is not code."""
+    found = []
+    for block in MarkdownIt("commonmark").parse(page):
+        for token in (block, *(block.children or ())):
+            if token.type in ("link_open", "image", "html_inline", "html_block", "heading_open", "blockquote_open"):
+                found.append(token.type)
+            if token.type == "text":
+                found += ACTED_ON.findall(token.content)
+    return found
+
+
+def test_nothing_of_evidence_is_acted_on() -> None:
+    shown = escaped(LIVE)
+
+    assert acted_on(shown) == []
+    for word in ("@team", "#123", "owner/repo#45", "https://evil.example", "deadbeefcafe1234"):
+        assert word in shown
+
+
+def test_values_stay_literal_wherever_a_sentence_puts_them() -> None:
+    nested = say("because of {what}", what="@inner `x` http://evil.example")
+    text = say("`{name}` of {name}: {nested} and {names}", name="a`b @team", nested=nested, names="#12")
+
+    shown = said(text, Voice("en", Redactor()))
+
+    assert shown.startswith("`a'b @team` of a\\`b `@team`: because of `@inner`")
+    assert acted_on(shown) == []
+
+
+def test_no_live_word_in_a_verdict_of_hostile_evidence() -> None:
+    finding = Finding(
+        cause=Cause.GPU_HARDWARE,
+        certainty=Certainty.LIKELY,
+        severity=Severity.STOPS,
+        ranks=(3,),
+        nodes=(LIVE,),
+        where=Where(LIVE, 3, LIVE),
+        summary=say("{what} fell", what=LIVE),
+        because=[say("{a} said {b}", a=LIVE, b=say("{c}", c=LIVE))],
+        evidence=[Evidence(Source(LIVE, 3), LIVE, time=LIVE)],
+        remedies=[
+            Remedy(
+                title=say("ask {who}", who=LIVE),
+                kind=RemedyKind.INFRASTRUCTURE,
+                change=say("{x}\n{x}", x=LIVE),
+                cost=say("{x}", x=LIVE),
+                verify=say("{x}", x=LIVE),
+            )
+        ],
+    )
+    page = to_markdown(replace(samples.hostile(), findings=[finding]))
+
+    assert acted_on(page) == []

@@ -19,6 +19,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from unhang.watch.live_state import LiveState
 from unhang.watch.run_folder import RunFolder
 from viewing.runs import document, run_folder
 
+TOKEN = "a-token-that-is-long-enough"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "monitoring"
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None, reason="prometheus is not installed"
@@ -170,12 +172,13 @@ def serving(run: RunFolder, where: str, **environment: str) -> Iterator[subproce
             process.kill()
 
 
-def scrape(port: int, path: str = "/metrics", token: str = "") -> tuple[int, str]:
+def scrape(port: int, path: str = "/metrics", token: str = "", host: str | None = None) -> tuple[int, str]:
     deadline = time.monotonic() + 60
     while True:
         try:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            connection.request("GET", path, headers=headers if host is None else {**headers, "Host": host})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         except ConnectionRefusedError:
@@ -185,22 +188,58 @@ def scrape(port: int, path: str = "/metrics", token: str = "") -> tuple[int, str
 
 def test_it_is_served_on_loopback_until_the_run_is_over(run: RunFolder) -> None:
     port = free_port()
-    with serving(run, str(port)) as process:
-        assert "unhang_stalled 1.0" in scrape(port)[1]
-        assert scrape(port, "/")[0] == 404
-        assert run.said.read_text() == f"unhang: metrics at http://127.0.0.1:{port}/metrics\n"
+    with serving(run, str(port), UNHANG_TOKEN=TOKEN) as process:
+        assert "unhang_stalled 1.0" in scrape(port, token=TOKEN)[1]
+        assert scrape(port, "/", token=TOKEN)[0] == 404
+        assert run.said.read_text().startswith(f"unhang: metrics at http://127.0.0.1:{port}/metrics, with the bearer")
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
 
 
-def test_beyond_loopback_a_token_is_needed(run: RunFolder) -> None:
+@pytest.mark.parametrize("host", ["", "0.0.0.0:"])
+def test_a_token_is_needed(run: RunFolder, host: str) -> None:
     port = free_port()
-    with serving(run, f"0.0.0.0:{port}"):
+    with serving(run, f"{host}{port}"):
         assert scrape(port)[0] == 401
         assert scrape(port, token="wrong-wrong-wrong")[0] == 401
         place = run.path / ".unhang" / "token"
         assert place.stat().st_mode & 0o777 == 0o600
         assert scrape(port, token=place.read_text().strip())[0] == 200
+
+
+def test_without_a_token_where_the_user_wants_it_so(run: RunFolder) -> None:
+    port = free_port()
+    run.write_plan(replace(run.read_plan(), metrics_open=True))
+    with serving(run, str(port)):
+        assert "unhang_stalled 1.0" in scrape(port)[1]
+        assert run.said.read_text() == f"unhang: metrics at http://127.0.0.1:{port}/metrics\n"
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("where", ["", "0.0.0.0:"])
+def test_a_name_that_somebody_made_lead_here_is_refused(run: RunFolder, where: str, opened: bool) -> None:
+    """A page in the browser of who works here may ask by a name of its own that leads to loopback."""
+    if opened and where:
+        return
+    port = free_port()
+    run.write_plan(replace(run.read_plan(), metrics_open=opened))
+    with serving(run, f"{where}{port}", UNHANG_TOKEN=TOKEN):
+        for named in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", ""):
+            assert scrape(port, token=TOKEN, host=named) == (403, "this server is not known by that name\n")
+        for named in ("localhost", f"127.0.0.1:{port}", "[::1]:1"):
+            assert scrape(port, token=TOKEN, host=named)[0] == 200
+
+
+def test_connections_are_limited(run: RunFolder) -> None:
+    port = free_port()
+    with serving(run, str(port), UNHANG_TOKEN=TOKEN) as process:
+        scrape(port, token=TOKEN)
+        opened = [socket.create_connection(("127.0.0.1", port)) for _ in range(80)]
+        time.sleep(0.5)
+        assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) < 80
+        for connection in opened:
+            connection.close()
+        assert scrape(port, token=TOKEN)[0] == 200
 
 
 def test_a_port_that_is_taken_is_said_and_nothing_else(run: RunFolder) -> None:
@@ -218,7 +257,10 @@ def test_what_loopback_is(host: str, loopback: bool) -> None:
 
 
 def test_where_it_may_listen(tmp_path: Path) -> None:
-    assert listening_on("9400", tmp_path, {}).token == ""
+    assert listening_on("9400", tmp_path, {}, with_token=False).token == ""
+    assert listening_on("9400", tmp_path, {}).token == (tmp_path / ".unhang" / "token").read_text().strip()
+    with pytest.raises(UsageError, match="with a token only"):
+        listening_on("0.0.0.0:9400", tmp_path, {}, with_token=False)
     assert listening_on("[::1]:9400", tmp_path, {}).host == "::1"
     own = listening_on("10.0.0.1:9400", tmp_path, {"UNHANG_TOKEN": "a-token-long-enough"})
     assert (own.token, own.admits("Bearer a-token-long-enough"), own.admits("")) == ("a-token-long-enough", True, False)
@@ -233,11 +275,12 @@ def test_where_it_may_listen(tmp_path: Path) -> None:
 def test_a_real_prometheus_scrapes_it_and_the_alert_fires(run: RunFolder, tmp_path: Path) -> None:
     port, web = free_port(), free_port()
     settings = (EXAMPLES / "prometheus.yml").read_text().replace("9400", str(port)).replace("10s", "1s")
-    (tmp_path / "prometheus.yml").write_text(settings)
+    (tmp_path / "prometheus.yml").write_text(settings.replace("/etc/prometheus/unhang.token", str(tmp_path / "token")))
+    (tmp_path / "token").write_text(TOKEN)
     shutil.copy(EXAMPLES / "alerts.yml", tmp_path)
     command = ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
-    with serving(run, str(port)):
-        scrape(port)
+    with serving(run, str(port), UNHANG_TOKEN=TOKEN):
+        scrape(port, token=TOKEN)
         prometheus = subprocess.Popen(
             [*command, f"--web.listen-address=127.0.0.1:{web}"],
             cwd=tmp_path,

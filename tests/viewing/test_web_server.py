@@ -19,6 +19,7 @@ from unhang.cli.main import main
 from unhang.errors import UnhangError, UsageError
 from unhang.records.record import Record, find_record, record_path
 from unhang.records.views import Identity, RecordView
+from unhang.viewing import limited_server
 from unhang.viewing.listening import Listening, listening_with_token
 from unhang.viewing.remote import SILENT, Remote
 from unhang.viewing.web import server as web_server
@@ -135,7 +136,7 @@ def test_a_state_that_did_not_change_is_not_sent_again(tmp_path: Path) -> None:
 def test_more_clients_than_places_are_sent_away_and_others_are_served_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_server, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(limited_server, "MOST_AT_ONCE", 3)
     monkeypatch.setattr(web_server._Request, "timeout", 60.0)
     run = run_folder(tmp_path, document())
     with served(run.path) as server:

@@ -12,10 +12,9 @@ import typer
 from unhang.errors import UnhangError, UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from unhang.lab.stories.moments import Cell
     from unhang.lab.stories.story import Moment
+    from unhang.report.console import Console
 
 
 class Only(str, enum.Enum):
@@ -49,8 +48,7 @@ def demo(
     With a NAME: a story with real libraries, asked about before, during and after its stall, and repaired. Exit code 1
     where an answer was not the right one.
     """
-    from rich.console import Console
-
+    from unhang.report.console import Console
     from unhang.report.language import resolve_language
 
     console = Console(stderr=True, highlight=False)

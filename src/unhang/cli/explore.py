@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from unhang.findings import Text, say
 from unhang.report.language import resolve_language, translate
 
@@ -43,14 +41,14 @@ def explore(
     elsewhere = default_dumps(environ)
     lang = resolve_language(None, environ)
     for line in (*_running(live), *_lying(bundles, dumps, logs, elsewhere)):
-        typer.echo(translate(line, lang))
+        print(translate(line, lang))
     command = _next_command(bool(dumps or logs), bundles, elsewhere, live)
     if not command:
-        typer.echo(translate(say("No rank runs here, and this folder holds no log and no dump"), lang))
+        print(translate(say("No rank runs here, and this folder holds no log and no dump"), lang))
         command = f"unhang diagnose PATH   {translate(say('(a log, a folder, or flight-recorder dumps)'), lang)}"
-    typer.echo(f"\n{translate(say('next: {command}', command=command), lang)}")
+    print(f"\n{translate(say('next: {command}', command=command), lang)}")
     if live and command != "unhang attach":
-        typer.echo(translate(say("or, while it is stuck: unhang attach"), lang))
+        print(translate(say("or, while it is stuck: unhang attach"), lang))
 
 
 def _running(live: list[LiveRank]) -> Iterator[Text]:

@@ -37,7 +37,7 @@ def history(
     path = place(os.environ)
     if forget:
         with opened(path, to_write=True) as known:
-            typer.echo(translate(say("forgotten: {count} runs ({path})", count=known.forget(), path=str(path)), spoken))
+            print(translate(say("forgotten: {count} runs ({path})", count=known.forget(), path=str(path)), spoken))
         return
     with opened(path) as known:
         if number is not None:
@@ -45,7 +45,7 @@ def history(
             return
         runs, guilty = known.runs(limit=limit, host=host), known.guilty()
     width = min(140, shutil.get_terminal_size((100, 24)).columns)
-    typer.echo(text.as_json(runs, guilty, spoken) if as_json else text.as_text(runs, guilty, spoken, width), nl=False)
+    print(text.as_json(runs, guilty, spoken) if as_json else text.as_text(runs, guilty, spoken, width), end="")
 
 
 def _one(known: History, number: int, lang: str, *, as_json: bool) -> None:
@@ -55,4 +55,4 @@ def _one(known: History, number: int, lang: str, *, as_json: bool) -> None:
     if run is None:
         raise UsageError(f"the history knows no run {number}", next_step="unhang history lists them")
     good = known.last_good(run)
-    typer.echo(text.one_as_json(run, good, lang) if as_json else text.one_as_text(run, good, lang), nl=False)
+    print(text.one_as_json(run, good, lang) if as_json else text.one_as_text(run, good, lang), end="")

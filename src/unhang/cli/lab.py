@@ -22,10 +22,10 @@ class Backend(str, enum.Enum):
 @app.command(name="list")
 def list_cases() -> None:
     """Say which cases there are and what is wrong in each."""
-    from rich.console import Console
     from rich.padding import Padding
 
     from unhang.lab.catalog import CASES
+    from unhang.report.console import Console
 
     console = Console(highlight=False)
     for case in CASES:
@@ -45,8 +45,6 @@ def run(
     ] = None,
 ) -> None:
     """Run a case, record it into a bundle, print where it is and the verdict on it."""
-    from rich.console import Console
-
     from unhang.cli.bundle_verdict import print_verdict
     from unhang.cli.recording_steps import RecordingSteps
     from unhang.cli.verdict_output import exit_code
@@ -54,6 +52,7 @@ def run(
     from unhang.lab.expectation import mistakes
     from unhang.lab.run_case import run_case
     from unhang.lab.signals import ended_with_us
+    from unhang.report.console import Console
 
     case = find(name)
     console = Console(stderr=True, highlight=False)

@@ -29,6 +29,7 @@ from unhang.cli.reshard import reshard
 from unhang.cli.run import run
 from unhang.cli.view import view
 from unhang.errors import UnhangError
+from unhang.report.terminal import clean_streams
 
 MORE = "More"
 """Help panel of the verbs a newcomer does not need."""
@@ -47,7 +48,7 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"unhang {__version__}")
+        print(f"unhang {__version__}")
         raise typer.Exit
 
 
@@ -88,11 +89,25 @@ if find_spec("unhang.cli.lab") is not None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the verb that was asked for and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _stand_in_for_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # a terminal that cannot show a character shows a mark instead of ending the verdict
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.exit(_run(words))
+    with clean_streams():
+        code = _run(words)
+    sys.exit(code)
+
+
+def _stand_in_for_closed_streams() -> None:
+    """A stream that was closed before we began (``>&-``): nothing of ours may get its number, and printing is nothing.
+
+    What we start does not inherit the number: its stream is closed as without us.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)  # the lowest that is free
+            setattr(sys, name, os.fdopen(opened, "w" if number else "r", closefd=False))
 
 
 def _run(words: list[str]) -> int:

@@ -47,8 +47,9 @@ class ReadingBar:
 
 
 def _new_bar(total: int, doing: str) -> tuple[Progress, TaskID]:
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from unhang.report.console import Console
 
     bar = Progress(
         TextColumn(doing + " {task.description}", markup=False),

@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from typing_extensions import Self
+
+    from unhang.report.console import Console
 
 
 class RecordingSteps:

@@ -36,7 +36,7 @@ def run(
     ] = "",
     capture: Annotated[
         bool,
-        typer.Option("--capture", help="Keep the output as evidence: it goes to files first, so it is no terminal."),
+        typer.Option("--capture", help="Keep the output as evidence: it goes through a pipe, so it is no terminal."),
     ] = False,
     slow_after: Annotated[
         float, typer.Option(min=1.0, metavar="S", help="Say so when ranks wait this long for one that works.")
@@ -51,6 +51,9 @@ def run(
             metavar="WHERE", help="Serve Prometheus metrics at PORT or HOST:PORT, or send them to a collector: otlp."
         ),
     ] = "",
+    metrics_open: Annotated[
+        bool, typer.Option("--metrics-open", help="On loopback: serve metrics without a token, to all on this machine.")
+    ] = False,
     nodes_via: Annotated[
         str,
         typer.Option(
@@ -85,7 +88,7 @@ def run(
     from unhang.watch.siblings import siblings
 
     if metrics and metrics != "otlp":
-        check_address(metrics)
+        check_address(metrics, with_token=not metrics_open)
     spoken = resolve_language(lang)
     nodes = party_of(os.environ, command, nodes_via)
     try:
@@ -101,6 +104,7 @@ def run(
         abort_slow_after_s=abort_slow_after,
         capture=capture,
         metrics=metrics,
+        metrics_open=metrics_open,
         nodes_via=nodes_via,
         lang=spoken,
         cwd=os.getcwd(),  # noqa: PTH109 - as the command sees it

@@ -9,9 +9,8 @@ from unhang.findings import Text, Where, say
 from unhang.report.voice import Voice
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from unhang.lab.stories.moments import Cell, Step
+    from unhang.report.console import Console
 
 
 def show_cell(cell: Cell, console: Console, lang: str, folder: Path) -> None:

@@ -13,6 +13,7 @@ from unhang.errors import UsageError
 from unhang.facts.model import Facts
 from unhang.findings import Severity, Status, Verdict
 from unhang.report.redact import Redactor
+from unhang.report.terminal import behind
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -103,19 +104,19 @@ class AsTerminal(io.StringIO):
 
     def __init__(self, target: TextIO) -> None:
         super().__init__()
-        self._target = target
+        self._target = behind(target)
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
         """The encoding of the real output."""
-        return self._target.encoding or "utf-8"
+        return getattr(self._target, "encoding", None) or "utf-8"
 
     def isatty(self) -> bool:
         """Always: the user asked for colour."""
         return True
 
     def write(self, text: str) -> int:
-        """Pass ``text`` on."""
+        """Pass ``text`` on: the sheet made it printable and coloured it."""
         return self._target.write(text)
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Group
 
+    from unhang.report.console import Console
     from unhang.report.voice import Voice
     from unhang.viewing.reading import Reading
 
@@ -46,8 +47,7 @@ def view(
 
     Exit code: 0, or 2 where there is no run to look at.
     """
-    from rich.console import Console
-
+    from unhang.report.console import Console
     from unhang.report.language import resolve_language
     from unhang.report.redact import Redactor
     from unhang.report.voice import Voice
@@ -122,7 +122,7 @@ def _serve(folder: Path, read: Callable[[Path], Reading], listen: str, voice: Vo
 
     def tell(address: str) -> None:
         text = say("the run is at {address} – Ctrl-C ends the page; the job goes on", address=address)
-        typer.echo(f"unhang: {translate(text, voice.lang)}")  # not redacted: the token is the point
+        print(f"unhang: {translate(text, voice.lang)}", flush=True)  # not redacted: the token is the point
         sys.stdout.flush()
 
     serve(server, tell, open_browser=open_browser)
@@ -134,4 +134,4 @@ def _export(reading: Reading, target: Path, voice: Voice) -> None:
 
     count = export(reading, target)
     text = say("{count} events in {file}; open it at https://ui.perfetto.dev", count=f"{count:,}", file=str(target))
-    typer.echo(voice.say(text))
+    print(voice.say(text), flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unhang.comparing import shown
 from unhang.comparing.answer import Comparison, Part
 from unhang.findings import say
+from unhang.report.markdown_text import code, escaped, said, sentence
 from unhang.report.redact import Redactor
 from unhang.report.voice import Voice
 
@@ -12,10 +13,10 @@ from unhang.report.voice import Voice
 def to_markdown(comparison: Comparison, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """``comparison`` as Markdown."""
     voice = Voice(lang, redactor or Redactor())
-    lines = [f"**{voice.say(shown.headline(comparison))}**  {voice.sentence(comparison.summary)}", ""]
-    lines += [f"- {voice.sentence(text)}" for text in comparison.because]
+    lines = [f"**{voice.say(shown.headline(comparison))}**  {sentence(comparison.summary, voice)}", ""]
+    lines += [f"- {sentence(text, voice)}" for text in comparison.because]
     lines += [
-        f"- {voice.say(label)}{voice.line(voice.say(shown.side_line(side)))}"
+        f"- {voice.say(label)}{said(shown.side_line(side), voice)}"
         for label, side in ((say("before: "), comparison.before), (say("after: "), comparison.after))
     ]
     for grew, every in ((True, comparison.grew), (False, comparison.shrank)):
@@ -25,12 +26,13 @@ def to_markdown(comparison: Comparison, *, lang: str = "en", redactor: Redactor 
     if comparison.changes:
         lines += ["", f"**{voice.say(say('What was changed'))}**", ""]
         for change in comparison.changes[: shown.CHANGES_SHOWN]:
-            because = f" ({voice.say(change.because)})" if change.because is not None else ""
-            lines.append(
-                f"- `{_cell(voice.line(change.name))}`: {voice.line(voice.say(shown.change_values(change)))}{because}"
-            )
-    missing = [f"- {voice.sentence(one.what)}: {voice.say(one.because)}" for one in comparison.not_compared]
-    missing += [f"- {voice.line(f'{one.source.path} {one.reason}')}" for one in comparison.unread[:8]]
+            because = f" ({said(change.because, voice)})" if change.because is not None else ""
+            values = said(shown.change_values(change), voice)
+            lines.append(f"- {code(voice.line(change.name))}: {values}{because}")
+    missing = [f"- {sentence(one.what, voice)}: {said(one.because, voice)}" for one in comparison.not_compared]
+    missing += [
+        f"- {code(voice.line(one.source.path))} {escaped(voice.line(one.reason))}" for one in comparison.unread[:8]
+    ]
     if missing:
         lines += ["", f"**{voice.say(say('Not compared'))}**", "", *missing]
     return "\n".join(lines) + "\n"
@@ -39,12 +41,7 @@ def to_markdown(comparison: Comparison, *, lang: str = "en", redactor: Redactor 
 def _table(parts: tuple[Part, ...], voice: Voice) -> list[str]:
     rows = ["| | | |", "|--:|---|---|"]
     for part in parts[: shown.PARTS_SHOWN]:
-        notes = " · ".join(voice.say(text) for text in shown.part_notes(part))
-        rows.append(
-            f"| {shown.part_amount(part)} | `{_cell(voice.line(voice.command(shown.part_place(part))))}` | {notes} |"
-        )
+        notes = " · ".join(said(text, voice) for text in shown.part_notes(part))
+        place = code(voice.line(voice.command(shown.part_place(part)))).replace("|", "\\|")
+        rows.append(f"| {shown.part_amount(part)} | {place} | {notes} |")
     return rows
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("`", "'")

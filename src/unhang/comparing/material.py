@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import numpy as np
 
 from unhang.comparing.growth import together
 from unhang.errors import EvidenceError, UsageError
+from unhang.evidence.found_files import leads_out
 from unhang.evidence.kineto import looks_like_trace, read_trace
 from unhang.evidence.kineto.opening import head_of
 from unhang.evidence.pace import read_pace
@@ -74,7 +76,10 @@ def size_of(text: str) -> int:
 
 def _trace_files(folder: Path) -> list[Path]:
     found: list[Path] = []
+    root = os.path.realpath(folder)
     for path in sorted(folder.rglob("*.json*")):
+        if leads_out(path, [root]):
+            continue
         if _TRACE_NAME.search(path.name) and path.is_file() and len(found) < MOST_FILES:
             found.append(path)
     return found

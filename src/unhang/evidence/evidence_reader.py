@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from unhang.evidence.bundle_ranks import apply_manifests
+from unhang.evidence.found_files import Identity
 from unhang.evidence.items import EvidenceSet, Recording, SourceFile
 from unhang.evidence.kinds import Kind
 from unhang.evidence.limits import Limits
@@ -36,7 +37,7 @@ class EvidenceReader:
     def __init__(self, limits: Limits, inputs: Sequence[str]) -> None:
         self._limits = limits
         self._evidence = EvidenceSet(inputs=list(inputs))
-        self._dumps: list[tuple[Path, int, str]] = []
+        self._dumps: list[tuple[Path, int, str, Identity | None]] = []
         self._one_by_one: OneByOne | None = None
         self._passed_over: Counter[str] = Counter()
         self._passed_over_example: dict[str, str] = {}
@@ -99,7 +100,7 @@ class EvidenceReader:
 
         if piece.path is not None:
             # Only what is needed later: a piece holds the head of its file, which adds up over 16,000 ranks.
-            self._dumps.append((piece.path, piece.size, piece.name))
+            self._dumps.append((piece.path, piece.size, piece.name, piece.identity))
             return
         content = self._whole(piece, self._limits.dump)
         if content is None:
@@ -113,8 +114,9 @@ class EvidenceReader:
 
         if not self._dumps:
             return
-        items = read_recordings([path for path, _, _ in self._dumps])
-        for (_, size, name), item in zip(self._dumps, items, strict=True):
+        paths, identities = [dump[0] for dump in self._dumps], [dump[3] for dump in self._dumps]
+        items = read_recordings(paths, identities=identities)
+        for (_, size, name, _), item in zip(self._dumps, items, strict=True):
             self._add_recording(item)
             if tell is not None:
                 tell(size, name)

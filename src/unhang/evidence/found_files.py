@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from unhang.evidence.limits import Limits
 from unhang.findings import Source, Unread
@@ -16,18 +17,33 @@ from unhang.findings import Source, Unread
 _SKIPPED_FOLDERS = frozenset(
     (".git", ".hg", ".unhang", ".svn", "__pycache__", "node_modules", "site-packages", ".venv", ".mypy_cache")
 )
+NOT_THE_FILE = "is no longer the file that was found; it was not read"
 _PIPE_PATH = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
+
+
+Identity = tuple[int, int]
+
+
+class NotTheFileError(OSError):
+    """Something else stands where a regular file was found."""
+
+    def __init__(self) -> None:
+        super().__init__(None, NOT_THE_FILE)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A regular file. ``name`` is how the user would name it, ``size`` in bytes, ``root`` the folder that was named."""
+    """A regular file. ``name`` is how the user would name it, ``size`` in bytes, ``root`` the folder that was named.
+
+    ``identity``: its device and inode, by which whoever opens it knows that it is still the same (``opened``).
+    """
 
     path: Path
     name: str
     size: int
     modified_s: float
     root: Path
+    identity: Identity
 
 
 @dataclass(slots=True)
@@ -44,7 +60,7 @@ class Found:
 def find_files(inputs: Sequence[str], limits: Limits) -> Found:
     """Everything ``inputs`` name, sorted, each file once however often it is named or linked."""
     found = Found()
-    walk = _Walk(found, limits)
+    named: list[_Named] = []
     for text in inputs:
         if text == "-" or _PIPE_PATH.fullmatch(text):
             found.pipes.append(text)
@@ -52,32 +68,97 @@ def find_files(inputs: Sequence[str], limits: Limits) -> Found:
         paths = _expand(text)
         if not paths:
             found.missing.append(text)
-        for path in paths:
-            walk.add(path)
+        named += paths
+    walk = _Walk(found, limits, [os.path.realpath(one.root) for one in named])
+    for one in named:
+        walk.add(one)
     return found
 
 
-def _expand(text: str) -> list[Path]:
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What the user named: a path, or what a recursive glob found below ``root``."""
+
+    path: Path
+    root: Path
+    by_glob: bool = False
+
+
+def _expand(text: str) -> list[_Named]:
     path = Path(text).expanduser()
     if os.path.lexists(path):
-        return [path]
+        return [_as_named(path)]
     if not glob.has_magic(text):
         return []
-    return [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207 - a user's glob may be absolute
+    if "**" in path.parts:
+        return _below(path)
+    return [_as_named(Path(match)) for match in sorted(glob.glob(str(path)))]  # noqa: PTH207 - a user's glob may be absolute
+
+
+def _as_named(path: Path) -> _Named:
+    return _Named(path, path if path.is_dir() else path.parent)
+
+
+def _below(path: Path) -> list[_Named]:
+    """``glob`` would follow links to folders, out of where the pattern begins; ``Path.glob`` does not."""
+    at = next(index for index, part in enumerate(path.parts) if glob.has_magic(part))
+    begin, pattern = Path(*path.parts[:at]), "/".join(path.parts[at:])
+    matches = begin.glob(f"{pattern}/*" if path.parts[-1] == "**" else pattern)
+    shown = (match for match in matches if not any(part[0] == "." for part in match.parts[at:]))
+    return [_Named(match, begin, by_glob=True) for match in sorted(shown)]
+
+
+def leads_out(path: Path, roots: Sequence[str]) -> bool:
+    """Whether ``path`` is a link whose end lies in none of ``roots`` (real paths)."""
+    if not path.is_symlink():
+        return False
+    end = os.path.realpath(path)
+    return not any(end == root or end.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def opened(path: str | Path, identity: Identity | None = None) -> BinaryIO:
+    """A regular file, for reading, unbuffered; never waits, for a name may have turned into a pipe.
+
+    Raises:
+        OSError: it cannot be opened.
+        NotTheFileError: it is no regular file, or no longer the one of ``identity``.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    status = os.fstat(descriptor)
+    same = identity is None or (status.st_dev, status.st_ino) == tuple(identity)
+    if same and stat.S_ISREG(status.st_mode):
+        return os.fdopen(descriptor, "rb", buffering=0)
+    os.close(descriptor)
+    raise NotTheFileError
 
 
 class _Walk:
     """Adds paths to ``found`` within limits."""
 
-    def __init__(self, found: Found, limits: Limits) -> None:
+    def __init__(self, found: Found, limits: Limits, roots: Sequence[str]) -> None:
         self._found = found
+        self._roots = roots
         self._limits = limits
         self._seen: set[tuple[int, int]] = set()
         self._full = False
 
-    def add(self, path: Path) -> None:
+    def add(self, named: _Named) -> None:
         """Add what the user named: a file, or a folder with all it holds."""
-        self._add(path, root=path if path.is_dir() else path.parent, depth=0)
+        if named.by_glob:
+            self._add_inside(named.path, named.root, depth=1)
+        else:
+            self._add(named.path, named.root, depth=0)
+
+    def _add_inside(self, path: Path, root: Path, depth: int) -> None:
+        """A link somebody else made may lead anywhere: out of what was given it is not followed."""
+        try:
+            out = leads_out(path, self._roots)
+        except (OSError, RuntimeError, ValueError):
+            out = False  # a loop: ``_add`` says so
+        if out and path.exists():
+            self._refuse(path, "is a link that leads out of what was given; it was not followed")
+        else:
+            self._add(path, root, depth)
 
     def _add(self, path: Path, root: Path, depth: int) -> None:
         try:
@@ -94,7 +175,7 @@ class _Walk:
         elif not stat.S_ISREG(status.st_mode):
             self._refuse(path, f"is a {_kind_of(status.st_mode)}, not a file; it was not opened")
         elif len(self._found.files) < self._limits.files:
-            self._found.files.append(FoundFile(path, str(path), status.st_size, status.st_mtime, root))
+            self._found.files.append(FoundFile(path, str(path), status.st_size, status.st_mtime, root, key))
         elif not self._full:
             self._full = True
             self._refuse(root, f"holds more than {self._limits.files:,} files; the rest was not looked at")
@@ -106,7 +187,7 @@ class _Walk:
         for path in self._children(folder):
             if self._full:
                 return
-            self._add(path, root, depth + 1)
+            self._add_inside(path, root, depth + 1)
 
     def _children(self, folder: Path) -> Iterator[Path]:
         try:
@@ -124,6 +205,8 @@ class _Walk:
 
 def why_unreadable(error: OSError) -> str:
     """One plain clause for an operating-system error."""
+    if isinstance(error, NotTheFileError):
+        return NOT_THE_FILE
     if isinstance(error, FileNotFoundError):
         return "has vanished, or is a link that leads nowhere"
     if isinstance(error, PermissionError):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,7 +12,7 @@ from typing import BinaryIO, cast
 
 from unhang.errors import ArchiveError
 from unhang.evidence.archives import unpack
-from unhang.evidence.found_files import Found, FoundFile, why_unreadable
+from unhang.evidence.found_files import Found, FoundFile, Identity, opened, why_unreadable
 from unhang.evidence.kinds import HEAD_BYTES, Decision, Kind, decide
 from unhang.evidence.limits import Limits
 from unhang.evidence.streams import BROKEN, Budget, Tolerant, read_head
@@ -34,6 +32,7 @@ class Piece:
     stream: Tolerant
     size: int
     path: Path | None = None
+    identity: Identity | None = None
     modified_s: float | None = None
 
     def buffered(self) -> BinaryIO:
@@ -72,24 +71,20 @@ class Pieces:
     def _pipe(self, text: str) -> Iterator[Piece | Unread]:
         name = "stdin" if text == "-" else text
         try:
-            opened = sys.stdin.buffer if text == "-" else Path(text).open("rb")  # noqa: SIM115 - closed by the process
+            stream = sys.stdin.buffer if text == "-" else Path(text).open("rb")  # noqa: SIM115 - closed by the process
         except OSError as error:
             yield Unread(Source(name), why_unreadable(error))
             return
-        yield from self._content(cast("BinaryIO", opened), name, -1, depth=0)
+        yield from self._content(cast("BinaryIO", stream), name, -1, depth=0)
 
     def _file(self, file: FoundFile) -> Iterator[Piece | Unread]:
         try:
-            # never waits: a name may have turned into a pipe since it was looked at
-            handle = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = opened(file.path, file.identity)
         except OSError as error:
             yield Unread(Source(file.name), why_unreadable(error))
             return
-        with os.fdopen(handle, "rb", buffering=0) as opened:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                yield Unread(Source(file.name), "is no longer a file; it was not read")
-                return
-            yield from self._content(cast("BinaryIO", opened), file.name, file.size, depth=0, file=file)
+        with handle:
+            yield from self._content(handle, file.name, file.size, depth=0, file=file)
 
     def _content(
         self, stream: BinaryIO, name: str, size: int, *, depth: int, file: FoundFile | None = None
@@ -106,8 +101,10 @@ class Pieces:
             return
         if decision.kind is Kind.BINARY and file is not None and _text_after_hole(head, stream, file.size):
             decision = Decision(Kind.LOG)
-        path = file.path if file is not None else None
-        yield Piece(name, decision, head, whole, size, path, file.modified_s if file is not None else None)
+        piece = Piece(name, decision, head, whole, size)
+        if file is not None:
+            piece.path, piece.identity, piece.modified_s = file.path, file.identity, file.modified_s
+        yield piece
         if whole.trouble:
             yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from unhang.evidence.earlier import Guilt
@@ -17,6 +16,7 @@ from unhang.findings import Certainty, say
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, Run, Told
 from unhang.knowledge.numbers import moment
 from unhang.report.carried_text import said_again
+from unhang.report.console import Console
 from unhang.report.labels import CERTAINTY, ranks_label
 from unhang.report.redact import Redactor
 from unhang.report.voice import Voice

@@ -39,10 +39,21 @@ def _around_is_enabled(original: Callable[..., Any]) -> Callable[..., Any]:
     return is_enabled
 
 
+def _arming() -> ModuleType | None:
+    """The part of a rank; None where it cannot be loaded: unhang may be removed or upgraded while a job starts."""
+    try:
+        from unhang.inprocess import arming
+    except Exception as error:  # noqa: BLE001  the edge to the user's program
+        tell("could not arm", error)
+        return None
+    return arming
+
+
 def _around_init(original: Callable[..., Any]) -> Callable[..., Any]:
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        from unhang.inprocess import arming
-
+        arming = _arming()
+        if arming is None:
+            return original(*args, **kwargs)
         arming.entered(args, kwargs)
         try:
             return original(*args, **kwargs)
@@ -54,8 +65,9 @@ def _around_init(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _around_group(original: Callable[..., Any]) -> Callable[..., Any]:
     def new_group(*args: Any, **kwargs: Any) -> Any:
-        from unhang.inprocess import arming
-
+        arming = _arming()
+        if arming is None:
+            return original(*args, **kwargs)
         arming.makes_group()  # a program that got hold of init_process_group before us arms here
         made = original(*args, **kwargs)
         arming.made_group(made)

@@ -14,7 +14,8 @@ class Birth:
     """A Python process that was started with RANK set. ``started_s`` is wall clock; -1 where a number is not set.
 
     ``entered_by`` says how we came in:
-    ``path`` (start-up hook), ``torch`` (entry point), or ``init`` (it was told its rank only when it armed).
+    ``path`` (start-up hook), ``site`` (unhang.pth), ``torch`` (entry point of earlier installations), or ``init`` (it
+    was told its rank only when it armed).
     """
 
     pid: int

@@ -19,6 +19,7 @@ from unhang.findings import (
     say,
 )
 from unhang.report import labels
+from unhang.report.markdown_text import code, escaped, sentence
 from unhang.report.redact import Redactor
 from unhang.report.sections import made
 from unhang.report.shown_paths import without_library_roots
@@ -53,48 +54,26 @@ def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None
     lines += made("you", lambda: _you(verdict, voice), [], gaps)
     lines += ["", f"**{voice.say(say('Your administrator'))}**"]
     lines += made("administrator", lambda: _administrator(verdict, voice), [], gaps)
-    lines += [f"- {_say(gap.what, voice)}{voice.colon}{_say(gap.because, voice)}" for gap in gaps]
+    lines += [f"- {sentence(gap.what, voice)}{voice.colon}{sentence(gap.because, voice)}" for gap in gaps]
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
-    """``text`` on one line with what Markdown or HTML would act on made literal; ``_`` inside words is harmless."""
-    text = re.sub(r"([\\`*\[\]<>|~])", r"\\\1", " ".join(text.split()))
-    text = re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9_])", r"\\_", text)
-    return re.sub(r"^([#+-]|\d+[.)])", r"\\\1", text)
-
-
-def code(text: str) -> str:
-    """``text`` as inline code, with a fence longer than any run of backticks in it."""
-    text = " ".join(text.split())
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    pad = " " if longest else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
-
-
-def _say(text: Text, voice: Voice) -> str:
-    """A sentence of ours: backticks in the template are meant, everything that was filled in is made literal."""
-    values = {name: escaped(voice.clean(v)) if isinstance(v, str) else v for name, v in text.values.items()}
-    return voice.sentence(Text(text.template, values))
-
-
 def _headline(verdict: Verdict, voice: Voice) -> str:
-    return f"**{voice.say(labels.STATUS[verdict.status])}**{voice.colon}{_say(labels.headline(verdict), voice)}"
+    return f"**{voice.say(labels.STATUS[verdict.status])}**{voice.colon}{sentence(labels.headline(verdict), voice)}"
 
 
 def _you(verdict: Verdict, voice: Voice) -> list[str]:
     lines: list[str] = []
     for finding in verdict.findings[:1]:
         lines += _finding(finding, voice)
-    lines += [f"- {_say(item.what, voice)}" for item in verdict.checked]
+    lines += [f"- {sentence(item.what, voice)}" for item in verdict.checked]
     for item in verdict.not_checked[:2]:
         how = f"{voice.colon}{code(voice.line(voice.command(item.how)))}" if item.how else ""
-        lines.append(f"- {voice.say(say('Not checked'))}{voice.colon}{_say(item.what, voice)}{how}")
+        lines.append(f"- {voice.say(say('Not checked'))}{voice.colon}{sentence(item.what, voice)}{how}")
     advice = labels.restart_advice(verdict)
     if advice is not None:
-        lines.append(f"- {_say(advice, voice)}")
-    lines += [f"- {_say(line, voice)}" for line in labels.checkpoint_advice(verdict.restart)]
+        lines.append(f"- {sentence(advice, voice)}")
+    lines += [f"- {sentence(line, voice)}" for line in labels.checkpoint_advice(verdict.restart)]
     lines.append(f"- {voice.say(labels.seen(verdict))}")
     return lines
 
@@ -111,13 +90,13 @@ def _finding(finding: Finding, voice: Voice) -> list[str]:
     lines = [f"- {' · '.join(about)}"]
     if finding.remedies:
         lines += _remedy(labels.action_heading(finding), finding.remedies[0], voice)
-    lines += [f"- {_say(text, voice)}" for text in finding.because[:BECAUSE_SHOWN]]
+    lines += [f"- {sentence(text, voice)}" for text in finding.because[:BECAUSE_SHOWN]]
     lines += [f"- {_cited(item, voice)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
     return lines
 
 
 def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
-    lines = [f"- **{voice.say(heading)}**{voice.colon}{_say(remedy.title, voice)}"]
+    lines = [f"- **{voice.say(heading)}**{voice.colon}{sentence(remedy.title, voice)}"]
     change = voice.say(remedy.change).strip("\n")
     if "\n" in change:
         shown = change.split("\n")
@@ -125,12 +104,12 @@ def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", change)), default=0))
         lines += [f"  {fence}", *(f"  {line}" for line in shown[:CHANGE_LINES] + cut), f"  {fence}"]
     elif change:
-        lines.append(f"  {_say(remedy.change, voice)}")
+        lines.append(f"  {sentence(remedy.change, voice)}")
     settings = [f"export {name}={voice.line(value)}" for name, value in remedy.set.items()]
     settings += [f"unset {' '.join(remedy.unset)}"] if remedy.unset else []
     lines += [f"  {code(setting)}" for setting in settings]
     if str(remedy.verify).strip():
-        lines.append(f"- {voice.say(say('Check'))}{voice.colon}{_say(remedy.verify, voice)}")
+        lines.append(f"- {voice.say(say('Check'))}{voice.colon}{sentence(remedy.verify, voice)}")
     return lines
 
 
@@ -161,11 +140,11 @@ def _request(finding: Finding, voice: Voice) -> list[str]:
     facts += _hardware(finding.evidence, voice)
     when = next((item.time for item in finding.evidence if item.time), None)
     if when:
-        facts.append(with_zone(voice.line(when), voice))
+        facts.append(escaped(with_zone(voice.line(when), voice)))
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
     request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
     lines = [f"- {' · '.join(facts)}"] if facts else []
-    return [*lines, f"- {_say(request, voice)}", *(f"- {_cited(item, voice)}" for item in finding.evidence[:2])]
+    return [*lines, f"- {sentence(request, voice)}", *(f"- {_cited(item, voice)}" for item in finding.evidence[:2])]
 
 
 def _hardware(evidence: Iterable[Evidence], voice: Voice) -> list[str]:

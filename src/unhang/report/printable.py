@@ -7,18 +7,30 @@ it is) and halves of surrogate pairs (from undecodable file names). None of them
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_HIDDEN = frozenset(("Cc", "Cf", "Zl", "Zp"))
+"""Categories of Unicode that show nothing themselves and act on what is around: controls, formats, separators."""
 
 
 def printable(text: str) -> str:
     """``text`` without escapes, control and direction characters; tabs and newlines stay."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
-    return _SURROGATES.sub("\ufffd", _HIDDEN.sub("", text))
+    return "\n".join(line if line.isprintable() else "".join(map(_shown, line)) for line in text.split("\n"))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character == "\t":
+        return character
+    category = unicodedata.category(character)
+    if category == "Cs":
+        return "\ufffd"
+    return "" if category in _HIDDEN else character
 
 
 def one_line(text: str, limit: int = 0) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from unhang.findings import Certainty, NotChecked, say
 
 Made = TypeVar("Made")
+Other = TypeVar("Other")
 
 
 def section(name: str, write: Callable[[], None]) -> NotChecked | None:
@@ -17,7 +18,7 @@ def section(name: str, write: Callable[[], None]) -> NotChecked | None:
     return gaps[0] if gaps else None
 
 
-def made(name: str, make: Callable[[], Made], otherwise: Made, gaps: list[NotChecked]) -> Made:
+def made(name: str, make: Callable[[], Made], otherwise: Other, gaps: list[NotChecked]) -> Made | Other:
     """What ``make`` gives; where that fails ``otherwise``, and ``gaps`` says so."""
     try:
         return make()

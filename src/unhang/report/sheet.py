@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import IO
 
 from rich.cells import cell_len, chop_cells, set_cell_size
-from rich.console import Console
 from rich.text import Text as Styled
+
+from unhang.report.console import Console
+from unhang.report.terminal import behind
 
 INDENT = 2
 _PLAIN = str.maketrans({"…": "...", "•": "-", "·": "|", "│": "|", "→": "->", "×": "x", "–": "-", "—": "-", "▸": ">"})
@@ -40,7 +42,8 @@ class Sheet:
 
     def print_to(self, file: IO[str]) -> None:
         """Write the sheet: colours on a terminal (``NO_COLOR`` is honoured), ASCII where ``file`` lacks a sign."""
-        file.write(_encodable(self._written(terminal=file.isatty()), getattr(file, "encoding", None) or "utf-8"))
+        text = self._written(terminal=file.isatty())
+        behind(file).write(_encodable(text, getattr(file, "encoding", None) or "utf-8"))
         file.flush()
 
     def _written(self, *, terminal: bool) -> str:

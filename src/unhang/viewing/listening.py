@@ -1,4 +1,4 @@
-"""Where a server of ours may listen: loopback, unless the user names an address, and then only with a token."""
+"""Where a server of ours may listen, and whom it answers: loopback unless the user names an address, with a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """An address to listen on. ``token``: empty on loopback where the user set none."""
+    """An address to listen on. ``token``: empty on loopback where the user wants none."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ class Listening:
             return True
         if is_loopback(self.host):
             return False
-        return _is_address(name) or name.lower() in {self.host.lower(), *_own_names()}
+        return _is_address(name) or name.lower() == self.host.lower() or name.lower().partition(".")[0] == _own_name()
 
 
 def is_loopback(host: str) -> bool:
@@ -53,16 +53,21 @@ def is_loopback(host: str) -> bool:
     return _is_address(host.strip("[]")) and ipaddress.ip_address(host.strip("[]")).is_loopback
 
 
-def listening_on(where: str, folder: Path, environment: Mapping[str, str] = os.environ) -> Listening:
-    """``PORT``, ``HOST:PORT`` or ``[IPv6]:PORT``. Beyond loopback the token is ``UNHANG_TOKEN``, or a new one that is
-    written to ``.unhang/token`` in the run folder.
+def listening_on(
+    where: str, folder: Path, environment: Mapping[str, str] = os.environ, *, with_token: bool = True
+) -> Listening:
+    """``PORT``, ``HOST:PORT`` or ``[IPv6]:PORT``. The token is ``UNHANG_TOKEN``, or a new one that is written to
+    ``.unhang/token`` in the run folder; none where the user wants none, on loopback.
 
     Raises:
-        UsageError: it is none of these, or the token is too short.
+        UsageError: it is none of these, or the token is too short or missing.
     """
     host, port = _address(where)
+    check_address(where, environment, with_token=with_token)
+    if not with_token:
+        return Listening(host, port, "")
     token = _given_token(environment)
-    if not token and not is_loopback(host):
+    if not token:
         token = secrets.token_urlsafe(24)
         private_files.write(folder / ".unhang" / "token", token.encode() + b"\n")
     return Listening(host, port, token)
@@ -77,10 +82,15 @@ def listening_with_token(where: str, environment: Mapping[str, str] = os.environ
     return Listening(*_address(where), _given_token(environment) or secrets.token_urlsafe(24))
 
 
-def check_address(where: str, environment: Mapping[str, str] = os.environ) -> None:
+def check_address(where: str, environment: Mapping[str, str] = os.environ, *, with_token: bool = True) -> None:
     """Before anything is started. Raises as :func:`listening_on` does."""
-    _address(where)
+    host, _ = _address(where)
     _given_token(environment)
+    if not with_token and not is_loopback(host):
+        raise UsageError(
+            f"{host} can be reached from other machines: metrics are served there with a token only",
+            next_step="leave --metrics-open out, or serve at a port of this machine",
+        )
 
 
 def _address(where: str) -> tuple[str, int]:
@@ -105,6 +115,5 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _own_names() -> set[str]:
-    name = socket.gethostname().lower()
-    return {name, name.partition(".")[0]}
+def _own_name() -> str:
+    return socket.gethostname().lower().partition(".")[0]

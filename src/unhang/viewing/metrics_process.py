@@ -11,21 +11,20 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socket import AF_INET6
 
 from unhang.errors import UnhangError
 from unhang.findings import say
 from unhang.report.language import translate
+from unhang.viewing.limited_server import STEP_LIMIT_S, LimitedServer
 from unhang.viewing.listening import Listening, listening_on
 from unhang.viewing.measures import Measure, measures
 from unhang.viewing.prometheus import TEXT_TYPE, exposition, require_library
 from unhang.viewing.reading import read_run
-from unhang.watch.run_folder import RunFolder
+from unhang.watch.run_folder import RunFolder, RunPlan
 
 OTLP = "otlp"
-REQUEST_LIMIT_S = 5.0
 MOST_AT_ONCE = 8
 LOOK_EVERY_S = 1.0
 Tell = Callable[[], tuple[Measure, ...]]
@@ -34,13 +33,16 @@ Tell = Callable[[], tuple[Measure, ...]]
 class Answers(BaseHTTPRequestHandler):
     """``GET /metrics`` and nothing else."""
 
-    timeout = REQUEST_LIMIT_S
+    timeout = STEP_LIMIT_S
     server: Server
     protocol_version = "HTTP/1.1"
+    server_version, sys_version = "unhang", ""
 
     def do_GET(self) -> None:
         """One scrape."""
-        if not self.server.listening.admits(self.headers.get("Authorization", "")):
+        if not self.server.listening.is_named(self.headers.get("Host", "")):
+            self._answer(403, b"this server is not known by that name\n", "text/plain")
+        elif not self.server.listening.admits(self.headers.get("Authorization", "")):
             self._answer(401, b"a bearer token is needed\n", "text/plain")
         elif self.path.partition("?")[0] != "/metrics":
             self._answer(404, b"/metrics\n", "text/plain")
@@ -64,21 +66,16 @@ class Answers(BaseHTTPRequestHandler):
         """Nothing: who scrapes is nobody's business."""
 
 
-class Server(ThreadingHTTPServer):
-    """Listens where it may."""
-
-    daemon_threads = True
-    allow_reuse_address = True
+class Server(LimitedServer):
+    """Serves what ``tell`` tells."""
 
     def __init__(self, listening: Listening, tell: Tell) -> None:
-        self.listening, self.tell = listening, tell
+        self.tell = tell
         self.places = threading.BoundedSemaphore(MOST_AT_ONCE)
-        if ":" in listening.host:
-            self.address_family = AF_INET6
-        super().__init__((listening.host, listening.port), Answers)
+        super().__init__(listening, Answers)
 
 
-def serve(run: RunFolder, where: str, tell: Tell, lang: str) -> Callable[[], None]:
+def serve(run: RunFolder, where: str, tell: Tell, plan: RunPlan) -> Callable[[], None]:
     """Begin to serve; returns what ends it.
 
     Raises:
@@ -87,13 +84,12 @@ def serve(run: RunFolder, where: str, tell: Tell, lang: str) -> Callable[[], Non
     if where == OTLP:
         return _send(run.path, tell)
     require_library()
-    listening = listening_on(where, run.path)
+    listening = listening_on(where, run.path, with_token=not plan.metrics_open)
     try:
         server = Server(listening, tell)
     except OSError as error:
         raise UnhangError(f"metrics cannot be served at {where} ({error.strerror}): name another port") from error
-    host = f"[{listening.host}]" if ":" in listening.host else listening.host
-    _say(run, lang, f"http://{host}:{server.server_address[1]}/metrics", token=bool(listening.token))
+    _say(run, plan.lang, f"{server.root}/metrics", token=bool(listening.token))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server.shutdown
 
@@ -139,7 +135,7 @@ def main() -> int:
         return measures(read_run(run.path))
 
     try:
-        end = serve(run, where, tell, run.read_plan().lang)
+        end = serve(run, where, tell, run.read_plan())
     except UnhangError as error:
         run.say(f"unhang: {error}\n")
         return 2

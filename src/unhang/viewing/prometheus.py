@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from unhang.errors import MissingExtra
+from unhang.report.printable import one_line
 from unhang.viewing.measures import COUNTER, Measure
 
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -29,7 +30,7 @@ def exposition(tell: Callable[[], tuple[Measure, ...]]) -> bytes:
                 family = CounterMetricFamily if measure.kind == COUNTER else GaugeMetricFamily
                 metric = family(measure.name, measure.help, labels=measure.labels)
                 for labels, value in measure.values:
-                    metric.add_metric(labels, value)
+                    metric.add_metric([one_line(label) for label in labels], value)
                 yield metric
 
     registry = CollectorRegistry(auto_describe=False)

@@ -17,7 +17,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from unhang.findings import Text, say
-from unhang.watch import private_files, signals
+from unhang.report.language import translate
+from unhang.watch import signals
+from unhang.watch.capturing import Capture, streams
 from unhang.watch.environment import environment_of_job
 from unhang.watch.meeting import Lock, Meeting, alive, clear
 from unhang.watch.relay import Relay, printed_so_far
@@ -44,7 +46,7 @@ class Front:
         self._witness: Witness | None = None
         self._task = Task(meeting.number, os.getpid())
         self._status: int | None = None
-        self._captured: list[Relay] = []
+        self._captured: list[Capture] = []
         self._lines: Relay | None = None
         self._floor, self._alive = Lock(meeting.records / "floor"), alive(meeting.records)
         self._asked_at = float("-inf")
@@ -75,16 +77,21 @@ class Front:
     def _start(self, mask: set[int]) -> None:
         plan, records = self._plan, self._meeting.records
         environment = environment_of_job(os.environ, records, self._meeting.folder.path)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        plan.job_pid = os.posix_spawnp(
-            plan.command[0],
-            plan.command,
-            environment,
-            file_actions=self._capture() if plan.capture else (),
-            setsigmask=mask,
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these; the command must not
-        )
+        if plan.capture:
+            self._capture()
+        _flush()
+        try:
+            plan.job_pid = os.posix_spawnp(
+                plan.command[0],
+                plan.command,
+                environment,
+                file_actions=[action for capture in self._captured for action in capture.actions],
+                setsigmask=mask,
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these; the command must not
+            )
+        finally:
+            for capture in self._captured:
+                capture.spawned()
         plan.front_pid, plan.started_s = os.getpid(), time.time()
         self._task.job_pid, self._task.started_s = plan.job_pid, plan.started_s
         self._note()
@@ -92,19 +99,18 @@ class Front:
             self._meeting.folder.write_plan(plan)
         self._take_floor()
 
-    def _capture(self) -> list[tuple[int, ...]]:
-        """The command's output goes to files, and from there through us to where it would have gone."""
-        actions: list[tuple[int, ...]] = []
+    def _capture(self) -> None:
+        """What the command prints is kept on its way; where that cannot be, it goes the way it would have gone."""
         logs = self._meeting.folder.path / "logs"
         if self._meeting.count > 1:
             logs = logs / "attempt_0" / str(self._meeting.number)
         names = ("launcher.stdout.log", "launcher.log") if self._meeting.count == 1 else ("stdout.log", "stderr.log")
-        private_files.make_folder(logs)
-        for target, name in enumerate(names, start=1):
-            number = os.open(logs / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            actions.append((os.POSIX_SPAWN_DUP2, number, target))
-            self._captured.append(Relay(logs / name, target))
-        return actions
+        try:
+            for targets in streams():
+                self._captured.append(Capture(targets, logs / names[targets[-1] - 1], self._plan.lang))
+        except OSError as error:
+            text = say("the output is not kept ({reason}); the command runs without --capture", reason=str(error))
+            _print(translate(text, self._plan.lang))
 
     def _take_floor(self) -> bool:
         """Whether the floor is ours: then the watcher and its lines are our business."""
@@ -126,9 +132,7 @@ class Front:
 
     def _pump(self) -> bool:
         """Print what was said since; True when all of it is out."""
-        relays = [*self._captured, *([self._lines] if self._lines is not None else [])]
-        done = [relay.pump() for relay in relays]
-        return all(done)
+        return self._lines is None or self._lines.pump()
 
     def _pass_on(self, told: signal.struct_siginfo) -> None:
         number = told.si_signo
@@ -163,8 +167,14 @@ class Front:
             elif pid == self._watcher.pid:
                 if self._watcher.ended(status) and self._status is None:
                     self._meeting.folder.say(_line(say("the watcher ended too often; the job goes on unwatched")))
-            elif self._witness is not None:
-                self._witness.reaped(pid)
+            else:
+                self._helper_ended(pid, status)
+
+    def _helper_ended(self, pid: int, status: int) -> None:
+        for capture in self._captured:
+            capture.reaped(pid, status)
+        if self._witness is not None:
+            self._witness.reaped(pid)
 
     def _stop_too(self) -> None:
         """The terminal stopped the command (Ctrl-Z): the shell waits for us, not for it."""
@@ -205,8 +215,10 @@ class Front:
 
     def _leave(self, deadline: float) -> None:
         self._watcher.done = True
-        while self._captured and not all(relay.pump() for relay in self._captured) and not self._hurried:
-            self._tick()
+        for capture in self._captured:
+            capture.over()
+        while not all(capture.drained() for capture in self._captured) and not self._hurried:
+            self._tick(FLOOR_TICK_S)
         if self._witness is not None:
             self._witness.end()
         if not (self._is_last() and self._has_floor_at_last(deadline)):
@@ -253,13 +265,20 @@ def run_unwatched(command: Sequence[str], error: OSError) -> NoReturn:
         sys.exit(NOT_FOUND if isinstance(missing, FileNotFoundError) else NOT_EXECUTABLE)
 
 
-def _line(text: Text) -> str:
+def _line(text: Text | str) -> str:
     return f"unhang: {text}\n"
 
 
-def _print(text: Text) -> None:
-    with suppress(OSError):
+def _print(text: Text | str) -> None:
+    with suppress(OSError, ValueError):
         print(_line(text), end="", file=sys.stderr, flush=True)
+
+
+def _flush() -> None:
+    """What we printed so far goes before the command's; a stream may be closed, or its disk full."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
 
 
 def _leave_as(status: int) -> int:
@@ -269,7 +288,7 @@ def _leave_as(status: int) -> int:
     number = os.WTERMSIG(status)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.flush()
+    _flush()
     with suppress(OSError, ValueError):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UsageError
+from unhang.report.printable import printable
 from unhang.watch import private_files
 
 RUN_SCHEMA = "unhang.run/1"
@@ -32,6 +33,8 @@ class RunPlan:
     capture: bool = False
     metrics: str = ""
     """Where to serve measures; empty: nowhere."""
+    metrics_open: bool = False
+    """Serve them, on loopback, to whoever asks."""
     nodes_via: str = ""
     """Where the watchers of several nodes meet; empty: where the launcher's settings tell."""
     started_s: float = 0.0
@@ -122,7 +125,7 @@ class RunFolder:
     def say(self, text: str) -> None:
         """Add lines for the terminal; a folder that takes none is not worth an error."""
         with suppress(OSError):
-            private_files.append(self.said, text.encode("utf-8", "backslashreplace"))
+            private_files.append(self.said, printable(text).encode("utf-8", "backslashreplace"))
 
     def note_verdict(self) -> None:
         """A verdict has just been said: whoever waits for it may leave once it is printed."""

@@ -17,6 +17,7 @@ from unhang.evidence.flight_recorder.parsed import ParsedDump
 from unhang.evidence.flight_recorder.reading import read_other, read_recording
 from unhang.evidence.flight_recorder.sharing import share
 from unhang.evidence.flight_recorder.workers import Dump, Item, Worker
+from unhang.evidence.found_files import Identity
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
 
@@ -28,7 +29,7 @@ _INLINE_BYTES: Final = 1 << 19
 """So much of pickles that torch did not lay out itself is read faster than a worker starts."""
 _JSON_IS_FASTER: Final = 8
 
-Batch = list[str]
+Batch = list[Dump]
 
 
 class LeftForWorker(Exception):
@@ -56,14 +57,16 @@ def read_recordings(
     jobs: int | None = None,
     progress: Callable[[int], object] | None = None,
     whole: bool = False,
+    identities: Sequence[Identity | None] | None = None,
 ) -> Iterator[Item]:
     """One item for each of ``paths``, in their order: a :class:`Recording`, or :class:`Unread` with the reason.
 
     ``jobs`` is the number of worker processes (default: the cores this process may use, at most 16); few files are
     read in this process. ``progress`` is called with the number of files done so far. ``whole`` as in
-    :func:`read_recording`.
+    :func:`read_recording`, and so are ``identities``, one a path.
     """
-    names = [os.fspath(path) for path in paths]
+    plain = [os.fspath(path) for path in paths]
+    names = [Dump(name, None, one) for name, one in zip(plain, identities or [None] * len(plain), strict=True)]
     workers = min(jobs if jobs is not None else _cores(), MAX_JOBS, -(-len(names) // _BATCH))
     inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES)
     shared = SharedTables()
@@ -78,20 +81,20 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _read_here(names: Sequence[str], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
+def _read_here(dumps: Sequence[Dump], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
     others = read_other if whole else HereWhileShort()
-    for index, name in enumerate(names):
+    for index, dump in enumerate(dumps):
         try:
-            item = read_recording(name, whole=whole, shared=shared, others=others)
+            item = read_recording(dump.name, whole=whole, shared=shared, others=others, identity=dump.identity)
         except LeftForWorker:
-            yield from _read_spread(names[index:], workers, shared, whole)
+            yield from _read_spread(dumps[index:], workers, shared, whole)
             return
         except Exception as error:  # noqa: BLE001 - one dump that the reader fails on must not cost the others
-            item = Unread.after(error, Source(name), rank_from_name(name))
+            item = Unread.after(error, Source(dump.name), rank_from_name(dump.name))
         yield item
 
 
-def _read_spread(names: Sequence[str], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
+def _read_spread(names: Sequence[Dump], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
     waiting: deque[tuple[int, Batch]] = deque()
     size = max(1, min(_BATCH, -(-len(names) // (workers * 4))))
     for index in range(0, len(names), size):
@@ -141,7 +144,9 @@ class _Crew:
                 return start, [lost]
         start, batch = self.waiting.popleft()  # no worker could be started
         shared = SharedTables()
-        return start, [read_recording(name, whole=self.whole, shared=shared) for name in batch]
+        return start, [
+            read_recording(one.name, whole=self.whole, shared=shared, identity=one.identity) for one in batch
+        ]
 
     def _ready(self) -> Worker:
         """The worker that answered or ended, or the one that has been waited for long enough."""
@@ -173,7 +178,7 @@ class _Crew:
         self.selector.unregister(worker.answers)
         lost = worker.lost_over(batch[0]) if len(batch) == 1 else None
         if lost is None:
-            self.waiting.extendleft((start + index, [name]) for index, name in reversed(list(enumerate(batch))))
+            self.waiting.extendleft((start + index, [one]) for index, one in reversed(list(enumerate(batch))))
         worker.end()
         self.workers.remove(worker)
         self._start()
@@ -193,14 +198,14 @@ class OneByOne:
         try:
             return read_recording(content, source=source, shared=self._shared, others=self._here)
         except LeftForWorker:
-            return self._with_worker((source, content))
+            return self._with_worker(Dump(source, content))
 
     def _with_worker(self, dump: Dump) -> Item:
         if self._worker is None:
             try:
                 self._worker = Worker(whole=False)
             except OSError:
-                return read_recording(dump[1], source=dump[0], shared=self._shared)
+                return read_recording(dump.content or b"", source=dump.name, shared=self._shared)
         self._worker.ask([dump])
         answer = self._worker.answer()
         if answer is not None:

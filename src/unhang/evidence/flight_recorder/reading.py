@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -13,6 +12,7 @@ from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
 from unhang.evidence.flight_recorder.parsed import ParsedDump
 from unhang.evidence.flight_recorder.pickled import read_in_pieces
 from unhang.evidence.flight_recorder.tail import TORCH_START, read_tail
+from unhang.evidence.found_files import NOT_THE_FILE, Identity, NotTheFileError, opened
 from unhang.evidence.items import STATE_COMPLETED, Recording
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
@@ -43,13 +43,15 @@ def read_recording(
     written_s: float | None = None,
     shared: SharedTables | None = None,
     others: OtherReader = read_other,
+    identity: Identity | None = None,
 ) -> Recording | Unread:
     """The flight-recorder dump in the file ``data`` (or in these bytes).
 
     ``source`` names it in the report (default: the path). ``rank`` is taken from the name when not given. Without
     ``whole`` only the end of the ring is read, at least 64 entries (256 for Gloo) and back to the oldest unfinished
     position of every group; ``Recording.whole`` tells. ``shared`` keeps equal values of many dumps once. ``others``
-    reads what torch did not lay out itself. Never raises for bad input and never runs anything in the file.
+    reads what torch did not lay out itself. ``identity``: of the file that was found under this path; another one is
+    not read. Never raises for bad input and never runs anything in the file.
     """
     name = source if source is not None else ("" if isinstance(data, bytes) else os.fspath(data))
     if rank is None:
@@ -57,20 +59,16 @@ def read_recording(
     place = Source(name)
     try:
         if not isinstance(data, bytes):
-            data, written_s = _content(data)
+            data, written_s = _content(data, identity)
         parsed = _parse(data, shared or SharedTables(), whole=whole, others=others)
     except (DumpError, OSError) as error:
         return Unread(place, _reason(error), rank)
     return _recording(parsed, place, rank, written_s)
 
 
-def _content(path: str | Path) -> tuple[bytes, float]:
-    # non-blocking: a FIFO left by the recorder must not stop us
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        told = os.fstat(descriptor)
-        if not stat.S_ISREG(told.st_mode):
-            raise DumpError("not a regular file")
+def _content(path: str | Path, identity: Identity | None) -> tuple[bytes, float]:
+    with opened(path, identity) as file:
+        told = os.fstat(file.fileno())
         if told.st_size > MAX_BYTES:
             raise DumpError(f"larger than {MAX_BYTES >> 20} MiB: no recorder writes that")
         return file.read(), told.st_mtime
@@ -88,6 +86,8 @@ def _parse(data: bytes, shared: SharedTables, *, whole: bool, others: OtherReade
 
 
 def _reason(error: DumpError | OSError) -> str:
+    if isinstance(error, NotTheFileError):
+        return NOT_THE_FILE
     if isinstance(error, DumpError):
         return str(error)
     return f"cannot be opened: {error.strerror or type(error).__name__}"

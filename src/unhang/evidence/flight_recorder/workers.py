@@ -18,19 +18,27 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from unhang.evidence.flight_recorder.bounds import cpu_seconds, limits_hold, without_core_files
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.confined import read_confined
 from unhang.evidence.flight_recorder.reading import OtherReader, read_other, read_recording
+from unhang.evidence.found_files import Identity
 from unhang.evidence.items import Recording
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
 
 Item = Recording | Unread
-Dump = str | tuple[str, bytes]
-"""The path of a dump, or the name and the content of one that is no file."""
+
+
+class Dump(NamedTuple):
+    """A dump to read: its path or name, its content where it is no file, and which file was found at that path."""
+
+    name: str
+    content: bytes | None = None
+    identity: Identity | None = None
+
 
 _PATIENCE_S: Final = 30.0
 _LOADED: Final = 2  # how much longer than its processor time a dump may take
@@ -72,12 +80,12 @@ class Worker:
     def ask(self, dumps: Sequence[Dump]) -> None:
         """Let it read ``dumps``; one batch at a time."""
         self.deadline = time.monotonic() + sum(map(_patience_s, dumps), _PATIENCE_S)
-        heads = [[dump, None] if isinstance(dump, str) else [dump[0], len(dump[1])] for dump in dumps]
+        heads = [[dump.name, None if dump.content is None else len(dump.content), dump.identity] for dump in dumps]
         with suppress(BrokenPipeError):  # it ended; its closed answers are noticed next
             self._questions.write(json.dumps(heads).encode() + b"\n")
             for dump in dumps:
-                if not isinstance(dump, str):
-                    self._questions.write(dump[1])
+                if dump.content is not None:
+                    self._questions.write(dump.content)
             self._questions.flush()
 
     def answer(self) -> list[Item] | None:
@@ -100,8 +108,8 @@ class Worker:
 
     def lost_over(self, dump: Dump) -> Unread:
         """End the process, which gave no answer for ``dump`` alone, and say why there is none."""
-        name, late = _name(dump), time.monotonic() >= self.deadline
-        return Unread(Source(name), self._end_of(dump, late=late), rank_from_name(name))
+        late = time.monotonic() >= self.deadline
+        return Unread(Source(dump.name), self._end_of(dump, late=late), rank_from_name(dump.name))
 
     def _end_of(self, dump: Dump, *, late: bool) -> str:
         with suppress(subprocess.TimeoutExpired):
@@ -127,15 +135,11 @@ class Worker:
             self._process.wait(5)
 
 
-def _name(dump: Dump) -> str:
-    return dump if isinstance(dump, str) else dump[0]
-
-
 def _size(dump: Dump) -> int:
-    if not isinstance(dump, str):
-        return len(dump[1])
+    if dump.content is not None:
+        return len(dump.content)
     try:
-        return Path(dump).stat().st_size
+        return Path(dump.name).stat().st_size
     except OSError:
         return 0
 
@@ -172,10 +176,13 @@ def serve(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
     others: OtherReader = read_confined if limits_hold() else read_other
     for line in questions:
         items = []
-        for name, size in json.loads(line):
+        for name, size, identity in json.loads(line):
             content = name if size is None else questions.read(size)
+            found = None if identity is None else tuple(identity)
             try:
-                items.append(read_recording(content, source=name, whole=whole, shared=shared, others=others))
+                items.append(
+                    read_recording(content, source=name, whole=whole, shared=shared, others=others, identity=found)
+                )
             except Exception as error:  # noqa: BLE001 - one dump that the reader fails on must not cost the others
                 items.append(Unread.after(error, Source(name), rank_from_name(name)))
         body = pickle.dumps(items, protocol=pickle.HIGHEST_PROTOCOL)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 from unhang.errors import UnhangError
+from unhang.viewing.limited_server import STEP_LIMIT_S, LimitedServer
 from unhang.viewing.listening import Listening
 from unhang.viewing.web.answers import Answer, Answers, refusal
 
-MOST_AT_ONCE = 32
-"""Connections; one more is closed unanswered. A browser holds up to six."""
-STEP_LIMIT_S = 5.0
-WHOLE_LIMIT_S = 60.0
 ALWAYS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -76,24 +69,17 @@ class _Request(BaseHTTPRequestHandler):
         """Nothing: an address holds the token."""
 
 
-class Server(ThreadingHTTPServer):
+class Server(LimitedServer):
     """Listens where it may.
 
     Raises:
         UnhangError: it cannot listen there.
     """
 
-    daemon_threads = True
-    allow_reuse_address = True
-    block_on_close = False
-
     def __init__(self, listening: Listening, answers: Answers) -> None:
-        self.listening, self.answers = listening, answers
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
-        if ":" in listening.host:
-            self.address_family = socket.AF_INET6
+        self.answers = answers
         try:
-            super().__init__((listening.host, listening.port), _Request)
+            super().__init__(listening, _Request)
         except OSError as error:
             where = f"{listening.host}:{listening.port}"
             raise UnhangError(f"cannot listen at {where} ({error.strerror or error})") from error
@@ -101,31 +87,4 @@ class Server(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         """Where the page is, with the token."""
-        host = f"[{self.listening.host}]" if ":" in self.listening.host else self.listening.host
-        return f"http://{host}:{self.server_address[1]}/?token={self.listening.token}"
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Only while there is a place."""
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """However slowly somebody reads: it is over after :data:`WHOLE_LIMIT_S`."""
-        limit = threading.Timer(WHOLE_LIMIT_S, _close, (request,))
-        limit.daemon = True
-        limit.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            limit.cancel()
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's business."""
-
-
-def _close(request: socket.socket) -> None:
-    with suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
+        return f"{self.root}/?token={self.listening.token}"
