@@ -59,7 +59,7 @@ def _piece(match: re.Match[str], chance: random.Random) -> str:
 
 def all_kinds(seed: int) -> list[Shown]:
     """Every kind once, filled."""
-    chance = random.Random(seed)  # noqa: S311  nothing is protected by it
+    chance = random.Random(seed)
     return [filled(kind, template, chance) for kind, template in KINDS.items()]
 
 
@@ -89,7 +89,7 @@ _DETECT_SECRETS = {
     "ds mailchimp": "mail goes out with <<[0-9a-z]{32}-us14>>",
     "ds npm": "//registry.npmjs.org/:_authToken=<<npm_[A-Za-z0-9]{36}>>",
     "ds npm uuid": f"//npm.corp.example/:_authToken=<<{_HEX_UUID}>>",
-    "ds openai": "openai.AuthenticationError: Incorrect API key provided: <<sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}>>.",
+    "ds openai": "openai: Incorrect API key provided: <<sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}>>.",
     "ds private key": "-----BEGIN OPENSSH PRIVATE KEY-----\n<<[A-Za-z0-9+/]{70}>>\n<<[A-Za-z0-9+/]{70}>>\n"
     "-----END OPENSSH PRIVATE KEY-----",
     "ds pypi": "twine upload -u __token__ -p <<pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{70}>>",
@@ -340,7 +340,8 @@ _EVERYDAY = {
     "-----END RSA PRIVATE KEY-----",
     "pgp key": "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n<<[A-Za-z0-9+/]{64}>>\n=<<[A-Za-z0-9]{4}>>\n"
     "-----END PGP PRIVATE KEY BLOCK-----",
-    "putty key": "PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\n<<[A-Za-z0-9+/]{48}>>\nPrivate-MAC: <<[0-9a-f]{64}>>",
+    "putty key": "PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\n"
+    "<<[A-Za-z0-9+/]{48}>>\nPrivate-MAC: <<[0-9a-f]{64}>>",
     "htpasswd": "me:<<$apr1$[A-Za-z0-9./]{8}$[A-Za-z0-9./]{22}>>",
     "shadow": "root:<<$6$[A-Za-z0-9./]{16}$[A-Za-z0-9./]{86}>>:19000:0:99999:7:::",
     "totp": "otpauth://totp/x?secret=<<[A-Z]{16}[A-Z]{16}>>&issuer=x",
