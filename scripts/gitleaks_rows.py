@@ -1,10 +1,10 @@
-"""Restate the rules of gitleaks as the rows of ``src/unhang/knowledge/secret_shapes.tsv``.
+"""Restate the rules of gitleaks as the rows of ``src/unhang/secrets/gitleaks.tsv``.
 
-    python scripts/gitleaks_rows.py path/to/gitleaks/config/gitleaks.toml > src/unhang/knowledge/secret_shapes.tsv
+    python scripts/gitleaks_rows.py path/to/gitleaks/config/gitleaks.toml > src/unhang/secrets/gitleaks.tsv
 
 Kept are rules that tell a secret by its own letters (``shape``) and those that need a service's name before it
-(``near``). Left out: rules about whole files and commands, which ``report/secret_places.py`` covers, and the generic
-ones, which ``report/secret_names.py`` covers.
+(``near``). Left out: rules about whole files and commands, which ``secrets/places.py`` covers, and the generic
+ones, which ``secrets/names.py`` covers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import tomllib
 
@@ -33,6 +34,8 @@ _ELSEWHERE = {
 }
 _TOO_WIDE = {
     "octopus-deploy-api-key": None,
+    "jwt": None,  # its literal is too short; words.py has it
+    "twilio-api-key": None,
     "sourcegraph-access-token": r"\bsgp_(?:(?:[a-fA-F0-9]{16}|local)_)?[a-fA-F0-9]{40}",  # else any commit hash is one
     "vault-service-token": r"\bhvs\.[\w-]{90,120}",  # else any word after "s." is one
     "clickhouse-cloud-api-secret-key": None,  # a commit hash may begin with 4b1d
@@ -40,22 +43,22 @@ _TOO_WIDE = {
 """Rules that ordinary words of a log meet too; the pattern that stays, None where none does."""
 
 
-def rows(rules: list[dict[str, str]]) -> Iterator[tuple[str, str, str, str]]:
-    """(kind, id, service, pattern) of each rule that is kept."""
+def rows(rules: list[dict[str, Any]]) -> Iterator[tuple[str, str, str, str, str]]:
+    """(kind, id, literals, service, pattern) of each rule that is kept."""
     for rule in rules:
-        name, pattern = rule["id"], rule.get("regex")
+        name, pattern, literals = rule["id"], rule.get("regex"), " ".join(rule.get("keywords", ()))
         if pattern is None or name in _ELSEWHERE:
             continue
         if name in _TOO_WIDE:
             if (narrow := _TOO_WIDE[name]) is not None:
-                yield "shape", name, "", narrow
+                yield "shape", name, literals, "", narrow
             continue
         glue = next((glue for glue in (_ASSIGNED_CLOSED, _ASSIGNED) if glue in pattern), None)
         if glue is None:
-            yield "shape", name, "", _as_python(_without_end(pattern))
+            yield "shape", name, literals, "", _as_python(_without_end(pattern))
             continue
         before, _, value = pattern.partition(glue)
-        yield "near", name, _service(before), _as_python("(?i)" + _without_end(value.partition("|\\b(")[0]))
+        yield "near", name, literals, _service(before), _as_python("(?i)" + _without_end(value.partition("|\\b(")[0]))
 
 
 def _without_end(pattern: str) -> str:
@@ -105,10 +108,10 @@ def main() -> None:
     rules = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["rules"]
     print("# The rules of gitleaks (https://github.com/gitleaks/gitleaks, config/gitleaks.toml), restated by")
     print("# scripts/gitleaks_rows.py. MIT License, Copyright (c) 2019 Zachary Rice; the licence stands in")
-    print("# secret_shapes.LICENSE. Columns: kind, id, names of the service (kind near), pattern of the secret.")
+    print("# gitleaks.LICENSE. Columns: kind, id, literals of which one is near, names of the service, pattern.")
     for row in rows(rules):
         re.compile(row[3])
-        re.compile(row[2])
+        re.compile(row[4])
         print(*row, sep="\t")
 
 

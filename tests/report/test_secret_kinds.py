@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from secret_kinds import KINDS, Shown, all_kinds, filled
 
-from unhang.report.secrets import secret_spans, without_secrets, words_without_secrets
+from unhang.secrets import secret_spans, without_secrets, words_without_secrets
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 SEEDS = range(1, 6)

@@ -14,7 +14,7 @@ from typing import Any
 from unhang.facts.model import Facts
 from unhang.findings import Verdict
 from unhang.report.named_in_text import hosts_in, is_address, is_private_host, is_private_user, users_in
-from unhang.report.secrets import without_secrets
+from unhang.secrets import without_secrets
 
 _EMAIL = re.compile(
     r"(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.(?:[a-z]{2,12})\b(?!:)"

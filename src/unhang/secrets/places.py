@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from unhang.report.secret_lines import lines_with
+from unhang.secrets.lines import HintedLines
 
 _URL = (
     re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://(?P<secret>[^\s/@\"'<>]{1,512})@", re.IGNORECASE),
@@ -96,6 +96,10 @@ _GROUPS: tuple[tuple[tuple[str, ...], tuple[re.Pattern[str], ...]], ...] = (
 """Literals, in lower case, of which one stands in every line that the patterns match."""
 
 
+_JAR_HINTS = ("cookie",)
+HINTS = tuple(dict.fromkeys((*_JAR_HINTS, *(hint for hints, _ in _GROUPS for hint in hints))))
+
+
 def secret_blocks(text: str) -> Iterator[tuple[int, int]]:
     """Where in ``text`` (of many lines) the bodies of private keys stand."""
     if "PRIVATE KEY" not in text and "Private-Lines" not in text:
@@ -104,13 +108,13 @@ def secret_blocks(text: str) -> Iterator[tuple[int, int]]:
         yield match.span("secret") if match["secret"] is not None else match.span("putty")
 
 
-def secrets_in_places(text: str, lowered: str) -> Iterator[tuple[int, int]]:
-    """Where in ``text`` secrets stand that only their place tells; ``lowered``: the same in lower case."""
+def secrets_in_places(lines: HintedLines) -> Iterator[tuple[int, int]]:
+    """Where secrets stand that only their place tells."""
     for hints, patterns in _GROUPS:
-        for at, line in lines_with(text, lowered, hints):
+        for at, line in lines.with_any(hints):
             for pattern in patterns:
                 yield from _values(pattern, line, at)
-    for at, line in lines_with(text, lowered, ("cookie",)):
+    for at, line in lines.with_any(_JAR_HINTS):
         jar = _COOKIE_LINE.search(line)
         if jar is not None:
             yield from (

@@ -14,13 +14,15 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
-from unhang.knowledge.secret_rules import any_service, services, shapes
+from unhang.secrets.lines import HintedLines
+from unhang.secrets.rules import service_hints, services, shape_hints, shapes
 
 SHORTEST = 14
 _LONGEST = 4096
 _BEFORE = 72
 """So many letters before a word may name it."""
 _WORD = re.compile(rf"[A-Za-z0-9+/_.~%!$-]{{{SHORTEST},}}={{0,3}}")
+_NUMBER = re.compile(r"[\d./%+-]+(?:[eE][+-]?\d+)?[A-Za-z]{0,4}")
 _RUN = re.compile(r"[A-Za-z0-9]+")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -30,13 +32,17 @@ _MANGLED = re.compile(r"_*Z[A-Z]?[0-9A-Z]")
 _OWN_NAME = re.compile(
     r"(?:[A-Za-z0-9]{1,8}[_-])?(?:key|pat|sdk|sk|token|secret|apikey|api)[_-](?:[a-z0-9]{2,4}-)?(.+)"
 )
-_SHORT_PREFIX = re.compile(
+_OWN_SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_\w{20,}|gl[a-z]{1,5}-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|(?:LTAI|AKID)[A-Za-z0-9]{12,}"
     r"|xox[a-z]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+|ya29\.[\w-]{10,}"
     r"|\$(?:apr1|[1256y]|2[aby])\$[\w./$]{20,})"
 )
-"""The same services as in the rules, and keys of those services that the rules' lengths miss."""
+"""Of services in the rules, too, whose lengths the rules have too narrow for us."""
+_OWN_HINTS = (
+    *("hf_", "api_org_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-"),
+    *("akia", "asia", "ltai", "akid", "xox", "aiza", "eyj", "ya29.", "$apr1$", "$1$", "$2", "$5$", "$6$", "$y$"),
+)
 _NAMED = (
     r"(?:key|auth|pat|cred|creds|credential|credentials|login|secret|token|authtoken|sid|licen[cs]e|webhook|dsn|code"
     r"|password|passwd|密码|密钥|令牌|口令)"
@@ -46,7 +52,7 @@ _NAMING = re.compile(
     rf"|(?:^|[^a-z])(?:login|authtoken)\s[^|;&\n]{{0,60}}\s$",
     re.IGNORECASE,
 )
-_ASSIGNING = re.compile(r"[ \t\w.-]{0,20}[\s'\"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|\s)[`'\"\s=]{0,5}$")
+_ASSIGNING = re.compile(r"[ \t\w.-]{0,20}[\s'\"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|\s)[`'\"\s=]{0,5}")
 
 
 class _Look(Enum):
@@ -55,19 +61,25 @@ class _Look(Enum):
     PLAIN = "plain"
     SURE = "sure"
     CHANCE_IN_HEX = "hex"
-    OF_A_SERVICE = "service"
-    """Some service's keys look so, and other words too."""
 
 
-def secret_words(text: str) -> Iterator[tuple[int, int]]:
-    """Where in ``text`` words stand that are secrets."""
+def hints() -> tuple[str, ...]:
+    """Literals, in lower case, that tell the lines worth a pattern."""
+    return (*_OWN_HINTS, *shape_hints(), *service_hints())
+
+
+def secret_words(text: str, lines: HintedLines) -> Iterator[tuple[int, int]]:
+    """Where in ``text`` words stand that are secrets; ``lines``: its lines, with :func:`hints`."""
     for match in _WORD.finditer(text):
-        word = match[0] if len(match[0]) <= _LONGEST else match[0][:_LONGEST]
-        look = _look(word)
-        if look is _Look.PLAIN:
-            continue
-        if look is _Look.SURE or _is_named(_before(text, match.start()), word, look):
+        look = _look(match[0] if len(match[0]) <= _LONGEST else match[0][:_LONGEST])
+        if look is _Look.SURE or (look is _Look.CHANCE_IN_HEX and _NAMING.search(_before(text, match.start()))):
             yield match.span()
+    for at, line in lines.with_any(_OWN_HINTS):
+        yield from ((at + match.start(), at + match.end()) for match in _OWN_SHAPES.finditer(line))
+    for at, line in lines.with_any(shape_hints()):
+        yield from ((at + match.start(), at + match.end()) for match in shapes().finditer(line))
+    for at, line in lines.with_any(service_hints()):
+        yield from ((at + start, at + end) for start, end in _of_services(line))
 
 
 def _before(text: str, at: int) -> str:
@@ -75,16 +87,22 @@ def _before(text: str, at: int) -> str:
     return text[max(0, at - _BEFORE) : at].rpartition("\n")[2]
 
 
+def _of_services(line: str) -> Iterator[tuple[int, int]]:
+    """Words behind the name of a service whose keys look so."""
+    named = [(match.end(), one.secret) for one in services() for match in one.named.finditer(line)]
+    for match in _WORD.finditer(line) if named else ():
+        looks = [secret for end, secret in named if _ASSIGNING.fullmatch(line, end, max(end, match.start()))]
+        if looks and (_look(match[0]) is _Look.CHANCE_IN_HEX or any(one.fullmatch(match[0]) for one in looks)):
+            yield match.span()
+
+
 @lru_cache(maxsize=1 << 14)
 def _look(word: str) -> _Look:
-    if not any(letter.isdigit() for letter in word):
-        return _Look.SURE if shapes().search(word) or _SHORT_PREFIX.search(word) else _Look.PLAIN
+    if _NUMBER.fullmatch(word):
+        return _Look.PLAIN
     if _is_hex(word):
         return _Look.CHANCE_IN_HEX
-    if shapes().search(word) or _SHORT_PREFIX.search(word) or _tells_itself(word) or _is_chance(word):
-        return _Look.SURE
-    known = any(service.secret.fullmatch(word) for service in services())
-    return _Look.OF_A_SERVICE if known else _Look.PLAIN
+    return _Look.SURE if _tells_itself(word) or _is_chance(word) else _Look.PLAIN
 
 
 def _tells_itself(word: str) -> bool:
@@ -96,19 +114,6 @@ def _tells_itself(word: str) -> bool:
 def _is_hex(word: str) -> bool:
     word = word.rstrip(".")
     return _UUID.fullmatch(word) is not None or (len(word) >= 16 and _HEX.fullmatch(word) is not None)
-
-
-def _is_named(before: str, word: str, look: _Look) -> bool:
-    """Whether what stands before ``word`` says that it is a secret."""
-    if look is _Look.CHANCE_IN_HEX and _NAMING.search(before):
-        return True
-    named = any_service().search(before)
-    if named is None or not _ASSIGNING.match(before[named.end() :]):
-        return False
-    return look is _Look.CHANCE_IN_HEX or any(
-        service.secret.fullmatch(word) is not None and service.named.search(before) is not None
-        for service in services()
-    )
 
 
 def _is_chance(word: str) -> bool:
