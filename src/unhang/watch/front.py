@@ -19,6 +19,7 @@ from typing import NoReturn
 from unhang.findings import Text, say
 from unhang.watch import private_files, signals
 from unhang.watch.environment import environment_of_job
+from unhang.watch.masked_log import MaskedLog
 from unhang.watch.meeting import Lock, Meeting, alive, clear
 from unhang.watch.relay import Relay, printed_so_far
 from unhang.watch.run_folder import RunPlan
@@ -32,6 +33,9 @@ LAST_WORDS_S = 3.0
 LAST_VERDICT_S = 15.0
 """The same after one that failed: it has to be looked into."""
 FLOOR_LIMIT_S, FLOOR_TICK_S = 2.0, 0.02
+MASK_S = 0.02
+"""For secrets in captured output, in each tick; what is left then comes at the end."""
+CLEAN_LIMIT_S = 30.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -45,6 +49,8 @@ class Front:
         self._task = Task(meeting.number, os.getpid())
         self._status: int | None = None
         self._captured: list[Relay] = []
+        self._masked: list[MaskedLog] = []
+        """The same files."""
         self._lines: Relay | None = None
         self._floor, self._alive = Lock(meeting.records / "floor"), alive(meeting.records)
         self._asked_at = float("-inf")
@@ -104,6 +110,7 @@ class Front:
             number = os.open(logs / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             actions.append((os.POSIX_SPAWN_DUP2, number, target))
             self._captured.append(Relay(logs / name, target))
+            self._masked.append(MaskedLog(logs / name))
         return actions
 
     def _take_floor(self) -> bool:
@@ -128,6 +135,8 @@ class Front:
         """Print what was said since; True when all of it is out."""
         relays = [*self._captured, *([self._lines] if self._lines is not None else [])]
         done = [relay.pump() for relay in relays]
+        for relay, masked in zip(self._captured, self._masked, strict=True):
+            masked.go_on(relay.read_to, MASK_S)
         return all(done)
 
     def _pass_on(self, told: signal.struct_siginfo) -> None:
@@ -207,6 +216,7 @@ class Front:
         self._watcher.done = True
         while self._captured and not all(relay.pump() for relay in self._captured) and not self._hurried:
             self._tick()
+        self._clean_logs()
         if self._witness is not None:
             self._witness.end()
         if not (self._is_last() and self._has_floor_at_last(deadline)):
@@ -222,6 +232,12 @@ class Front:
         if len(read_tasks(self._meeting.records)) >= self._meeting.count:
             clear(self._meeting.records)
         self._floor.give()
+
+    def _clean_logs(self) -> None:
+        for masked in self._masked:
+            left = masked.finish(CLEAN_LIMIT_S)
+            if left:
+                _print(say("{count} bytes of the captured output were not searched for secrets", count=left))
 
     def _has_floor_at_last(self, deadline: float) -> bool:
         """Whoever had it may be on the way out, or about to say why this task failed."""
