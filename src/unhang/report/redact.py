@@ -14,7 +14,14 @@ from typing import Any
 
 from unhang.facts.model import Facts
 from unhang.findings import Verdict
-from unhang.report.named_in_text import hosts_in, is_address, is_private_host, is_private_user, users_in
+from unhang.report.named_in_text import (
+    hosts_in,
+    is_address,
+    is_open_address,
+    is_private_host,
+    is_private_user,
+    users_in,
+)
 from unhang.report.names_in_place import renamed_in_place
 from unhang.secrets import without_secrets
 
@@ -30,7 +37,6 @@ _IPV6 = re.compile(
 _MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
 _PATH = re.compile(r"""(?<![\w.:/<])(?:/[^\s/"'`:,;()<>|\[\]{}\x00!=]+){2,}/?|(?<![\w])[A-Za-z]:\\[^\s"'<>|]+""")
 
-_OPEN_ADDRESSES = frozenset(("127.0.0.1", "0.0.0.0", "255.255.255.255", "::", "::1"))  # noqa: S104  # nothing is bound
 _OPEN_ROOTS = (
     *("/usr/", "/lib/", "/lib64/", "/proc/", "/sys/", "/dev/", "/etc/", "/bin/", "/sbin/", "/boot/", "/run/"),
     *("/default_pg/", "/worker/", "/torchelastic/"),  # keys of a store, not folders
@@ -165,7 +171,7 @@ class Redactor:
 
     def _address(self, match: re.Match[str]) -> str:
         found = match[0]
-        if found in _OPEN_ADDRESSES or not is_address(found):
+        if not is_address(found) or is_open_address(found):
             return found
         return self._name("addr", found.lower())
 
