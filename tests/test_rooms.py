@@ -16,6 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "unhang"
 ROOMS = (
     "errors",
     "findings",
+    "secrets",
     "records",
     "knowledge",
     "evidence",

@@ -7,7 +7,7 @@ import pytest
 import report_samples as samples
 
 from unhang.report.redact import Redactor
-from unhang.report.secrets import without_secrets, words_without_secrets
+from unhang.secrets import without_secrets, words_without_secrets
 
 LOG = """\
 [rank3]:[E302 04:21:09] ProcessGroupNCCL.cpp:563 failed on gpu-a17 (10.31.4.17)

@@ -12,7 +12,7 @@ from typing import Any
 from unhang.evidence.earlier import cards_named
 from unhang.report.carried_text import cleaned
 from unhang.report.printable import printable
-from unhang.report.secrets import without_secrets
+from unhang.secrets import without_secrets
 
 OF_THE_MACHINE = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
 """Causes that may stay with a host or a card; the others stay with the program."""

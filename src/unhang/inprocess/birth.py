@@ -50,8 +50,10 @@ def write(entered_by: str, *, rank: int | None = None, world_size: int | None = 
 def _program() -> str:
     """The script or module this process was started for; at start-up ``sys.argv`` is not there yet."""
     words = getattr(sys, "argv", None) or sys.orig_argv[1:] or [""]
-    named = [word for word in words if not word.startswith("-")]
-    return (named or words)[0][:1000] if words else ""
+    for word in words:
+        if word == "-c" or not word.startswith("-"):
+            return word[:1000]  # behind -c stands a whole program, with whatever it says
+    return words[0][:1000] if words else ""
 
 
 def _place(folder: str, name: str, data: bytes) -> None:

@@ -28,6 +28,8 @@ from unhang.inprocess.trouble import tell
 
 LOOK_EVERY_NS = 1_000_000_000
 _MESSAGE = 500
+_LOOKED_AT = 4000
+"""A secret that is cut shows no longer that it is one: more is looked at than is kept."""
 _FRAMES = 48
 
 
@@ -125,7 +127,7 @@ class CrashEvidence:
                 "time_s": round(time.time(), 3),
                 "thread": thread,
                 "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-                "message": str(value)[:_MESSAGE],
+                "message": _without_secrets(str(value)),
                 "file": path,
                 "line": line,
                 "function": function,
@@ -138,6 +140,17 @@ class CrashEvidence:
                 os.close(number)
         except Exception as error:  # noqa: BLE001  the edge to the user's program
             tell("could not note an exception", error)
+
+
+def _without_secrets(message: str) -> str:
+    """The beginning of ``message`` as it may lie on disk; nothing of it where that cannot be told."""
+    try:
+        from unhang.secrets import without_secrets
+
+        return without_secrets(message[:_LOOKED_AT])[:_MESSAGE]
+    except Exception as error:  # noqa: BLE001  memory may be short, or the interpreter is on its way out
+        tell("left the words of an exception out", error)
+        return ""
 
 
 def lines_of(trace: TracebackType | None) -> list[tuple[str, int, str]]:

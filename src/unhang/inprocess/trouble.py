@@ -31,7 +31,7 @@ def tell(what: str, error: BaseException | None = None) -> None:
         folder = os.environ.get("UNHANG_RUN")
         if not folder:
             return
-        line = f"{time.time():.3f} {what}" + (f": {type(error).__name__}: {error}" if error is not None else "")
+        line = f"{time.time():.3f} {what}" + (f": {type(error).__name__}{_words(error)}" if error is not None else "")
         path = f"{folder}/births/{attempt()}.{os.getpid()}.log"
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -40,6 +40,16 @@ def tell(what: str, error: BaseException | None = None) -> None:
             os.close(file)
     except Exception:  # noqa: BLE001, S110  there is nowhere left to say it
         pass
+
+
+def _words(error: BaseException) -> str:
+    """What ``error`` says, without secrets; nothing where they cannot be told."""
+    try:
+        from unhang.secrets import without_secrets
+
+        return f": {without_secrets(str(error)[:4000])}"
+    except Exception:  # noqa: BLE001  half removed, or no memory
+        return ""
 
 
 def forget() -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from unhang.findings import Text
 from unhang.report.language import catalogue
+from unhang.secrets import TEMPLATE
 
 if TYPE_CHECKING:
     from unhang.report.voice import Voice
 
-TEMPLATE, VALUES = "template", "values"
+VALUES = "values"
 DEEPEST = 4
 """Sentences in sentences."""
 _DEEPEST_JSON = 2 * DEEPEST + 1

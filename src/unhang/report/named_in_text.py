@@ -131,6 +131,12 @@ def is_private_user(user: str) -> bool:
     return len(user) > 2 and user.lower() not in _OPEN_USERS
 
 
+def is_open_address(text: str) -> bool:
+    """Whether every machine has that address: it tells nothing, and that it was used may be the cause."""
+    address = ipaddress.ip_address(text.split("%", maxsplit=1)[0])
+    return address.is_loopback or address.is_unspecified or address.is_link_local or text == "255.255.255.255"
+
+
 def is_address(text: str) -> bool:
     """Whether ``text`` is an IPv4 or IPv6 address, with or without a zone."""
     try:

@@ -8,16 +8,27 @@ it is replaced: call :meth:`Redactor.learn` with all texts first when they are r
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 from unhang.facts.model import Facts
 from unhang.findings import Verdict
-from unhang.report.named_in_text import hosts_in, is_address, is_private_host, is_private_user, users_in
-from unhang.report.secrets import without_secrets
+from unhang.report.named_in_text import (
+    hosts_in,
+    is_address,
+    is_open_address,
+    is_private_host,
+    is_private_user,
+    users_in,
+)
+from unhang.report.names_in_place import renamed_in_place
+from unhang.secrets import without_secrets
 
+_LABEL = r"(?:[A-Za-z0-9-]{1,63}|[\u4e00-\u9fff]{1,20})"
 _EMAIL = re.compile(
-    r"(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.(?:[a-z]{2,12})\b(?!:)"
+    r"(?:(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]{1,64}|[\u4e00-\u9fff]{1,8})"
+    rf"@{_LABEL}(?:\.{_LABEL}){{0,4}}\.(?:[a-z]{{2,12}}(?![A-Za-z0-9_])|[\u4e00-\u9fff]{{1,8}})(?!:)"
 )
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)")
 _IPV6 = re.compile(
@@ -26,7 +37,6 @@ _IPV6 = re.compile(
 _MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
 _PATH = re.compile(r"""(?<![\w.:/<])(?:/[^\s/"'`:,;()<>|\[\]{}\x00!=]+){2,}/?|(?<![\w])[A-Za-z]:\\[^\s"'<>|]+""")
 
-_OPEN_ADDRESSES = frozenset(("127.0.0.1", "0.0.0.0", "255.255.255.255", "::", "::1"))  # noqa: S104  # nothing is bound
 _OPEN_ROOTS = (
     *("/usr/", "/lib/", "/lib64/", "/proc/", "/sys/", "/dev/", "/etc/", "/bin/", "/sbin/", "/boot/", "/run/"),
     *("/default_pg/", "/worker/", "/torchelastic/"),  # keys of a store, not folders
@@ -36,7 +46,7 @@ _LIBRARY = re.compile(
     r"|(?:torch/csrc|aten/src|c10|third_party)/.*)$"
 )
 _RUN = re.compile(r"[a-z0-9]+")
-_RENAMED = re.compile(r"^(?:/path-\d+(?:/|$)|(?:host|user|addr|email)-\d+$)")
+_RENAMED = re.compile(r"^(?:/path-\d+(?:/|$)|(?:host|user|addr|email|bucket)-\d+$)")
 _RANK_FOLDER = re.compile(
     r"^(?:attempt_?\d+|rank[_-]?\d+|local_rank[_-]?\d+|node[_-]?\d+|\d{1,5}|logs?|dumps?|stacks?)$"
 )
@@ -47,7 +57,7 @@ class Redactor:
 
     def __init__(self, *, share: bool = False) -> None:
         self.share = share
-        self._names: dict[str, dict[str, str]] = {"host": {}, "user": {}, "addr": {}, "path": {}, "email": {}}
+        self._names: dict[str, dict[str, str]] = defaultdict(dict)
         self._said: dict[str, str] = {}
         """Lower-cased hosts and users with their names."""
         self._heads: set[str] = set()
@@ -104,6 +114,7 @@ class Redactor:
     def _line(self, line: str) -> str:
         if "@" in line:
             line = _EMAIL.sub(lambda m: self._name("email", m[0]), line)
+        line = renamed_in_place(line, self._name, self.path)
         if "/" in line or "\\" in line:
             line = _PATH.sub(lambda m: self.path(m[0]), line)
         colons = line.count(":")
@@ -160,7 +171,7 @@ class Redactor:
 
     def _address(self, match: re.Match[str]) -> str:
         found = match[0]
-        if found in _OPEN_ADDRESSES or not is_address(found):
+        if not is_address(found) or is_open_address(found):
             return found
         return self._name("addr", found.lower())
 
@@ -169,6 +180,6 @@ class Redactor:
         if self._stale:
             words = sorted(self._said, key=lambda word: (-len(word), word))
             joined = "|".join(re.escape(word) for word in words)
-            self._words = re.compile(rf"(?<![A-Za-z0-9/])(?:{joined})(?![A-Za-z0-9])", re.IGNORECASE)
+            self._words = re.compile(rf"(?<![A-Za-z0-9])(?:(?<!/)|(?<=//))(?:{joined})(?![A-Za-z0-9])", re.IGNORECASE)
             self._stale = False
         return self._words

@@ -23,7 +23,9 @@ from unhang.findings import Source, Unread, Verdict
 from unhang.report.json import to_json
 from unhang.report.redact import Redactor
 
-_TEXTS = (Kind.LOG, Kind.STACKS, Kind.MANIFEST, Kind.SOURCE)
+_DOCUMENTS = (Kind.MANIFEST, Kind.PACE, Kind.COMPARED, Kind.CHECKPOINTS, Kind.EARLIER, Kind.NODES, Kind.MACHINE)
+"""JSON, one document a file or a line."""
+_TEXTS = (Kind.LOG, Kind.STACKS, Kind.SOURCE, *_DOCUMENTS)
 _CHUNK = 1 << 20
 
 
@@ -123,23 +125,36 @@ class _Case:
             os.utime(written, (recording.written_s, recording.written_s))  # orders several dumps of one rank
 
     def add_text(self, piece: Piece) -> None:
-        """Write a log, a stack dump, a manifest or a source file, redacted."""
+        """Write a log, a stack dump, a source file or what we ourselves wrote of a run, redacted."""
         path = self._path(piece.name)
         if piece.decision.kind is Kind.SOURCE:
             path = self._source_path(piece) or path
-        if piece.decision.kind is Kind.MANIFEST:
-            self._write(path, [self._manifest(piece)])
+        if piece.decision.kind in _DOCUMENTS:
+            self._write(path, [self._documents(piece)])
             return
         self._write(path, (self._redacted(text) for text in _texts(piece)))
 
     def _redacted(self, text: str) -> bytes:
         return self.redactor.text(text).encode("utf-8", "surrogateescape")
 
-    def _manifest(self, piece: Piece) -> bytes:
-        manifest = self.redactor.plain(msgspec.json.decode(piece.whole(DEFAULT_LIMITS.text) or b"{}"))
-        if isinstance(manifest, dict) and manifest.get("source_root"):
-            manifest["source_prefix"] = None  # source files are stored by the whole of their new names
-        return msgspec.json.encode(manifest)
+    def _documents(self, piece: Piece) -> bytes:
+        whole = piece.whole(DEFAULT_LIMITS.text) or b"{}"
+        try:
+            return self._document(whole)
+        except msgspec.DecodeError:  # not one, but one a line
+            return b"".join(self._line(line) + b"\n" for line in whole.splitlines())
+
+    def _line(self, line: bytes) -> bytes:
+        try:
+            return self._document(line)
+        except msgspec.DecodeError:  # torn
+            return self._redacted(line.decode("utf-8", "surrogateescape"))
+
+    def _document(self, content: bytes) -> bytes:
+        found = self.redactor.plain(msgspec.json.decode(content))
+        if isinstance(found, dict) and found.get("source_root"):
+            found["source_prefix"] = None  # source files are stored by the whole of their new names
+        return msgspec.json.encode(found)
 
     def _source_path(self, piece: Piece) -> str:
         """Where a bundle's source file goes so that it is found by the name that redacted frames have for it."""

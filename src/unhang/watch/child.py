@@ -147,7 +147,7 @@ def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
     if order.nodes is not None:
         order.nodes.gather(folder.path)
     summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
-    private_files.write(_text_path(folder, order.number), text.encode("utf-8", "backslashreplace"))
+    private_files.write_text(_text_path(folder, order.number), text)
     write_summary(_summary_path(folder, order.number), summary)
 
 

@@ -21,6 +21,7 @@ from unhang.report.language import translate
 from unhang.watch import signals
 from unhang.watch.capturing import Capture, streams
 from unhang.watch.environment import environment_of_job
+from unhang.watch.masked_log import MaskedLog
 from unhang.watch.meeting import Lock, Meeting, alive, clear
 from unhang.watch.relay import Relay, printed_so_far
 from unhang.watch.run_folder import RunPlan
@@ -34,6 +35,9 @@ LAST_WORDS_S = 3.0
 LAST_VERDICT_S = 15.0
 """The same after one that failed: it has to be looked into."""
 FLOOR_LIMIT_S, FLOOR_TICK_S = 2.0, 0.02
+MASK_S = 0.02
+"""For secrets in captured output, in each tick; what is left then comes at the end."""
+CLEAN_LIMIT_S = 30.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -47,6 +51,8 @@ class Front:
         self._task = Task(meeting.number, os.getpid())
         self._status: int | None = None
         self._captured: list[Capture] = []
+        self._masked: list[MaskedLog] = []
+        """Their files."""
         self._lines: Relay | None = None
         self._floor, self._alive = Lock(meeting.records / "floor"), alive(meeting.records)
         self._asked_at = float("-inf")
@@ -107,7 +113,9 @@ class Front:
         names = ("launcher.stdout.log", "launcher.log") if self._meeting.count == 1 else ("stdout.log", "stderr.log")
         try:
             for targets in streams():
-                self._captured.append(Capture(targets, logs / names[targets[-1] - 1], self._plan.lang))
+                path = logs / names[targets[-1] - 1]
+                self._captured.append(Capture(targets, path, self._plan.lang))
+                self._masked.append(MaskedLog(path))
         except OSError as error:
             text = say("the output is not kept ({reason}); the command runs without --capture", reason=str(error))
             _print(translate(text, self._plan.lang))
@@ -132,6 +140,8 @@ class Front:
 
     def _pump(self) -> bool:
         """Print what was said since; True when all of it is out."""
+        for masked in self._masked:
+            masked.go_on(MASK_S)
         return self._lines is None or self._lines.pump()
 
     def _pass_on(self, told: signal.struct_siginfo) -> None:
@@ -219,6 +229,7 @@ class Front:
             capture.over()
         while not all(capture.drained() for capture in self._captured) and not self._hurried:
             self._tick(FLOOR_TICK_S)
+        self._clean_logs()
         if self._witness is not None:
             self._witness.end()
         if not (self._is_last() and self._has_floor_at_last(deadline)):
@@ -234,6 +245,12 @@ class Front:
         if len(read_tasks(self._meeting.records)) >= self._meeting.count:
             clear(self._meeting.records)
         self._floor.give()
+
+    def _clean_logs(self) -> None:
+        for masked in self._masked:
+            left = masked.finish(CLEAN_LIMIT_S)
+            if left:
+                _print(say("{count} bytes of the captured output were not searched for secrets", count=left))
 
     def _has_floor_at_last(self, deadline: float) -> bool:
         """Whoever had it may be on the way out, or about to say why this task failed."""

@@ -49,6 +49,6 @@ def _copy_tail(source: Path, target: Path) -> None:
             data = file.read(LOG_BYTES)
         if size > LOG_BYTES:
             data = data.partition(b"\n")[2]
-        private_files.write(target, data)
+        private_files.write_text(target, data)
         times = source.stat()
         os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))

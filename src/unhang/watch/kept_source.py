@@ -44,7 +44,7 @@ def keep_source(evidence: EvidenceSet, folder: Path, *, seen_at: Callable[[str],
     prefix = _shared_folder([*texts, *kept])
     for path, text in texts.items():
         target = folder / "source" / PurePosixPath(path).relative_to(prefix)
-        private_files.write(target, text)
+        private_files.write_text(target, text)
         evidence.sources.append(SourceFile(Source(str(target)), path, text.decode("utf-8", "replace")))
     return {"source_root": "source", "source_prefix": prefix}
 

@@ -24,7 +24,7 @@ def keep_exceptions(members: Mapping[int, Member], folder: Path) -> None:
                 lines = file.read(MOST_BYTES).splitlines()
             text = "".join(_as_printed(line) for line in lines)
             if text:
-                private_files.write(folder / "crash" / f"rank_{rank}.exception.log", text.encode())
+                private_files.write_text(folder / "crash" / f"rank_{rank}.exception.log", text)
 
 
 def _as_printed(line: bytes) -> str:
@@ -49,7 +49,7 @@ def keep_last_stands(members: Mapping[int, Member], folder: Path) -> None:
         if member.ended_ns is None or not view.stack or view.looked_ns < min(ends) or _left_word(rank, folder):
             continue
         private_files.make_folder(folder / "stacks")
-        private_files.write(folder / "stacks" / f"rank_{rank}.txt", recorded_stack(view, member.pid).encode())
+        private_files.write_text(folder / "stacks" / f"rank_{rank}.txt", recorded_stack(view, member.pid))
 
 
 def _left_word(rank: int, folder: Path) -> bool:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from unhang.records.views import PHASES, RecordView
-from unhang.report.secrets import words_without_secrets
+from unhang.secrets import tree_without_secrets, without_secrets, words_without_secrets
 from unhang.watch import private_files
 from unhang.watch.detection import Doing, RankLook, Standing
 from unhang.watch.run_folder import RunPlan
@@ -286,13 +287,43 @@ class LiveFile:
         """Keep ``state``; a full disk is not worth an error."""
         self._written = time.monotonic()
         with suppress(OSError):
-            private_files.replace(self._records / FILE, msgspec.json.encode(state))
+            private_files.replace(self._records / FILE, _document(state))
 
     def write_last(self, state: LiveState) -> None:
         """The last snapshot, which stays."""
         self.write(state)
         with suppress(OSError):
-            private_files.replace(self._folder / FILE, msgspec.json.encode(state) + b"\n")
+            private_files.replace(self._folder / FILE, _document(state) + b"\n")
+
+
+_clean = lru_cache(maxsize=4096)(without_secrets)
+"""Places and labels are the same ones from look to look."""
+
+
+def _document(state: LiveState) -> bytes:
+    """``state`` as it is kept: texts that are the program's own without secrets."""
+    kept = msgspec.structs.replace(
+        state,
+        places=[_clean(place) for place in state.places],
+        labels=[_clean(label) for label in state.labels],
+        groups=[msgspec.structs.replace(group, name=_clean(group.name)) for group in state.groups],
+        verdict=None if state.verdict is None else _kept(state.verdict),
+        totals=msgspec.structs.replace(
+            state.totals,
+            by_phase={_clean(label): spent for label, spent in state.totals.by_phase.items()},
+            findings=[_clean(finding) for finding in state.totals.findings],
+        ),
+    )
+    return msgspec.json.encode(kept)
+
+
+def _kept(told: Told) -> Told:
+    return msgspec.structs.replace(
+        told,
+        sentence=_clean(told.sentence),
+        where=_clean(told.where),
+        parts=tree_without_secrets(told.parts),
+    )
 
 
 def _asked(path: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +40,7 @@ def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write ``bundle.json`` anew."""
-    private_files.replace(folder / "bundle.json", json.dumps(manifest, indent=1).encode() + b"\n")
+    private_files.replace_document(folder / "bundle.json", manifest)
 
 
 def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:

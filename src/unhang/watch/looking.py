@@ -193,7 +193,7 @@ def _write_stacks(
         if not own and look is not None:
             continue
         name = f"rank_{rank}" + (f".{look}" if look is not None else "" if own else f".worker_{pid}")
-        private_files.write(stacks / f"{name}.txt", text.encode())
+        private_files.write_text(stacks / f"{name}.txt", text)
 
 
 def _mend_torn_stacks(
@@ -206,7 +206,7 @@ def _mend_torn_stacks(
             continue
         whole = made_whole(text, view, pid)
         if whole is not None:
-            private_files.write(stacks / f"rank_{rank}.txt", whole.encode())
+            private_files.write_text(stacks / f"rank_{rank}.txt", whole)
 
 
 def _write_recorded_stacks(
@@ -222,7 +222,7 @@ def _write_recorded_stacks(
             continue
         told.add(rank)
         text = recorded_stack(view, living[rank].pid)
-        private_files.write(stacks / f"rank_{rank}.txt", text.encode())
+        private_files.write_text(stacks / f"rank_{rank}.txt", text)
     return told
 
 

@@ -1,11 +1,13 @@
-"""Files and folders only their owner may read."""
+"""Files and folders only their owner may read. What somebody else's program said is written without secrets."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 
 def make_folder(path: Path) -> Path:
@@ -22,6 +24,26 @@ def write(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+
+
+def write_text(path: Path, text: str | bytes) -> None:
+    """Write a text that is not ours to a new file, without secrets; bytes that are no UTF-8 stay as they are."""
+    write(path, cleaned(text))
+
+
+def cleaned(text: str | bytes) -> bytes:
+    """``text`` without secrets, as bytes."""
+    from unhang.secrets import without_secrets
+
+    spoken = text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")
+    return without_secrets(spoken).encode("utf-8", "surrogateescape")
+
+
+def replace_document(path: Path, document: Any, *, indent: int | None = 1) -> None:
+    """Write ``document`` as JSON to ``path`` as :func:`replace` does, without secrets."""
+    from unhang.secrets import tree_without_secrets
+
+    replace(path, json.dumps(tree_without_secrets(document), indent=indent).encode() + b"\n")
 
 
 def copy(source: Path, target: Path) -> None:

@@ -94,11 +94,11 @@ class RunFolder:
         return self.path / ".unhang" / "verdict-told.json"
 
     def write_plan(self, plan: RunPlan) -> None:
-        """Write ``run.json`` without secrets, and whole beside the records; a folder that takes none goes without."""
-        from unhang.report.secrets import words_without_secrets
+        """Write ``run.json``, and beside the records with what to run on a stall; where there is no room, neither."""
+        from unhang.secrets import words_without_secrets
 
-        whole = asdict(plan)
-        kept = whole | {"command": words_without_secrets(plan.command)}
+        whole = asdict(plan) | {"command": words_without_secrets(plan.command)}
+        kept = dict(whole)
         del kept["on_hang_exec"]  # an address to post at, perhaps with its key: of no use to who reads the run
         for path, told in ((self._plan_copy, whole), (self.plan_file, kept)):
             with suppress(OSError):
@@ -125,7 +125,8 @@ class RunFolder:
     def say(self, text: str) -> None:
         """Add lines for the terminal; a folder that takes none is not worth an error."""
         with suppress(OSError):
-            private_files.append(self.said, printable(text).encode("utf-8", "backslashreplace"))
+            clean = printable(text).encode("utf-8", "backslashreplace")
+            private_files.append(self.said, private_files.cleaned(clean))
 
     def note_verdict(self) -> None:
         """A verdict has just been said: whoever waits for it may leave once it is printed."""

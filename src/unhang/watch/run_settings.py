@@ -142,7 +142,7 @@ def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> d
     from unhang.facts.preflight.launch import Configuration, Launch
     from unhang.facts.preflight.settings import Settings
     from unhang.facts.preflight.versions import Versions
-    from unhang.report.secrets import words_without_secrets
+    from unhang.secrets import words_without_secrets
 
     first = ranks[min(ranks)] if ranks else None
     environment = _environment_of(first if first is not None else plan.job_pid) or dict(os.environ)
@@ -198,10 +198,9 @@ def _environment(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _plain(name: str, value: str) -> str:
     """``value`` without secrets, also where only its name tells that it is one."""
-    from unhang.report.secrets import without_secrets
+    from unhang.secrets import value_without_secrets
 
-    text = without_secrets(f"{name}={value}")[len(name) + 1 :] if name else without_secrets(value)
-    return text[:MOST_TEXT]
+    return value_without_secrets(name, value)[:MOST_TEXT]
 
 
 def _node() -> dict[str, Any]:

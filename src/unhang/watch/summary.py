@@ -70,7 +70,7 @@ class Summary:
 
 def write_summary(path: Path, summary: Summary) -> None:
     """For the watcher, which waits for it."""
-    private_files.replace(path, json.dumps(asdict(summary)).encode())
+    private_files.replace_document(path, asdict(summary), indent=None)
 
 
 def read_summary(path: Path) -> Summary | None:

@@ -77,5 +77,5 @@ def _keep(source: Path, target: Path, kept: set[tuple[int, int]]) -> None:
             data = file.read(LOG_BYTES)
         if seen.st_size > LOG_BYTES:
             data = data.partition(b"\n")[2]
-        private_files.write(target, data)
+        private_files.write_text(target, data)
         os.utime(target, ns=(seen.st_atime_ns, seen.st_mtime_ns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -41,7 +40,7 @@ def write_manifest(taken: Taken, source: Mapping[str, str]) -> None:
         "launcher": taken.chosen.launcher,
         "processes": [_entry(taken, rank, refused.get(rank.rank, "")) for rank in taken.chosen.ranks],
     }
-    private_files.replace(taken.folder / "bundle.json", json.dumps(manifest, indent=1).encode() + b"\n")
+    private_files.replace_document(taken.folder / "bundle.json", manifest)
 
 
 def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, 
             _pull_recorders(taken, machine)
         answer = cards.result()
     if answer is not None:
-        private_files.write(folder / "logs" / "nvidia-smi.txt", answer)
+        private_files.write_text(folder / "logs" / "nvidia-smi.txt", answer)
     keep_logs(machine, chosen.ranks, chosen.launcher, folder)
     _write_stacks(taken)
     taken.taken_s = time.time()
@@ -168,7 +168,7 @@ def _pull_recorders(taken: Taken, machine: Machine) -> None:
             private_files.write(taken.folder / "dumps" / name, answer.dump)
             taken.dumps.add(number)
         if answer.stacks is not None:
-            private_files.write(taken.folder / "stacks" / f"rank_{number}.0.txt", answer.stacks)
+            private_files.write_text(taken.folder / "stacks" / f"rank_{number}.0.txt", answer.stacks)
     if asked:
         recorder_files.wait_for_dumps(asked, since_s, limit_s=PULL_LIMIT_S)
     for rank in ranks:
@@ -198,7 +198,7 @@ def _pull_ras(taken: Taken, for_s: float) -> None:
         if report is None:
             break
         reports.append(report)
-        private_files.write(taken.folder / "logs" / f"nccl_ras.{number + 1}.txt", report.text.encode())
+        private_files.write_text(taken.folder / "logs" / f"nccl_ras.{number + 1}.txt", report.text)
     taken.ras = tuple(reports)
 
 
@@ -207,9 +207,9 @@ def _write_stacks(taken: Taken) -> None:
         looks = [look for look in taken.looks.get(rank.pid, []) if look.stack is not None]
         for number, look in enumerate(looks, 1):
             name = f"rank_{rank.rank}.json" if number == len(looks) else f"rank_{rank.rank}.{number}.json"
-            private_files.write(taken.folder / "stacks" / name, look.stack or b"")
+            private_files.write_text(taken.folder / "stacks" / name, look.stack or b"")
         for worker in taken.workers.get(rank.pid, ()):
             seen = [look for look in taken.looks.get(worker.pid, []) if look.stack is not None]
             if seen:
                 name = f"rank_{rank.rank}.worker_{worker.pid}.json"
-                private_files.write(taken.folder / "stacks" / name, seen[-1].stack or b"")
+                private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")

@@ -1,0 +1,157 @@
+"""Secrets that show by their letters: those with a known beginning, and words that only chance can have written.
+
+A word that looks like chance in hexadecimal may be a commit, a checksum or an address: it is a secret only behind a
+name that says so (``wandb: using key …``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum
+from functools import lru_cache
+from itertools import pairwise
+
+from unhang.secrets.lines import HintedLines
+from unhang.secrets.rules import service_hints, services, shape_hints, shapes
+
+SHORTEST = 14
+_LONGEST = 4096
+_BEFORE = 72
+"""So many letters before a word may name it."""
+_WORD = re.compile(rf"[A-Za-z0-9+/_.~%!$-]{{{SHORTEST},}}={{0,3}}")
+_NUMBER = re.compile(r"[\d./%+-]+(?:[eE][+-]?\d+)?[A-Za-z]{0,4}")
+_RUN = re.compile(r"[A-Za-z0-9]+")
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9_-]{40,}={0,2}")
+_MANGLED = re.compile(r"_*Z[A-Z]?[0-9A-Z]")
+"""C++ names as the linker knows them: capitals and numbers all over."""
+_OWN_NAME = re.compile(
+    r"(?:[A-Za-z0-9]{1,8}[_-])?(?:key|pat|sdk|sk|token|secret|apikey|api)[_-](?:[a-z0-9]{2,4}-)?(.+)"
+)
+_OWN_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
+    r"|github_pat_\w{20,}|gl[a-z]{1,5}-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|(?:LTAI|AKID)[A-Za-z0-9]{12,}"
+    r"|xox[a-z]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+|ya29\.[\w-]{10,}"
+    r"|\$(?:apr1|[1256y]|2[aby])\$[\w./$]{20,})"
+)
+"""Of services in the rules, too, whose lengths the rules have too narrow for us."""
+_OWN_HINTS = (
+    *("hf_", "api_org_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-"),
+    *("akia", "asia", "ltai", "akid", "xox", "aiza", "eyj", "ya29.", "$apr1$", "$1$", "$2", "$5$", "$6$", "$y$"),
+)
+_NAMED = (
+    r"(?:key|auth|pat|cred|creds|credential|credentials|login|secret|token|authtoken|sid|licen[cs]e|webhook|dsn|code"
+    r"|password|passwd|密码|密钥|令牌|口令)"
+)
+_NAMING = re.compile(
+    rf"(?:^|[^a-z]){_NAMED}[\"'\\]{{0,3}}\s{{0,2}}(?:=|:|=>|:=|>|,|is|was|：|＝|是|为)?[\s\"'\\]{{0,4}}$"
+    rf"|(?:^|[^a-z])(?:login|authtoken)\s[^|;&\n]{{0,60}}\s$",
+    re.IGNORECASE,
+)
+_ASSIGNING = re.compile(r"[ \t\w.-]{0,20}[\s'\"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|\s)[`'\"\s=]{0,5}")
+
+
+class _Look(Enum):
+    """How a word looks."""
+
+    PLAIN = "plain"
+    SURE = "sure"
+    CHANCE_IN_HEX = "hex"
+
+
+def hints() -> tuple[str, ...]:
+    """Literals, in lower case, that tell the lines worth a pattern."""
+    return (*_OWN_HINTS, *shape_hints(), *service_hints())
+
+
+def secret_words(text: str, lines: HintedLines) -> Iterator[tuple[int, int]]:
+    """Where in ``text`` words stand that are secrets; ``lines``: its lines, with :func:`hints`."""
+    for match in _WORD.finditer(text):
+        look = _look(match[0] if len(match[0]) <= _LONGEST else match[0][:_LONGEST])
+        if look is _Look.SURE or (look is _Look.CHANCE_IN_HEX and _NAMING.search(_before(text, match.start()))):
+            yield match.span()
+    for at, line in lines.with_any(_OWN_HINTS):
+        yield from ((at + match.start(), at + match.end()) for match in _OWN_SHAPES.finditer(line))
+    for at, line in lines.with_any(shape_hints()):
+        yield from ((at + match.start(), at + match.end()) for match in shapes().finditer(line))
+    for at, line in lines.with_any(service_hints()):
+        yield from ((at + start, at + end) for start, end in _of_services(line))
+
+
+def _before(text: str, at: int) -> str:
+    """What stands before a word on its line."""
+    return text[max(0, at - _BEFORE) : at].rpartition("\n")[2]
+
+
+def _of_services(line: str) -> Iterator[tuple[int, int]]:
+    """Words behind the name of a service whose keys look so."""
+    named = [(match.end(), one.secret) for one in services() for match in one.named.finditer(line)]
+    for match in _WORD.finditer(line) if named else ():
+        looks = [secret for end, secret in named if _ASSIGNING.fullmatch(line, end, max(end, match.start()))]
+        if looks and (_look(match[0]) is _Look.CHANCE_IN_HEX or any(one.fullmatch(match[0]) for one in looks)):
+            yield match.span()
+
+
+@lru_cache(maxsize=1 << 14)
+def _look(word: str) -> _Look:
+    if _NUMBER.fullmatch(word):
+        return _Look.PLAIN
+    if _is_hex(word):
+        return _Look.CHANCE_IN_HEX
+    return _Look.SURE if _tells_itself(word) or _is_chance(word) else _Look.PLAIN
+
+
+def _tells_itself(word: str) -> bool:
+    """``key-…``, ``sdk-<uuid>``: the name is part of the word."""
+    named = _OWN_NAME.match(word)
+    return named is not None and (_is_hex(named[1]) or (len(named[1]) >= 24 and named[1].isalnum()))
+
+
+def _is_hex(word: str) -> bool:
+    word = word.rstrip(".")
+    return _UUID.fullmatch(word) is not None or (len(word) >= 16 and _HEX.fullmatch(word) is not None)
+
+
+def _is_chance(word: str) -> bool:
+    """Whether only chance writes such a word: capitals, small letters and digits change too often for any name."""
+    if _MANGLED.match(word):
+        return False
+    if _BASE64.fullmatch(word) and "/" not in word[:1] and _changes(word) > 0.32 and _is_wide(word, 4.2):
+        return True
+    in_path = "/" in word
+    return any(_run_is_chance(run, in_path=in_path) for run in _RUN.findall(word) if len(run) >= 16)
+
+
+def _run_is_chance(run: str, *, in_path: bool) -> bool:
+    """Compilers name files in their caches by checksums in small letters and digits, or in capitals and digits."""
+    if _HEX.fullmatch(run):
+        return False
+    small, capital = any(map(str.islower, run)), any(map(str.isupper, run))
+    if not any(map(str.isdigit, run)):
+        return False
+    if small and capital:
+        return len(run) >= 18 and _changes(run) > 0.28 and _is_wide(run, 3.4)
+    return not in_path and len(run) >= 24 and _changes(run) > 0.24 and _is_wide(run, 3.5)
+
+
+def is_random(word: str) -> bool:
+    """Whether capitals and small letters stand side by side in ``word`` as only chance puts them."""
+    turns = sum(one.isupper() != other.isupper() for one, other in pairwise(word))
+    return len(word) >= 16 and turns > 0.38 * len(word) and _is_wide(word, 3.3)
+
+
+def _changes(word: str) -> float:
+    """How often neighbours are of another kind, of all neighbours; a capital begins a word, which is no change."""
+    kinds = [letter.isdigit() + 2 * letter.isupper() + 4 * letter.islower() for letter in word.rstrip("=")]
+    changes = sum(one != other and (one, other) != (2, 4) for one, other in pairwise(kinds))
+    return changes / max(1, len(kinds) - 1)
+
+
+def _is_wide(word: str, bits: float) -> bool:
+    """Whether the letters of ``word`` are spread over so many bits a letter (Shannon's entropy)."""
+    counts = Counter(word)
+    return -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values()) >= bits
