@@ -75,7 +75,7 @@ class EvidenceReader:
     # recordings
 
     def _take_recording(self, piece: Piece) -> None:
-        from unhang.evidence.flight_recorder import read_recording
+        from unhang.evidence.flight_recorder.reading import read_recording
         from unhang.evidence.rank_names import rank_from_name
 
         if piece.path is not None:
@@ -87,10 +87,10 @@ class EvidenceReader:
             self._add_recording(read_recording(content, source=piece.name, rank=rank_from_name(piece.name)))
 
     def _read_dumps(self, tell: Callable[[int, str], None] | None) -> None:
-        from unhang.evidence.flight_recorder import read_recordings
-
         if not self._dumps:
             return
+        from unhang.evidence.flight_recorder.many import read_recordings
+
         items = read_recordings([path for path, _, _ in self._dumps])
         for (_, size, name), item in zip(self._dumps, items, strict=True):
             self._add_recording(item)
