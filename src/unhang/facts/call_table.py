@@ -29,6 +29,7 @@ class CallTable:
         self.position = self.position[order]
         self.rank: npt.NDArray[np.int64] = np.concatenate(ranks)[order]
         self.signature: npt.NDArray[np.int64] = np.concatenate(signatures)[order]
+        self._known_positions = np.unique(self.position)
         self.first = {rank: int(entries.position[0]) for rank, entries in group.entries.items()}
         self._known: dict[frozenset[int], tuple[str, ...]] = {}
 
@@ -50,7 +51,8 @@ class CallTable:
 
     def count_between(self, low: int, high: int) -> int:
         """How many recorded positions lie in ``low .. high - 1``."""
-        return len(np.unique(self.position[(self.position >= low) & (self.position < high)]))
+        first, end = self._known_positions.searchsorted((low, high))
+        return int(end - first)
 
     def differences_at(self, position: int) -> tuple[str, ...]:
         """In what the calls at ``position`` differ."""

@@ -127,7 +127,8 @@ def _start_of_stretch(wrong: list[int], stall: int, table: CallTable) -> int | N
     before = [p for p in wrong if p < first]
     while before:
         candidate = before.pop()
-        share = sum(1 for p in wrong if candidate <= p <= near[0]) / max(table.count_between(candidate, near[0]) + 1, 1)
+        count = len(wrong) - len(near) + 1 - len(before)
+        share = count / max(table.count_between(candidate, near[0]) + 1, 1)
         if share < DENSITY:
             break
         first = candidate
