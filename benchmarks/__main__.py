@@ -1,7 +1,8 @@
 """``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``,
 of a corpus with ``ARGS="corpus --folder DIR"``; ``ARGS=inprocess``: what being recorded costs; ``ARGS=guards``: what
 the guards do; ``ARGS=kills``; ``ARGS=traces``: traces beside json.load, ijson and HolisticTraceAnalysis;
-``ARGS=resharding``: shards beside a plain loop and tar; ``ARGS=many-nodes``: 10,000 ranks under one leader."""
+``ARGS=resharding``: shards beside a plain loop and tar; ``ARGS=many-nodes``: 10,000 ranks under one leader;
+``ARGS=many-ranks``: how time grows with ranks and groups; ``ARGS=start``: short commands from the shell."""
 
 from __future__ import annotations
 
@@ -9,7 +10,19 @@ import shlex
 import sys
 from pathlib import Path
 
-from benchmarks import corpus, flight_recorder, guards, inprocess, kills, logs, many_nodes, resharding, traces
+from benchmarks import (
+    corpus,
+    flight_recorder,
+    guards,
+    inprocess,
+    kills,
+    logs,
+    many_nodes,
+    many_ranks,
+    resharding,
+    start,
+    traces,
+)
 
 OTHERS = {
     "logs": logs.main,
@@ -20,6 +33,8 @@ OTHERS = {
     "resharding": resharding.main,
     "traces": traces.main,
     "many-nodes": many_nodes.main,
+    "many-ranks": many_ranks.main,
+    "start": start.main,
 }
 
 

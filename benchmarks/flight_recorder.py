@@ -58,7 +58,7 @@ if __name__ == "__main__":
 _OURS = """
 import sys
 from pathlib import Path
-from unhang.evidence.flight_recorder import read_recordings
+from unhang.evidence.flight_recorder.many import read_recordings
 items = list(read_recordings(sorted(Path(sys.argv[1]).iterdir())))
 assert all(len(item.entries) for item in items)
 """

@@ -168,13 +168,13 @@ def _print_table(size: int, ranks: int, contestants: Sequence[Contestant]) -> No
 
 
 def _print_hot_literals(log: Path) -> None:
-    from unhang.evidence.logs.anchors import AnchorFilter
     from unhang.evidence.logs.blocks import Blocks
+    from unhang.evidence.logs.literals import Literals
     from unhang.knowledge.messages import load_messages
 
-    finder = AnchorFilter(
-        [(anchor.encode("ascii"), (row, anchor)) for row in load_messages() for anchor in row.anchors]
-    )
+    finder = Literals(
+        (anchor.encode("ascii"), (row, anchor)) for row in load_messages() for anchor in row.anchors
+    ).fresh()
     places: Counter[str] = Counter()
     vain: Counter[str] = Counter()
     with log.open("rb") as stream:

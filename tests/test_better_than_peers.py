@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.facts.jobs import call
-from unhang.cli.main import app
+from unhang.cli.command_line import command_line
 from unhang.lab.dump_writer import json_like_torch, make_dump, pickle_like_torch
 
 AT, LAST = 41, 40
@@ -49,7 +49,7 @@ def write(folder: Path, dumps: Iterable[dict[str, Any]], name: str = "nccl_trace
 
 
 def verdict(*paths: Path) -> tuple[int, dict[str, Any]]:
-    run = CliRunner().invoke(app, ["diagnose", *map(str, paths), "--format", "json"])
+    run = CliRunner().invoke(command_line(), ["diagnose", *map(str, paths), "--format", "json"])
     assert run.stdout, run.stderr
     assert run.exception is None or isinstance(run.exception, SystemExit)
     return run.exit_code, json.loads(run.stdout)

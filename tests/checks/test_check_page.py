@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from command import unhang
 from unhang.checks.all_checks import ALL_CHECKS
-from unhang.cli.main import app
+from unhang.cli.command_line import command_line
 
 ROOT = Path(__file__).parents[2]
 PAGES = [("check.md", "en"), ("check.zh-CN.md", "zh")]
@@ -40,7 +40,7 @@ def test_the_screen_shown_is_the_screen_printed(page: str, lang: str) -> None:
 @pytest.mark.parametrize(("page", "lang"), PAGES)
 def test_every_question_and_option_is_named(page: str, lang: str) -> None:
     text = text_of(page)
-    command = get_command(app).commands["check"]  # type: ignore[attr-defined]
+    command = get_command(command_line()).commands["check"]  # type: ignore[attr-defined]
     options = {name for option in command.params for name in option.opts if name.startswith("--")}
 
     assert {check.name for check in ALL_CHECKS} - set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set()

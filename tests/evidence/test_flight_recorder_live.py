@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.flight_recorder import looks_like_flight_recorder, read_recording
 from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.opening import looks_like_flight_recorder
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.flight_recorder.ring_end import KEPT_GLOO_ENTRIES
 from unhang.evidence.flight_recorder.tail import read_tail
 from unhang.evidence.items import Recording

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unhang.evidence.flight_recorder import read_recording
 from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.flight_recorder.ring_end import KEPT_ENTRIES, KEPT_GLOO_ENTRIES
 from unhang.evidence.flight_recorder.tail import read_tail
 from unhang.evidence.items import Entries, Recording

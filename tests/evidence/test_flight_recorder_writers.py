@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
-from unhang.evidence.flight_recorder import many, read_recording, read_recordings, workers
+from unhang.evidence.flight_recorder import many, workers
 from unhang.evidence.flight_recorder.bounds import bounded, limits_hold
+from unhang.evidence.flight_recorder.many import read_recordings
 from unhang.evidence.flight_recorder.opening import looks_like_flight_recorder
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import Entries, Recording
 from unhang.findings import Unread

@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_samples import Sample, training
-from unhang.evidence.kineto import columns, looks_like_trace, pieces, read_trace
+from unhang.evidence.kineto import columns, pieces
+from unhang.evidence.kineto.opening import looks_like_trace
+from unhang.evidence.kineto.reading import read_trace
 from unhang.evidence.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, RankTimes
 from unhang.findings import Phase, Unread
 

@@ -13,7 +13,7 @@ import pytest
 from command import unhang
 from unhang.evidence import found_files
 from unhang.evidence.evidence_reader import EvidenceReader
-from unhang.evidence.flight_recorder import read_recording
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet
 from unhang.evidence.limits import DEFAULT_LIMITS

@@ -13,21 +13,24 @@ from hypothesis import strategies as st
 from unhang.evidence.logs import literals, read_log
 from unhang.evidence.logs.anchors import SHORTEST, AnchorFilter
 from unhang.evidence.logs.compiled_anchors import CompiledFilter, compiled
-from unhang.evidence.logs.literals import LiteralFinder
+from unhang.evidence.logs.literals import LiteralFinder, Literals, PlainSearch
 from unhang.knowledge.messages import load_messages
 
 STEPS = b"".join(b"[rank%d]: step %d/9000 loss 2.5\n" % (rank, step) for step in range(40) for rank in range(512))
 ANCHORS = sorted({anchor.encode("ascii") for row in load_messages() for anchor in row.anchors})
-OWN = AnchorFilter([(anchor, anchor) for anchor in ANCHORS])
+LITERALS = Literals([(anchor, anchor) for anchor in ANCHORS])
+OWN = LITERALS.fresh()
 HYPERSCAN = compiled(OWN.anchors)
 needs_hyperscan = pytest.mark.skipif(HYPERSCAN is None, reason="hyperscan has no wheel for this machine")
 CASES = Path(__file__).parents[1] / "cases"
-FILTERS = ["own", pytest.param("compiled", marks=needs_hyperscan)]
-Filter: TypeAlias = AnchorFilter[bytes] | CompiledFilter[bytes]
+FILTERS = ["plain", "own", pytest.param("compiled", marks=needs_hyperscan)]
+Filter: TypeAlias = PlainSearch[bytes] | AnchorFilter[bytes] | CompiledFilter[bytes]
 
 
 def filter_of(kind: str, *anchors: bytes) -> Filter:
-    own = AnchorFilter([(anchor, anchor) for anchor in anchors or ANCHORS])
+    own = AnchorFilter([(anchor, (anchor,)) for anchor in anchors or ANCHORS])
+    if kind == "plain":
+        return PlainSearch(list(own.anchors))
     found = own if kind == "own" else compiled(own.anchors)
     assert found is not None
     return found
@@ -84,7 +87,9 @@ def test_both_filters_find_what_stands_there(parts: list[bytes]) -> None:
     assert HYPERSCAN is not None
     assert HYPERSCAN.places(data) == sorted(places_by_hand(data))
     printable = bytes(byte if byte in b"\t\n\r" or 32 <= byte < 127 else 46 for byte in data)
-    assert OWN.fresh().places(printable) == HYPERSCAN.places(printable)
+    assert (
+        OWN.fresh().places(printable) == HYPERSCAN.places(printable) == PlainSearch(LITERALS.anchors).places(printable)
+    )
 
 
 @needs_hyperscan
@@ -117,7 +122,7 @@ def test_a_large_log_reads_the_same_with_either_filter(monkeypatch: pytest.Monke
 
 @needs_hyperscan
 def test_only_large_logs_are_worth_compiling_for() -> None:
-    finder = LiteralFinder(OWN)
+    finder = LiteralFinder(LITERALS)
     finder.quiet(b"Killed")
     finder.places(STEPS)
     assert not finder.is_compiled
@@ -129,7 +134,7 @@ def test_only_large_logs_are_worth_compiling_for() -> None:
 
 def test_where_hyperscan_cannot_be_had_our_own_filter_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unhang.evidence.logs.compiled_anchors._hyperscan", lambda: None)
-    finder = LiteralFinder(OWN, compile_from=0)
+    finder = LiteralFinder(LITERALS, compile_from=0)
     assert finder.places(STEPS + b"Killed") == [(len(STEPS), b"Killed")]
     assert not finder.is_compiled
 
@@ -137,4 +142,4 @@ def test_where_hyperscan_cannot_be_had_our_own_filter_goes_on(monkeypatch: pytes
 def test_literals_are_long_enough_to_be_looked_for() -> None:
     assert all(len(anchor) >= SHORTEST for anchor in ANCHORS)
     with pytest.raises(ValueError, match="fewer than"):
-        AnchorFilter([(b"RAS ", 1)])
+        AnchorFilter([(b"RAS ", (1,))])

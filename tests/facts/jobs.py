@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unhang.evidence.flight_recorder import read_recording
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import EvidenceSet, Recording
 from unhang.lab.dump_writer import make_dump, make_entry, pickle_like_torch
 

@@ -10,7 +10,7 @@ import pytest
 
 from inprocess.programs import Folders, base_environment, one_rank, run_python
 from inprocess.test_record_of_a_rank import TRAIN, asking, job, wait_for
-from unhang.evidence.flight_recorder import read_recording
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import Recording
 
 pytestmark = pytest.mark.job

@@ -16,7 +16,7 @@ import pytest
 
 from inprocess.programs import Folders, base_environment
 from ports import free_port
-from unhang.evidence.flight_recorder import read_recording
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import Recording
 from unhang.records.control import Control, ControlWriter
 from unhang.records.views import RecordView

@@ -87,7 +87,7 @@ def check(
     """Say before a run whether it will stall and what would prevent it.
 
     Started on every node or rank (srun, mpirun, torchrun --no-python), the first one compares them all and answers.
-    Exit code: 0 nothing wrong (notes are nothing wrong), 1 something would stop or slow the job, 2 bad usage,
+    Exit code: 0 nothing wrong and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
     or nothing could be looked at.
     """
     from unhang.checks.all_checks import look_around

@@ -1,7 +1,7 @@
 """The entry point: verbs, and the one place where errors become a sentence and an exit code.
 
-Exit codes: 0 nothing wrong, 1 a finding that stops or slows (or a stall of unknown cause), 2 nothing readable or bad
-usage, 130 stopped with Ctrl-C.
+Exit codes: 0 shown to be well, 1 a finding that stops or slows (or a stall of unknown cause), 2 nothing that decides
+it, nothing readable or bad usage, 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,79 +11,14 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.util import find_spec
-from typing import Annotated, Any, cast
+from importlib import import_module
+from typing import Any, cast
 
-import typer
-
-from unhang import __version__
-from unhang.cli.attach import attach
-from unhang.cli.bisect import bisect
-from unhang.cli.check import check
-from unhang.cli.compare import compare
-from unhang.cli.diagnose import diagnose
-from unhang.cli.explain import explain
-from unhang.cli.history import history
-from unhang.cli.ramp import ramp
-from unhang.cli.reshard import reshard
-from unhang.cli.run import run
-from unhang.cli.view import view
 from unhang.errors import UnhangError
 from unhang.report.terminal import clean_streams
 
-MORE = "More"
-"""Help panel of the verbs a newcomer does not need."""
-
-app = typer.Typer(
-    name="unhang",
-    help="Say why a multi-GPU training job stopped: which rank, which line, which cause, and what to change.",
-    epilog="Without a verb, unhang looks around and prints the one command to type next.",
-    no_args_is_help=False,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        print(f"unhang {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _start(
-    context: typer.Context,
-    version: Annotated[  # noqa: ARG001 - acted on by its callback
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        from unhang.cli.explore import explore
-
-        explore()
-
-
-app.command(name="check")(check)
-app.command(name="run", context_settings={"allow_interspersed_args": False})(run)
-app.command(name="attach")(attach)
-app.command(name="diagnose")(diagnose)
-app.command(name="explain", context_settings={"ignore_unknown_options": True})(explain)  # -9 is an exit code
-if find_spec("unhang.cli.demo") is not None:
-    from unhang.cli.demo import demo
-
-    app.command(name="demo")(demo)
-app.command(name="view", rich_help_panel=MORE)(view)
-app.command(name="history", rich_help_panel=MORE)(history)
-app.command(name="compare", rich_help_panel=MORE)(compare)
-app.command(name="bisect", rich_help_panel=MORE)(bisect)
-app.command(name="ramp", rich_help_panel=MORE, context_settings={"allow_interspersed_args": False})(ramp)
-app.command(name="reshard", rich_help_panel=MORE)(reshard)
-if find_spec("unhang.cli.lab") is not None:
-    from unhang.cli.lab import app as lab_app
-
-    app.add_typer(lab_app, name="lab", rich_help_panel=MORE)
+WORKS = {"diagnose": "diagnosing", "explain": "explaining"}
+"""Modules that do the work of a verb for words among which no option is: loading a parser takes longer than that."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,13 +49,13 @@ def _run(words: list[str]) -> int:
     if "--debug" in words:
         _show_failures()
     try:
-        result = app(args=words, prog_name="unhang", standalone_mode=False)
+        result = _without_options(words) if _plain(words) else _parsed(words)
         sys.stdout.flush()
     except UnhangError as error:
         return _say_error(error, debug="--debug" in words)
     except BrokenPipeError:
         return _reader_left()
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130
     except MemoryError:
@@ -137,6 +72,28 @@ def _show_failures() -> None:
 
     logging.basicConfig(format="%(message)s")
     logging.getLogger("unhang").setLevel(logging.DEBUG)
+
+
+def _plain(words: list[str]) -> bool:
+    """Whether there is nothing to parse: a verb, and words that are no options."""
+    options = any(word.startswith("-") and word != "-" for word in words)
+    return len(words) > 1 and words[0] in WORKS and not options
+
+
+def _without_options(words: list[str]) -> int:
+    code: int = import_module(f"unhang.cli.{WORKS[words[0]]}").without_options(words[1:])
+    return code
+
+
+def _parsed(words: list[str]) -> object:
+    import typer
+
+    from unhang.cli.command_line import command_line
+
+    try:
+        return command_line(words)(args=words, prog_name="unhang", standalone_mode=False)
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
 
 
 def _say_error(error: UnhangError, *, debug: bool) -> int:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from unhang.evidence.rank_times import Activity, FloatColumn, RankTimes
+from unhang.evidence.rank_times import Activity, RankTimes
 from unhang.findings import Where
+
+if TYPE_CHECKING:
+    from unhang.evidence.rank_times import FloatColumn
 
 
 def aligned(before: RankTimes, after: RankTimes) -> tuple[RankTimes, RankTimes]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unhang.comparing import spread
 from unhang.comparing.answer import Part, RankPair
 from unhang.comparing.spread import Difference, Steps
-from unhang.evidence.rank_times import MAIN, OWN, THREAD, WAITING, Activity, FloatColumn, RankTimes
+from unhang.evidence.rank_times import MAIN, OWN, THREAD, WAITING, Activity, RankTimes
 from unhang.findings import Phase
+
+if TYPE_CHECKING:
+    from unhang.evidence.rank_times import FloatColumn
 
 MOST_PARTS = 300
 """Parts of a step that are judged: those that differ most."""

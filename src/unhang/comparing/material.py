@@ -16,8 +16,8 @@ import numpy as np
 from unhang.comparing.growth import together
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.found_files import leads_out
-from unhang.evidence.kineto import looks_like_trace, read_trace
-from unhang.evidence.kineto.opening import head_of
+from unhang.evidence.kineto.opening import head_of, looks_like_trace
+from unhang.evidence.kineto.reading import read_trace
 from unhang.evidence.pace import read_pace
 from unhang.evidence.rank_series import PLACE as SERIES
 from unhang.evidence.rank_series import read_rank_series

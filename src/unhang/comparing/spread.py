@@ -8,10 +8,12 @@ so their intervals are widened. What differs between two starts of the same job 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unhang.evidence.rank_times import FloatColumn
+if TYPE_CHECKING:
+    from unhang.evidence.rank_times import FloatColumn
 
 LEAST = 3
 """Samples on each side below which nothing is told from noise."""

@@ -18,7 +18,7 @@ from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
 
 if TYPE_CHECKING:
-    from unhang.evidence.flight_recorder import OneByOne
+    from unhang.evidence.flight_recorder.many import OneByOne
     from unhang.evidence.machine_series import MachineSeries
 
 Paper = TypeVar("Paper")
@@ -96,7 +96,7 @@ class EvidenceReader:
     # recordings
 
     def _take_recording(self, piece: Piece) -> None:
-        from unhang.evidence.flight_recorder import OneByOne
+        from unhang.evidence.flight_recorder.many import OneByOne
 
         if piece.path is not None:
             # Only what is needed later: a piece holds the head of its file, which adds up over 16,000 ranks.
@@ -110,10 +110,10 @@ class EvidenceReader:
         self._add_recording(self._one_by_one.read(content, source=piece.name))
 
     def _read_dumps(self, tell: Callable[[int, str], None] | None) -> None:
-        from unhang.evidence.flight_recorder import read_recordings
-
         if not self._dumps:
             return
+        from unhang.evidence.flight_recorder.many import read_recordings
+
         paths, identities = [dump[0] for dump in self._dumps], [dump[3] for dump in self._dumps]
         items = read_recordings(paths, identities=identities)
         for (_, size, name, _), item in zip(self._dumps, items, strict=True):

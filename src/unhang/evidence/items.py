@@ -8,10 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.earlier import Guilt
@@ -20,7 +17,11 @@ from unhang.evidence.nodes import NodeSight
 from unhang.findings import Source, Unread
 from unhang.knowledge.numbers import MOST
 
-IntColumn = npt.NDArray[np.int64]
+if TYPE_CHECKING:  # a log needs no columns
+    import numpy as np
+    import numpy.typing as npt
+
+    IntColumn: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

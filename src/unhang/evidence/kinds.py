@@ -168,7 +168,7 @@ _OUR_PAPERS = {
 
 
 def _readable(head: bytes, name: str) -> Decision:
-    from unhang.evidence.flight_recorder import looks_like_flight_recorder, looks_like_pickle
+    from unhang.evidence.flight_recorder.opening import looks_like_flight_recorder, looks_like_pickle
     from unhang.evidence.kineto.opening import looks_like_trace
     from unhang.evidence.stacks import looks_like_stack
 

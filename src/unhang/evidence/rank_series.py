@@ -10,13 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from unhang.evidence.rank_stretches import Stretch, rows_of
 from unhang.evidence.rank_times import MAIN, OWN, WAITING, Activity, RankTimes
 from unhang.findings import Phase, Source, Unread, Where
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SCHEMA = "unhang.series/1"
 PLACE = Path("series") / "ranks.jsonl"
@@ -135,6 +138,8 @@ def _whole_steps(rows: list[_Line]) -> list[_Line]:
 def _rank(
     rank: int, rows: list[_Line], sites: Mapping[int, Where | None], source: Source, unread: tuple[Unread, ...]
 ) -> RankTimes:
+    import numpy as np
+
     last = max(row.attempt for row in rows)
     kept = _whole_steps(_counted([row for row in rows if row.attempt == last]))
     step_s = np.array([row.took_s / row.steps for row in kept])

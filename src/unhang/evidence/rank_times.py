@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias
 
 from unhang.findings import Phase, Source, Unread, Where
 
-FloatColumn = npt.NDArray[np.float64]
-IntColumn = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatColumn: TypeAlias = npt.NDArray[np.float64]
+    IntColumn: TypeAlias = npt.NDArray[np.int64]
 
 OWN, WAITING, DEVICE = "own", "waiting", "device"
 """A rank works itself; it waits for other ranks in a collective; its processor waits for its card."""

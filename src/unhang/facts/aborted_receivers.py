@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import LogEvent, Recording, Signature
-from unhang.facts.call_table import calls_by_rank, minority
 from unhang.facts.model import Disagreement, GroupFacts, RankFacts
 from unhang.facts.operations import canonical
+from unhang.facts.position_calls import calls_by_rank, minority
 from unhang.facts.progress_from_stacks import waiting_activity
 
 _TOO_MUCH = "op.preamble.length <= op.nbytes"

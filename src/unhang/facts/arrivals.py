@@ -7,11 +7,12 @@ a rank that is always late, so only ranks of one host are compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from unhang.evidence.items import IntColumn
 from unhang.facts.model import GroupFacts, RankFacts
+
+if TYPE_CHECKING:
+    from unhang.evidence.items import IntColumn
 
 LEAST_POSITIONS = 16
 ALWAYS = 0.9
@@ -33,6 +34,8 @@ def latest_arriver(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFac
 
 
 def _latest_in(group: GroupFacts) -> tuple[int, int] | None:
+    import numpy as np
+
     ranks = sorted(group.entries)
     shared = set.intersection(*(set(group.entries[rank].position.tolist()) for rank in ranks))
     positions = np.array(sorted(shared), dtype=np.int64)
@@ -53,6 +56,8 @@ def _latest_in(group: GroupFacts) -> tuple[int, int] | None:
 
 
 def _created(group: GroupFacts, rank: int, positions: IntColumn) -> IntColumn:
+    import numpy as np
+
     entries = group.entries[rank]
     created: IntColumn = entries.created_ns[np.searchsorted(entries.position, positions)]
     return created

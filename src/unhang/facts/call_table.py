@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from unhang.evidence.items import Recording, Signature
-from unhang.facts.entry_slices import rows
-from unhang.facts.group_table import pending_from_row
-from unhang.facts.model import GroupFacts, PendingCall
+from unhang.evidence.items import Signature
+from unhang.facts.model import GroupFacts
 from unhang.facts.operations import differences
-
-
-def minority(calls: Mapping[Signature, tuple[int, ...]]) -> tuple[int, ...]:
-    """The ranks outside the majority; empty on a tie, which is declared and not decided."""
-    sizes = sorted((len(ranks) for ranks in calls.values()), reverse=True)
-    if len(sizes) < 2 or sizes[0] == sizes[1]:
-        return ()
-    majority = max(calls.values(), key=len)
-    return tuple(sorted(rank for ranks in calls.values() if ranks is not majority for rank in ranks))
-
-
-def calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> dict[int, PendingCall]:
-    """What each rank called at ``position``."""
-    calls = {}
-    for rank, entries in group.entries.items():
-        at = np.flatnonzero(entries.position == position)
-        if len(at):
-            calls[rank] = pending_from_row(rank, group.name, rows(entries, at[:1]), recordings[rank].source)
-    return calls
 
 
 class CallTable:
@@ -51,6 +29,7 @@ class CallTable:
         self.position = self.position[order]
         self.rank: npt.NDArray[np.int64] = np.concatenate(ranks)[order]
         self.signature: npt.NDArray[np.int64] = np.concatenate(signatures)[order]
+        self._known_positions = np.unique(self.position)
         self.first = {rank: int(entries.position[0]) for rank, entries in group.entries.items()}
         self._known: dict[frozenset[int], tuple[str, ...]] = {}
 
@@ -72,7 +51,8 @@ class CallTable:
 
     def count_between(self, low: int, high: int) -> int:
         """How many recorded positions lie in ``low .. high - 1``."""
-        return len(np.unique(self.position[(self.position >= low) & (self.position < high)]))
+        first, end = self._known_positions.searchsorted((low, high))
+        return int(end - first)
 
     def differences_at(self, position: int) -> tuple[str, ...]:
         """In what the calls at ``position`` differ."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
@@ -77,6 +77,10 @@ class Crash:
 
 def own_crashes(facts: Facts) -> tuple[Crash, ...]:
     """Failures that are nobody's echo, first attempt first, then by time."""
+    return facts.once(_own_crashes)
+
+
+def _own_crashes(facts: Facts) -> tuple[Crash, ...]:
     timeouts = _own_timeouts(facts)
     lived = [survived(t, facts) for t in facts.tracebacks]
     handled = {(t.exception, t.frames) for t, on in zip(facts.tracebacks, lived, strict=True) if on}
@@ -262,11 +266,12 @@ def _from_exits(facts: Facts) -> list[Crash]:
     explained = {t.rank for t in facts.tracebacks if t.rank is not None}
     explained |= {e.rank for e in lone_last_lines(facts) if e.rank is not None and _ECHO_TEXT.search(e.text)}
     explained |= _explained_by_nobodys(facts)
+    alone = _killed_alone(facts)
     for rank in facts.ranks.values():
         if rank.exit is None or rank.ended_by_recorder or fell_with_others(rank):
             continue
         crash = _crash_of_exit(
-            rank.rank, rank.exit, has_traceback=rank.rank in explained, alone=_killed_alone(rank, facts)
+            rank.rank, rank.exit, has_traceback=rank.rank in explained, alone=rank.exit.exit_code in alone
         )
         if crash is not None:
             found.append(crash)
@@ -298,14 +303,15 @@ def _explained_by_nobodys(facts: Facts) -> set[int]:
     return silent if len(unsigned) + len(lone) >= len(silent) and echoes else set()
 
 
-def _killed_alone(rank: RankFacts, facts: Facts) -> bool:
-    """It was killed while the launcher still ran and then ended the others: whoever sent the signal meant this one.
-    A scheduler or a person who ends the job reaches the launcher, which then ends every rank itself."""
-    others = [r.exit for r in facts.ranks.values() if r.rank != rank.rank and r.exit is not None]
-    mine = rank.exit.exit_code if rank.exit is not None else None
-    return any(e.terminated_by_launcher for e in others) and not any(
-        e.exit_code == mine and not e.terminated_by_launcher for e in others
-    )
+def _killed_alone(facts: Facts) -> set[int | None]:
+    """Exit codes that one rank has, which was killed while the launcher still ran and then ended the others: whoever
+    sent the signal meant this one. A scheduler or a person who ends the job reaches the launcher, which then ends
+    every rank itself."""
+    exits = [rank.exit for rank in facts.ranks.values() if rank.exit is not None]
+    if not any(exit_.terminated_by_launcher for exit_ in exits):
+        return set()
+    codes = Counter(exit_.exit_code for exit_ in exits if not exit_.terminated_by_launcher)
+    return {code for code, count in codes.items() if count == 1}
 
 
 def _crash_of_exit(rank: int | None, exit_: ProcessExit, *, has_traceback: bool, alone: bool = False) -> Crash | None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from unhang.evidence.items import Recording, Signature
-from unhang.facts.call_table import CallTable, calls_by_rank, minority
 from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT, differences
+from unhang.facts.position_calls import calls_by_rank, minority
 from unhang.facts.slipped import start_of_slip
+
+if TYPE_CHECKING:
+    from unhang.facts.call_table import CallTable
 
 # A stretch of disagreement may hold positions that agree by chance (the same all-reduce one step apart).
 DENSITY = 0.3
@@ -42,6 +46,8 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
         pending = [int(entries.position[-1]) for entries in group.entries.values()]
     if not pending or len(group.entries) < 2:
         return None
+    from unhang.facts.call_table import CallTable
+
     table = CallTable(group)
     stall = min(pending)
     wrong = {p: kinds for p in table.shared_positions() if (kinds := table.differences_at(p))}
@@ -121,7 +127,8 @@ def _start_of_stretch(wrong: list[int], stall: int, table: CallTable) -> int | N
     before = [p for p in wrong if p < first]
     while before:
         candidate = before.pop()
-        share = sum(1 for p in wrong if candidate <= p <= near[0]) / max(table.count_between(candidate, near[0]) + 1, 1)
+        count = len(wrong) - len(near) + 1 - len(before)
+        share = count / max(table.count_between(candidate, near[0]) + 1, 1)
         if share < DENSITY:
             break
         first = candidate

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from unhang.evidence.items import STATE_COMPLETED, Entries
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _COLUMNS = tuple(field.name for field in fields(Entries) if field.name not in ("group_names", "signatures", "stacks"))
 
 
-def rows(entries: Entries, keep: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Entries:
+def rows(entries: Entries, keep: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | Sequence[int]) -> Entries:
     """The rows of ``entries`` that ``keep`` selects (mask or indexes); the tables are shared."""
     return replace(entries, **{name: getattr(entries, name)[keep] for name in _COLUMNS})
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from unhang.evidence.items import Entries, PythonTraceback
 from unhang.facts.crashes import is_echo
 from unhang.facts.entry_slices import rows
@@ -25,7 +23,7 @@ def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFact
                 continue
             if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
                 continue
-            last = rows(entries, np.array([len(entries) - 1]))
+            last = rows(entries, [len(entries) - 1])
             progress.pending = pending_from_row(rank, group.name, last, known.recording.source)
             progress.completed = min(progress.completed, int(entries.position[-1]) - 1)
 

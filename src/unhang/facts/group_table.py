@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Mapping
 
-import numpy as np
-
 from unhang.evidence.items import Entries, Frame, GroupStatus, Recording
 from unhang.facts.entry_slices import rows, split_by_group, unfinished
 from unhang.facts.group_status import statuses_by_group
@@ -99,7 +97,7 @@ def _while_they_agree(group: GroupFacts, low: int, high: int) -> int:
     called: dict[int, str] = {}
     apart = high + 1
     for entries in group.entries.values():
-        for index in np.flatnonzero((entries.position > low) & (entries.position <= high)).tolist():
+        for index in ((entries.position > low) & (entries.position <= high)).nonzero()[0].tolist():
             position = int(entries.position[index])
             operation = canonical(entries.signatures[int(entries.signature[index])].operation)
             if called.setdefault(position, operation) != operation:
@@ -205,7 +203,7 @@ def _completed_by_entries(entries: Entries, backend: str, has_status: bool, gap:
     done = ~unfinished(entries)
     if not done.all():
         # Finished without being discovered: what lies before the oldest entry that is still listed has completed.
-        first_open = int(entries.position[int(np.argmin(done))])
+        first_open = int(entries.position[int(done.argmin())])
         best = int(entries.position[done].max()) if done.any() else -1
         return max(best, first_open - 1) if best < first_open else best
     return int(entries.position[-1])
@@ -220,12 +218,12 @@ def _pending(
     completed: int,
 ) -> PendingCall | None:
     if entries is not None:
-        open_rows = np.flatnonzero(unfinished(entries) & (entries.position > completed))
+        open_rows = (unfinished(entries) & (entries.position > completed)).nonzero()[0]
         if len(open_rows):
             return pending_from_row(rank, group.name, rows(entries, open_rows[:1]), recording.source)
     p2p = group.p2p.get(rank)
     if p2p is not None and recording.backend != "gloo":
-        open_rows = np.flatnonzero(unfinished(p2p) & ~p2p.retired)
+        open_rows = (unfinished(p2p) & ~p2p.retired).nonzero()[0]
         if len(open_rows):
             return pending_from_row(rank, group.name, rows(p2p, open_rows[:1]), recording.source)
     if enqueued > completed >= -1 and entries is None and p2p is None:

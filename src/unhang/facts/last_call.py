@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
 from unhang.facts.model import PendingCall, RankFacts
@@ -15,6 +13,6 @@ def last_recorded_call(rank: RankFacts) -> PendingCall | None:
     if recording is None or not len(recording.entries):
         return None
     entries = recording.entries
-    newest = int(np.argmax(entries.record_id))
+    newest = int(entries.record_id.argmax())
     name = entries.group_names[int(entries.group[newest])][0]
-    return pending_from_row(rank.rank, name, rows(entries, np.array([newest])), recording.source)
+    return pending_from_row(rank.rank, name, rows(entries, [newest]), recording.source)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from unhang.evidence.items import LogEvent
@@ -49,28 +50,33 @@ class LogWait:
         return is_barrier(self.operation, self.elements)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Incident:
     """All waits of one run."""
 
     waits: tuple[LogWait, ...]
 
-    @property
+    @cached_property
     def ranks(self) -> tuple[int, ...]:
         """Ranks that gave up, as far as their lines tell."""
-        return tuple(sorted({w.rank for w in self.waits if w.rank is not None}))
+        return tuple(sorted(self.rank_set))
 
-    @property
+    @cached_property
+    def rank_set(self) -> frozenset[int]:
+        """The same, to ask whether a rank is among them."""
+        return frozenset(w.rank for w in self.waits if w.rank is not None)
+
+    @cached_property
     def limits(self) -> tuple[float, ...]:
         """Limits that passed, each once."""
         return tuple(sorted({w.limit_s for w in self.waits if w.limit_s is not None}))
 
-    @property
+    @cached_property
     def began_s(self) -> float | None:
         """When the first of them entered its call."""
         return min((w.since_s for w in self.waits if w.since_s is not None), default=None)
 
-    @property
+    @cached_property
     def positions(self) -> frozenset[int | None]:
         """Positions at which they waited."""
         return frozenset(w.position for w in self.waits)

@@ -59,7 +59,7 @@ def longer_generation_printed(facts: Facts) -> LongerGeneration | None:
         return None
     for trace in facts.tracebacks:
         frame = next((f for f in trace.frames if _is_generating(f)), None)
-        if frame is None or trace.rank not in incident.ranks or _inside_the_model(trace.frames):
+        if frame is None or trace.rank not in incident.rank_set or _inside_the_model(trace.frames):
             continue
         where = first_user_frame(trace.frames)
         ranks = tuple(sorted(set(facts.ranks) - set(incident.ranks)))

@@ -5,8 +5,12 @@ Record ids order the calls of one process; between processes only their relative
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations, pairwise
 
 from unhang.facts.model import Facts, GroupFacts
 
@@ -21,16 +25,60 @@ class OrderSwap:
     second_ranks: tuple[int, ...]
 
 
+Records = Mapping[int, int]
+"""Record ids of the ranks' pending calls in one group."""
+
+
 def swapped_groups(facts: Facts) -> OrderSwap | None:
     """The first such pair among groups that are all joined and not finished."""
-    stuck = [group for _, group in sorted(facts.groups.items()) if _all_joined(group)]
-    for first, second in combinations(stuck, 2):
-        shared = sorted(set(first.members) & set(second.members))
-        before = tuple(r for r in shared if _record(first, r) < _record(second, r))
-        after = tuple(r for r in shared if _record(first, r) > _record(second, r))
+    stuck = {
+        name: {rank: _record(group, rank) for rank in group.members}
+        for name, group in sorted(facts.groups.items())
+        if _all_joined(group)
+    }
+    for one, other in combinations(_without_one_order(stuck), 2):
+        first, second = stuck[one], stuck[other]
+        shared = sorted(first.keys() & second.keys())
+        before = tuple(r for r in shared if first[r] < second[r])
+        after = tuple(r for r in shared if first[r] > second[r])
         if before and after:
-            return OrderSwap(first.name, second.name, before, after)
+            return OrderSwap(one, other, before, after)
     return None
+
+
+def _without_one_order(stuck: Mapping[str, Records]) -> list[str]:
+    """The groups that cannot be put into one order that suits every rank; a swapped pair is among them.
+
+    Thousands of groups are millions of pairs, but each rank queued its own one after the other.
+    """
+    queues: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name, records in stuck.items():
+        for rank, record in records.items():
+            queues[rank][record].append(name)
+    forwards, backwards = TopologicalSorter[object](), TopologicalSorter[object]()
+    for rank, queue in queues.items():
+        for (record, earlier), (_, later) in pairwise(sorted(queue.items())):
+            between = (rank, record)  # calls that were not recorded stand beside each other
+            forwards.add(between, *earlier)
+            backwards.add(between, *later)
+            for name in later:
+                forwards.add(name, between)
+            for name in earlier:
+                backwards.add(name, between)
+    free = _ordered(forwards) | _ordered(backwards)
+    linked = {name for queue in queues.values() if len(queue) > 1 for names in queue.values() for name in names}
+    return [name for name in stuck if name in linked and name not in free]
+
+
+def _ordered(sorter: TopologicalSorter[object]) -> set[object]:
+    """What can be put into order up to the first circle."""
+    with suppress(CycleError):
+        sorter.prepare()
+    found: set[object] = set()
+    while ready := sorter.get_ready():
+        found.update(ready)
+        sorter.done(*ready)
+    return found
 
 
 def _all_joined(group: GroupFacts) -> bool:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from unhang.evidence.items import Signature, SourceFile
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.entry_slices import rows
@@ -103,7 +101,7 @@ def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) 
     progress = group.progress[rank]
     entries = group.entries[rank]
     assert facts.recording is not None
-    last = pending_from_row(rank, group.name, rows(entries, np.array([len(entries) - 1])), facts.recording.source)
+    last = pending_from_row(rank, group.name, rows(entries, [len(entries) - 1]), facts.recording.source)
     if progress.pending is None:
         progress.pending = last
         progress.completed = min(progress.completed, (last.position or 0) - 1)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from unhang.evidence.items import Entries, Signature
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Where
@@ -47,14 +45,14 @@ def _elsewhere(mine: Entries, theirs: Entries, position: int) -> bool:
 
 
 def _called(entries: Entries, position: int) -> tuple[Signature, Where | None] | None:
-    index = int(np.searchsorted(entries.position, position))
+    index = int(entries.position.searchsorted(position))
     if index >= len(entries) or int(entries.position[index]) != position:
         return None
     return entries.signatures[int(entries.signature[index])], _site(entries, position)
 
 
 def _site(entries: Entries, position: int) -> Where | None:
-    index = int(np.searchsorted(entries.position, position))
+    index = int(entries.position.searchsorted(position))
     if index >= len(entries) or int(entries.position[index]) != position or int(entries.stack[index]) < 0:
         return None
     return first_user_frame(entries.stacks[int(entries.stack[index])])

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from unhang.evidence.items import STATE_COMPLETED, Comparison, Entries, Recording, Signature
-from unhang.facts.call_table import CallTable, calls_by_rank, minority
 from unhang.facts.entry_slices import rows
 from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 from unhang.facts.operations import canonical, differences
+from unhang.facts.position_calls import calls_by_rank, minority
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence
 
@@ -24,6 +22,8 @@ TOGETHER_NS = 120_000_000_000
 
 def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording]) -> tuple[Disagreement, ...]:
     """In each group the first position that every rank has passed although they called different things there."""
+    from unhang.facts.call_table import CallTable
+
     found = []
     for _, recorded in sorted(groups.items()):
         if len(recorded.entries) < 2:
@@ -57,20 +57,20 @@ def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Rec
 
 def of_this_group(entries: Entries) -> Entries:
     """Without what an earlier group of the same name called: a job may tear its groups down and make them again."""
-    again = np.flatnonzero(np.diff(entries.position) < 0)
-    return rows(entries, np.arange(int(again[-1]) + 1, len(entries))) if len(again) else entries
+    again = (entries.position[1:] < entries.position[:-1]).nonzero()[0]
+    return rows(entries, range(int(again[-1]) + 1, len(entries))) if len(again) else entries
 
 
 def _together(group: GroupFacts, position: int) -> bool:
     """All ranks called within minutes: else one of them may have made the group anew already, and counts from 1."""
-    created = [int(e.created_ns[at]) for e in group.entries.values() for at in np.flatnonzero(e.position == position)]
+    created = [int(e.created_ns[at]) for e in group.entries.values() for at in (e.position == position).nonzero()[0]]
     return not created or max(created) - min(created) < TOGETHER_NS
 
 
 def _finished(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> bool:
     """No rank is still in it. Gloo's records never say so, but its ranks have called something after it."""
     for rank, entries in group.entries.items():
-        at = np.flatnonzero(entries.position == position)
+        at = (entries.position == position).nonzero()[0]
         done = entries.retired[at] | (entries.state[at] == STATE_COMPLETED)
         if recordings[rank].backend != "gloo" and not done.all():
             return False

@@ -49,7 +49,7 @@ def went_on(facts: Facts) -> WentOn | None:
 
 def _worked(facts: Facts, incident: Incident, line: LastLine, ended_s: float) -> WentOn | None:
     rank = line.rank if line.rank is not None else absent_rank(facts, incident)
-    if rank is None or rank in incident.ranks or line.time_s is None or incident.began_s is None:
+    if rank is None or rank in incident.rank_set or line.time_s is None or incident.began_s is None:
         return None
     after, wait = line.time_s - incident.began_s, ended_s - incident.began_s
     phase = phase_of_line(line.text)

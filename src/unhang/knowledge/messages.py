@@ -32,7 +32,8 @@ class MessageRow:
     id: str
     anchors: tuple[str, ...]
     """Literal texts, one of which every matching line holds."""
-    pattern: re.Pattern[str]
+    expression: str
+    """The pattern as it stands in the file."""
     example: str
     says: str
     """What kind of statement it is (``timeout``, ``status``, ``peer-gone``, ``oom``, ``network``, …)."""
@@ -51,6 +52,11 @@ class MessageRow:
     """Name under which ``torch_lines.toml`` knows the line number of this message."""
     fallback: bool = False
     """Only used when no other row matches the line."""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The expression compiled, when its first line is met: most logs hold lines of few rows."""
+        return _compiled(self.expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +231,14 @@ def _with_anchor_in(text: str) -> list[MessageRow]:
 
 
 @cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    try:
+        return re.compile(expression)
+    except re.error as error:
+        raise KnowledgeError(f"messages: {expression}: {error}") from error
+
+
+@cache
 def _by_piece() -> dict[str, list[tuple[int, str, MessageRow]]]:
     """(number of the row, anchor, row) under the four letters of the anchor that fewest anchors hold."""
     anchors = [(number, anchor, row) for number, row in enumerate(_rows()) for anchor in row.anchors]
@@ -274,10 +288,6 @@ def _read_row(name: str, table: Mapping[str, Any], row: Mapping[str, Any]) -> Me
     ]
     if missing:
         raise KnowledgeError(f"messages/{name}: {row_id or 'a row without id'} has no {', '.join(missing)}")
-    try:
-        pattern = re.compile(row["pattern"])
-    except re.error as error:
-        raise KnowledgeError(f"messages/{name}: {row_id}: {error}") from error
     anchors = (row["anchor"],) if isinstance(row["anchor"], str) else tuple(row["anchor"])
     if not all(anchor.isascii() and len(anchor) >= SHORTEST_ANCHOR for anchor in anchors):
         raise KnowledgeError(
@@ -286,7 +296,7 @@ def _read_row(name: str, table: Mapping[str, Any], row: Mapping[str, Any]) -> Me
     return MessageRow(
         id=row_id,
         anchors=anchors,
-        pattern=pattern,
+        expression=row["pattern"],
         example=text("example"),
         says=text("says"),
         meaning=text("meaning"),

@@ -12,7 +12,7 @@ from unhang.findings import Cause, Consequence, say
 def timeouts_after(facts: Facts, cause: Cause, ranks: Collection[int]) -> tuple[Consequence, ...]:
     """The timeouts of all other ranks as one consequence of ``cause`` on ``ranks``; empty when none is told."""
     incident = incident_of(facts)
-    others = tuple(rank for rank in incident.ranks if rank not in ranks) if incident is not None else ()
+    others = tuple(sorted(incident.rank_set.difference(ranks))) if incident is not None else ()
     if not others:
         return ()
     return (Consequence(cause, others, len(others), say("{ranks:who} waited in vain and timed out", ranks=others)),)

@@ -153,7 +153,7 @@ def differing(*dumps: Path) -> tuple[Disagreement, ...]:
 
 def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, Recording]]:
     """(groups, recordings by rank) of the dumps in these folders."""
-    from unhang.evidence.flight_recorder import read_recordings
+    from unhang.evidence.flight_recorder.many import read_recordings
     from unhang.facts.group_table import groups_from_recordings
     from unhang.facts.recording_choice import choose_recordings
     from unhang.findings import Unread

@@ -106,7 +106,7 @@ class RhythmSearch:
 
 
 def _search(records: Path, dumps: Path) -> None:
-    from unhang.evidence.flight_recorder import read_recording
+    from unhang.evidence.flight_recorder.reading import read_recording
     from unhang.findings import Unread
 
     control = open_control(records)

@@ -3,8 +3,3 @@
 ``opening``: what a file is, and its bytes; ``pieces``: the bytes cut where events end; ``columns``: events as numbers,
 on disk where they are many; ``names``: what a name means; ``sweep``: who did what when; ``reading``: all of it.
 """
-
-from unhang.evidence.kineto.opening import looks_like_trace
-from unhang.evidence.kineto.reading import read_trace
-
-__all__ = ["looks_like_trace", "read_trace"]

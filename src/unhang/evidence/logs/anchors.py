@@ -9,11 +9,13 @@ by the log itself: those that it holds least often. A second hash keeps out comm
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
+
+from unhang.evidence.logs.literals import Tag, Tags
 
 _BITS = 18
 _BUCKETS = 1 << _BITS
@@ -36,8 +38,6 @@ _TUNE_WORDS = 1 << 16
 _QUIET_PLACES = 2
 """So many places are looked at for each word of a quiet literal: the first may turn out to hold none."""
 
-Tag = TypeVar("Tag", bound=Hashable)
-Tags: TypeAlias = tuple[Tag, ...]
 _Indices = npt.NDArray[np.intp]
 _Words = npt.NDArray[np.uint32]
 
@@ -103,14 +103,11 @@ class _Choices:
 
 
 class AnchorFilter(Generic[Tag]):
-    """Finds literals (each with a tag) in blocks of bytes; one per log, because it tunes itself to it."""
+    """Finds literals (each with its tags) in blocks of bytes; one per log, because it tunes itself to it."""
 
-    def __init__(self, anchors: Sequence[tuple[bytes, Tag]]) -> None:
-        tags: dict[bytes, list[Tag]] = {}
-        for anchor, tag in anchors:
-            tags.setdefault(anchor, []).append(tag)
-        self.anchors: list[tuple[bytes, Tags[Tag]]] = [(anchor, tuple(of)) for anchor, of in tags.items()]
-        self._choices = _Choices([anchor for anchor, _ in self.anchors])
+    def __init__(self, anchors: Sequence[tuple[bytes, Tags[Tag]]]) -> None:
+        self.anchors = anchors
+        self._choices = _Choices([anchor for anchor, _ in anchors])
         self._buckets: dict[int, list[tuple[int, bytes, int]]] = {}
         self._table = self._second = np.zeros(_BUCKETS, dtype=np.bool_)
         self._prepare()

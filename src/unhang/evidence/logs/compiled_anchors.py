@@ -10,7 +10,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Generic
 
-from unhang.evidence.logs.anchors import Tag, Tags
+from unhang.evidence.logs.literals import Tag, Tags
 
 _WORTH_COMPILING = 100_000
 """So many places of quiet literals cost as much to throw away as a new compilation that no longer gives them."""

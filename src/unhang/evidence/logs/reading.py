@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unhang.evidence.items import LogReading
-from unhang.evidence.logs.anchors import AnchorFilter
 from unhang.evidence.logs.blocks import Blocks, decoded
 from unhang.evidence.logs.closing import last_words
 from unhang.evidence.logs.envelopes import unpacked
 from unhang.evidence.logs.events import PLAIN
 from unhang.evidence.logs.lines import LineReader
-from unhang.evidence.logs.literals import LiteralFinder
+from unhang.evidence.logs.literals import LiteralFinder, Literals
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
 from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, first_of_lines, newlines, regions_of, with_lines
@@ -78,7 +77,7 @@ def looks_like_log(head: bytes) -> bool:
     text = decoded(data)
     if sum(1 for character in text if character < " " and character not in "\t\n\r\x1b\x07\x08") > len(text) // 50:
         return False
-    if any(tag is not STACK for _, tag in _known_literals().fresh().places(data)):
+    if any(tag is not STACK for _, tag in _known_literals().places(data)):
         return True
     lines = [line for line in text.splitlines() if line.strip()][:200]
     clock = Clock(year=2000)
@@ -129,11 +128,11 @@ STACK = _Stack.MARK
 
 
 @cache
-def _known_literals() -> AnchorFilter[MessageRow | _Stack | None]:
+def _known_literals() -> Literals[MessageRow | _Stack | None]:
     """Finds literals with the row they belong to; those without a row start something that goes over many lines."""
     starts = (b"Traceback (most recent call last)", b"Exception in thread ", b"Root Cause (first observed failure)")
     rows = ((anchor.encode("ascii"), row) for row in load_messages() for anchor in row.anchors)
-    return AnchorFilter((*rows, *((start, None) for start in starts), *((mark, STACK) for mark in STACK_MARKS)))
+    return Literals((*rows, *((start, None) for start in starts), *((mark, STACK) for mark in STACK_MARKS)))
 
 
 class _LogReader:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from unhang.evidence.logs.anchors import Tag
+from unhang.evidence.logs.literals import Tag
 from unhang.knowledge.messages import MessageRow
-
-_NEWLINE = np.uint8(10)
 
 _AFTER_HIT, _LONGEST_TRACEBACK = 4, 160
 """So many lines from a recognised line on, or at most from the head of a traceback on, are read with it."""
@@ -81,7 +77,9 @@ def newlines(data: bytes, start: int, stop: int) -> int:
     """How many line ends stand between two bytes; quicker than ``bytes.count`` where there are many."""
     if stop - start < 4096:
         return data.count(b"\n", start, stop)
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8, stop - start, start) == _NEWLINE))
+    import numpy as np
+
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8, stop - start, start) == ord("\n")))
 
 
 def _lines_on(data: bytes, at: int, lines: int) -> int:

@@ -151,7 +151,7 @@ def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
     """A rank that did not give up spoke of saving or evaluating at the moment the others began to wait."""
     began = incident.began_s
     for words in last_words(facts):
-        if words.rank in incident.ranks or words.phase not in (Phase.SAVE, Phase.EVAL):
+        if words.rank in incident.rank_set or words.phase not in (Phase.SAVE, Phase.EVAL):
             continue
         rank = words.rank if words.rank is not None else absent_rank(facts, incident)
         if rank is None:

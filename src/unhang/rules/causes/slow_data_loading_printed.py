@@ -52,9 +52,9 @@ def _fetching(facts: Facts) -> tuple[LastWords, ...]:
     """A minority of ranks whose last line is about data, after steps, when nobody failed by itself."""
     if any(k.recording is not None or k.stack is not None for k in facts.ranks.values()) or own_crashes(facts):
         return ()
-    stepping = [rank for rank, known in facts.ranks.items() if known.progress]
+    stepping = {rank for rank, known in facts.ranks.items() if known.progress}
     incident = incident_of(facts)
-    waited = incident.ranks if incident is not None else ()  # they had their batch and waited for others
+    waited = incident.rank_set if incident is not None else ()  # they had their batch and waited for others
     words = tuple(w for w in last_words(facts) if w.phase is Phase.DATA and w.rank in stepping and w.rank not in waited)
     return words if words and len(words) * 2 < len(stepping) else ()
 

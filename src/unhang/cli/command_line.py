@@ -1,0 +1,94 @@
+"""The parser of the command line; verbs are loaded when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from unhang import __version__
+
+MORE = "More"
+"""Help panel of the verbs a newcomer does not need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb: the function of its name in the module of its name, loaded when it is asked for."""
+
+    name: str
+    panel: str | None = None
+    settings: Mapping[str, bool] = field(default_factory=dict)
+    group: bool = False
+    """It has verbs of its own: the module's ``app``."""
+
+    def add_to(self, app: typer.Typer) -> None:
+        """Load the verb and make it known to ``app``; a wheel without the lab lacks some."""
+        place = f"unhang.cli.{self.name}"
+        if find_spec(place) is None:
+            return
+        module = import_module(place)
+        if self.group:
+            app.add_typer(module.app, name=self.name, rich_help_panel=self.panel)
+            return
+        command = getattr(module, self.name)
+        app.command(name=self.name, rich_help_panel=self.panel, context_settings=dict(self.settings))(command)
+
+
+_WORDS_OF_ANOTHER = {"allow_interspersed_args": False}
+"""What follows the first word belongs to the command that is started."""
+VERBS = (
+    Verb("check"),
+    Verb("run", settings=_WORDS_OF_ANOTHER),
+    Verb("attach"),
+    Verb("diagnose"),
+    Verb("explain", settings={"ignore_unknown_options": True}),  # -9 is an exit code
+    Verb("demo"),
+    Verb("view", MORE),
+    Verb("history", MORE),
+    Verb("compare", MORE),
+    Verb("bisect", MORE),
+    Verb("ramp", MORE, _WORDS_OF_ANOTHER),
+    Verb("reshard", MORE),
+    Verb("lab", MORE, group=True),
+)
+
+
+def command_line(words: Sequence[str] = ()) -> typer.Typer:
+    """The parser of the command line: with the verb that ``words`` start with, or with all of them."""
+    app = typer.Typer(
+        name="unhang",
+        help="Say why a multi-GPU training job stopped: which rank, which line, which cause, and what to change.",
+        epilog="Without a verb, unhang looks around and prints the one command to type next.",
+        no_args_is_help=False,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_start)
+    for verb in [verb for verb in VERBS if verb.name in words[:1]] or VERBS:
+        verb.add_to(app)
+    return app
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"unhang {__version__}")
+        raise typer.Exit
+
+
+def _start(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - acted on by its callback
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        from unhang.cli.explore import explore
+
+        explore()

@@ -1,0 +1,100 @@
+"""What ``unhang diagnose`` does once its command line is read; needs no parser loaded."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unhang.evidence.checkpoints.checkpoint import Checkpoint
+    from unhang.evidence.items import EvidenceSet
+    from unhang.facts.model import Facts
+    from unhang.findings import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be read, and how the verdict is wanted; as the options of ``unhang diagnose``."""
+
+    paths: Sequence[str]
+    form: str = "text"
+    out: Path | None = None
+    html: Path | None = None
+    lang: str | None = None
+    checkpoints: Sequence[Path] = ()
+    redact: bool = False
+    save_case: Path | None = None
+    color: bool | None = None
+    debug: bool = False
+
+    def answer(self) -> int:
+        """Read, decide, write; the exit code."""
+        # a verb keeps what it reads until it ends: looking for rubbish often costs a tenth of its time
+        gc.set_threshold(50_000)
+        from unhang.cli.verdict_output import VerdictOutput, exit_code
+
+        output = VerdictOutput.chosen(self.form, lang=self.lang, redact=self.redact, color=self.color, debug=self.debug)
+        if self.save_case is not None:
+            from unhang.report.saved_case import check_case
+
+            check_case(self.save_case, self.paths)
+        evidence = _read(self.paths)
+        if self.checkpoints:
+            evidence.checkpoints += _checkpoints(self.checkpoints, evidence)
+        facts, verdict = _reason(evidence)
+        if self.html is not None:
+            output.write_html(self.html, verdict, facts)
+        if self.save_case is not None:
+            _save_case(self.save_case, self.paths, evidence, facts, verdict)
+        output.give(verdict, facts, self.out)
+        return exit_code(verdict)
+
+
+def without_options(words: Sequence[str]) -> int:
+    """The verdict on the paths ``words``, as text."""
+    return Asked(words).answer()
+
+
+def _read(paths: Sequence[str]) -> EvidenceSet:
+    from unhang.cli.progress_bar import ReadingBar
+    from unhang.evidence.inputs import read_evidence
+
+    if "-" in paths and sys.stdin.isatty():
+        print("paste the log, then press Ctrl-D", file=sys.stderr)
+    with ReadingBar() as bar:
+        return read_evidence(paths, progress=bar.tell)
+
+
+def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
+    from unhang.errors import UsageError
+    from unhang.facts.build import build_facts
+    from unhang.watch.checkpoint_look import LIMIT_S, CheckpointLook
+
+    for folder in folders:
+        if not folder.exists():
+            raise UsageError(f"{folder} does not exist", next_step="give --checkpoints the folder the job saves into")
+    found = CheckpointLook.start(folders, world_size=build_facts(evidence).world_size).found(LIMIT_S)
+    if found is None:
+        print(f"unhang: {folders[0]} did not answer within {LIMIT_S:.0f} s; checkpoints: not checked", file=sys.stderr)
+    elif not found:
+        print(f"unhang: no checkpoint of a known layout in {folders[0]}", file=sys.stderr)
+    return found or ()
+
+
+def _reason(evidence: EvidenceSet) -> tuple[Facts, Verdict]:
+    from unhang.diagnosis.diagnose import diagnose as decide
+    from unhang.facts.build import build_facts
+
+    facts = build_facts(evidence)
+    return facts, decide(facts)
+
+
+def _save_case(folder: Path, paths: Sequence[str], evidence: EvidenceSet, facts: Facts, verdict: Verdict) -> None:
+    from unhang.report.saved_case import save_case
+
+    written = save_case(folder, paths, evidence, facts, verdict)
+    print(f"case written to {folder} ({written} redacted files); look through it before you share it", file=sys.stderr)

@@ -1,0 +1,74 @@
+"""What ``unhang explain`` does once its command line is read; needs no parser loaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unhang.errors import UsageError
+    from unhang.report.explain.page import Explanation
+    from unhang.report.voice import Voice
+
+PASTE_CHARS = 1 << 20
+
+
+def without_options(words: Sequence[str]) -> int:
+    """What ``words`` mean, as text."""
+    return answer(words)
+
+
+def answer(words: Sequence[str], *, as_json: bool = False, lang: str | None = None, color: bool | None = None) -> int:
+    """Say what ``words`` mean; the exit code."""
+    from unhang.report.explain.find import explain as find
+    from unhang.report.language import resolve_language
+    from unhang.report.voice import Voice
+
+    voice = Voice("en" if as_json and not lang else resolve_language(lang))
+    found = find(_asked(words))
+    if as_json:
+        from unhang.report.explain.document import explanation_json
+
+        sys.stdout.write(explanation_json(found, voice))
+    elif found.pages:
+        _print(found, voice, color)
+    else:
+        raise _unknown(found, voice)
+    return 0 if found.pages else 2
+
+
+def _asked(words: Sequence[str]) -> str:
+    if list(words) != ["-"]:
+        return " ".join(words)
+    if sys.stdin.isatty():
+        print("paste the message, then press Ctrl-D", file=sys.stderr)
+    stream = getattr(sys.stdin, "buffer", None)
+    return stream.read(PASTE_CHARS).decode("utf-8", "replace") if stream is not None else sys.stdin.read(PASTE_CHARS)
+
+
+def _print(found: Explanation, voice: Voice, color: bool | None) -> None:
+    from unhang.cli.verdict_output import AsTerminal
+    from unhang.report.explain.printed import explanation_sheet
+    from unhang.report.sheet import width_of
+
+    if color is False:
+        os.environ["NO_COLOR"] = "1"
+    explanation_sheet(found, voice, width_of(sys.stdout)).print_to(AsTerminal(sys.stdout) if color else sys.stdout)
+
+
+def _unknown(found: Explanation, voice: Voice) -> UsageError:
+    from unhang.errors import UsageError
+    from unhang.findings import say
+
+    asked = voice.line(found.asked, 60)
+    if not asked:
+        text = say("There is no word to explain.")
+    elif found.similar:
+        text = say(
+            "Nothing here is known by {asked}. Did you mean: {names}?", asked=asked, names=", ".join(found.similar)
+        )
+    else:
+        text = say("Nothing here is known by {asked}.", asked=asked)
+    return UsageError(voice.say(text), next_step=voice.say(say("unhang diagnose FILE reads whole logs")))

@@ -1,0 +1,108 @@
+"""What a short command loads: a one-line log and one word to explain need none of what large evidence needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"asyncio", "ctypes", "hyperscan", "jinja2", "multiprocessing", "numpy", "torch", "yaml"}
+WITHOUT_PARSER = {*HEAVY, "typer", "pydantic"}
+"""Nor these, where no option is among the words."""
+OWN_MODULES, PATTERNS = 270, 330
+"""So many modules of ours may be loaded, and patterns compiled, for a one-line log (today 250 and 280)."""
+
+
+def modules_after(*words: str, folder: Path) -> set[str]:
+    """Names of the modules that ``unhang WORDS`` has loaded when it ends."""
+    code = (
+        "import sys\nfrom unhang.cli.main import main\n"
+        f"try:\n    main({list(words)!r})\nexcept SystemExit:\n    pass\n"
+        "print('LOADED', *sorted(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60, cwd=folder
+    )
+    assert "LOADED " in done.stdout, done.stderr
+    return set(done.stdout.rpartition("LOADED ")[2].split())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("short")
+    (folder / "rank0.log").write_text("x\n")
+    return folder
+
+
+@pytest.mark.parametrize("words", [("diagnose", "rank0.log"), ("explain", "Xid", "79")])
+def test_words_without_options_load_no_parser(words: tuple[str, ...], folder: Path) -> None:
+    loaded = modules_after(*words, folder=folder)
+    assert "unhang.report.sheet" in loaded
+    assert not loaded & WITHOUT_PARSER
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("explain", "--lang", "zh", "Xid", "79")])
+def test_short_commands_load_nothing_heavy(words: tuple[str, ...], folder: Path) -> None:
+    loaded = modules_after(*words, folder=folder)
+    assert "typer" in loaded
+    assert not loaded & (HEAVY - {"ctypes"})  # a parser may load that one
+
+
+def test_a_verb_loads_no_other_verb(folder: Path) -> None:
+    loaded = modules_after("diagnose", "--no-color", "rank0.log", folder=folder)
+    verbs = {
+        "attach",
+        "bisect",
+        "check",
+        "compare",
+        "demo",
+        "explain",
+        "history",
+        "lab",
+        "ramp",
+        "reshard",
+        "run",
+        "view",
+    }
+    assert "unhang.cli.diagnose" in loaded
+    assert not {f"unhang.cli.{verb}" for verb in verbs} & loaded
+
+
+def test_a_short_log_loads_no_reader_of_other_formats(folder: Path) -> None:
+    loaded = modules_after("diagnose", "rank0.log", folder=folder)
+    others = ("unhang.evidence.kineto", "unhang.evidence.flight_recorder")
+    first_looks = {f"{room}{part}" for room in others for part in ("", ".opening")}
+    assert {name for name in loaded if name.startswith(others)} <= first_looks
+    assert len([name for name in loaded if name.partition(".")[0] == "unhang"]) <= OWN_MODULES
+
+
+def test_few_patterns_are_compiled_for_a_short_log(folder: Path) -> None:
+    code = (
+        "import re\nseen = []\nreal = re._compiler.compile if hasattr(re, '_compiler') else re.sre_compile.compile\n"
+        "def counted(pattern, flags=0):\n    seen.append(pattern)\n    return real(pattern, flags)\n"
+        "(re._compiler if hasattr(re, '_compiler') else re.sre_compile).compile = counted\n"
+        "from unhang.cli.main import main\n"
+        "try:\n    main(['diagnose', 'rank0.log'])\nexcept SystemExit:\n    pass\n"
+        "print('COMPILED', len(seen))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=folder)
+    assert 50 < int(done.stdout.rpartition("COMPILED ")[2]) <= PATTERNS
+
+
+def test_no_pattern_of_a_message_is_compiled_before_its_line_is_met() -> None:
+    from unhang.knowledge.messages import load_messages
+
+    code = (
+        "import re\nseen = []\nreal = re.compile\n"
+        "re.compile = lambda pattern, flags=0: (seen.append(pattern), real(pattern, flags))[1]\n"
+        "from unhang.knowledge.messages import load_messages, match_message\n"
+        "rows = load_messages()\nbefore = len(seen)\n"
+        "assert match_message(rows[0].example)[0].row.id == rows[0].id\n"
+        "print(before, len(seen))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    before, after = map(int, done.stdout.split())
+    assert before < 20 < len(load_messages())
+    assert before < after
