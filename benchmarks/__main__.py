@@ -1,5 +1,6 @@
 """``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``,
-of a corpus with ``ARGS="corpus --folder DIR"``; ``ARGS=inprocess``: what being recorded costs; ``ARGS=guards``: what
+of a corpus with ``ARGS="corpus --folder DIR"``; of a batch
+that nobody has seen with ``ARGS="first-sight DIR"``; ``ARGS=inprocess``: what being recorded costs; ``ARGS=guards``: what
 the guards do; ``ARGS=kills``; ``ARGS=traces``: traces beside json.load, ijson and HolisticTraceAnalysis;
 ``ARGS=resharding``: shards beside a plain loop and tar; ``ARGS=many-nodes``: 10,000 ranks under one leader;
 ``ARGS=many-ranks``: how time grows with ranks and groups; ``ARGS=start``: short commands from the shell."""
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import (
     corpus,
+    first_sight,
     flight_recorder,
     guards,
     inprocess,
@@ -27,6 +29,7 @@ from benchmarks import (
 OTHERS = {
     "logs": logs.main,
     "corpus": corpus.main,
+    "first-sight": first_sight.main,
     "inprocess": inprocess.main,
     "kills": kills.main,
     "guards": guards.main,

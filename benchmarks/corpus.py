@@ -52,6 +52,7 @@ class Answer:
     certainty: str = ""
     ranks: frozenset[int] = frozenset()
     summary: str = ""
+    status: str = ""
 
 
 Answered = Sequence[tuple[Case, Answer]]
@@ -109,10 +110,10 @@ def diagnosed(log: Path) -> Answer:
     except UnhangError as error:
         return Answer(("error",), summary=str(error))
     if not verdict.findings:
-        return Answer(("unknown",))
+        return Answer(("unknown",), status=verdict.status.value)
     first = verdict.findings[0]
     causes = tuple(finding.cause.value for finding in verdict.findings)
-    return Answer(causes, first.certainty.value, frozenset(first.ranks), str(first.summary))
+    return Answer(causes, first.certainty.value, frozenset(first.ranks), str(first.summary), verdict.status.value)
 
 
 def grepped(log: Path) -> Answer:

@@ -88,7 +88,7 @@ def check(
 
     Started on every node or rank (srun, mpirun, torchrun --no-python), the first one compares them all and answers.
     Exit code: 0 nothing wrong and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
-    or nothing could be looked at.
+    or what was not looked at may hold anything.
     """
     from unhang.checks.all_checks import look_around
     from unhang.checks.machine import Machine, StoredMachine
