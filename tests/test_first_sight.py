@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from benchmarks import first_sight
 from benchmarks.corpus import Answer
 
