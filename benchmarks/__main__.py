@@ -1,9 +1,9 @@
-"""``make bench``: the measurements whose tables stand in docs/benchmarks.md; of logs with ``ARGS=logs``,
-of a corpus with ``ARGS="corpus --folder DIR"``; of a batch
-that nobody has seen with ``ARGS="first-sight DIR"``; ``ARGS=inprocess``: what being recorded costs;
-``ARGS=guards``: what the guards do; ``ARGS=kills``; ``ARGS=traces``: traces beside json.load, ijson and HolisticTraceAnalysis;
-``ARGS=resharding``: shards beside a plain loop and tar; ``ARGS=many-nodes``: 10,000 ranks under one leader;
-``ARGS=many-ranks``: how time grows with ranks and groups; ``ARGS=start``: short commands from the shell."""
+"""``make bench``: the measurements whose tables stand in docs/benchmarks.md. Others by their name in ``ARGS``: ``logs``;
+``"corpus --folder DIR"``; ``"first-sight DIR"``: logs that nobody has seen; ``inprocess``: what being recorded costs;
+``guards``; ``kills``; ``traces``: beside json.load, ijson and HolisticTraceAnalysis; ``resharding``: beside a plain loop
+and tar; ``many-nodes``: 10,000 ranks under one leader; ``many-ranks``: how time grows with ranks and groups; ``start``:
+short commands from the shell.
+"""
 
 from __future__ import annotations
 
