@@ -1,8 +1,8 @@
-"""``make bench``: the measurements whose tables stand in docs/benchmarks.md; others by their name in ``ARGS``: ``logs``,
-``"corpus --folder DIR"``; ``"first-sight DIR"``: logs that nobody has seen; ``inprocess``: what being recorded costs;
-``guards``; ``kills``; ``traces``: beside json.load, ijson and HolisticTraceAnalysis; ``resharding``: beside a plain
-loop and tar; ``many-nodes``: 10,000 ranks under one leader; ``many-ranks``: how time grows with ranks and groups; ``start``:
-short commands from the shell.
+"""``make bench``: the measurements whose tables stand in docs/benchmarks.md; others by their name in ``ARGS``:
+``logs``; ``"corpus --folder DIR"``; ``"first-sight DIR"`` (logs nobody has seen); ``inprocess`` (what being
+recorded costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and HolisticTraceAnalysis);
+``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader); ``many-ranks``
+(how time grows with ranks and groups); ``start`` (short commands from the shell).
 """
 
 from __future__ import annotations
