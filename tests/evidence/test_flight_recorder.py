@@ -102,7 +102,7 @@ def test_json_written_by_a_person_with_spaces_and_a_mark_is_read() -> None:
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_a_dump_pickled_again_by_python_is_read(protocol: int) -> None:
     dump = make_dump("2.13", some_entries("2.13", 1200), status={"0": (1200, -1, 1199)})
-    assert len(read(pickle.dumps(dump, protocol)).entries) == 1200
+    assert len(read(pickle.dumps(dump, protocol), whole=True).entries) == 1200
     assert len(read(pickle.dumps(make_dump("2.13", some_entries("2.13", 1)), protocol)).entries) == 1
 
 
@@ -300,20 +300,18 @@ def test_leaving_the_loop_early_ends_the_workers(tmp_path: Path) -> None:
 
 
 def test_a_file_that_ends_its_reader_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unhang.evidence.flight_recorder import many
-
     data = pickle_like_torch(make_dump("2.13", some_entries("2.13"), status={"0": (5, -1, 4)}))
     for rank in range(70):
         (tmp_path / f"rank_{rank}").write_bytes(data)
     deadly = """
 import json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
-from unhang.evidence.flight_recorder import many
-read = many.read_recording
-many.read_recording = lambda name, **options: os._exit(9) if name.endswith("rank_33") else read(name, **options)
-many.serve(sys.stdin.buffer, sys.stdout.buffer, whole=False)
+from unhang.evidence.flight_recorder import workers
+read = workers.read_recording
+workers.read_recording = lambda name, **options: os._exit(9) if name.endswith("rank_33") else read(name, **options)
+workers.serve(sys.stdin.buffer, sys.stdout.buffer, whole=False)
 """
-    monkeypatch.setattr(many, "_WORKER", deadly)
+    monkeypatch.setattr("unhang.evidence.flight_recorder.workers.WORKER", deadly)
     items = list(read_recordings([tmp_path / f"rank_{rank}" for rank in range(70)], jobs=2))
     assert [item.rank for item in items] == list(range(70))
     lost = [item for item in items if isinstance(item, Unread)]

@@ -12,7 +12,8 @@ import pytest
 
 from unhang.evidence.flight_recorder import looks_like_flight_recorder, read_recording
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.tail import KEPT_GLOO_ENTRIES, read_tail
+from unhang.evidence.flight_recorder.ring_end import KEPT_GLOO_ENTRIES
+from unhang.evidence.flight_recorder.tail import read_tail
 from unhang.evidence.items import Recording
 
 PROGRAM = """
@@ -62,7 +63,7 @@ def test_what_torch_writes_is_read_alike_in_every_way(tmp_path: Path) -> None:
     assert looks_like_flight_recorder(data[:65536])
     assert read_tail(data, SharedTables()) is not None, "torch's layout is no longer recognised: the slow way is taken"
     tail, whole = read_recording(tmp_path / "trace_rank_0"), read_recording(tmp_path / "trace_rank_0", whole=True)
-    text = read_recording(tmp_path / "trace_0.json")
+    text = read_recording(tmp_path / "trace_0.json", whole=True)
     assert isinstance(tail, Recording)
     assert isinstance(whole, Recording)
     assert isinstance(text, Recording)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from unhang.evidence.flight_recorder import read_recording
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.tail import KEPT_ENTRIES, KEPT_GLOO_ENTRIES, read_tail
+from unhang.evidence.flight_recorder.ring_end import KEPT_ENTRIES, KEPT_GLOO_ENTRIES
+from unhang.evidence.flight_recorder.tail import read_tail
 from unhang.evidence.items import Entries, Recording
 from unhang.lab.dump_writer import StalledJob, make_dump, make_entry, make_frames, pickle_like_torch
 

@@ -16,6 +16,7 @@ from unhang.evidence.pieces import Piece
 from unhang.findings import Source, Unread
 
 if TYPE_CHECKING:
+    from unhang.evidence.flight_recorder import OneByOne
     from unhang.evidence.machine_series import MachineSeries
 
 Paper = TypeVar("Paper")
@@ -26,12 +27,16 @@ _OUR_OWN = ("a verdict of unhang", "a plan of unhang run", "a record of unhang r
 
 
 class EvidenceReader:
-    """Collects what the format readers return. Call ``take`` for every piece, then ``finish`` once."""
+    """Collects what the format readers return.
+
+    Call ``take`` for every piece, then ``finish`` once; and ``close`` in the end, whatever happened.
+    """
 
     def __init__(self, limits: Limits, inputs: Sequence[str]) -> None:
         self._limits = limits
         self._evidence = EvidenceSet(inputs=list(inputs))
         self._dumps: list[tuple[Path, int, str]] = []
+        self._one_by_one: OneByOne | None = None
         self._passed_over: Counter[str] = Counter()
         self._passed_over_example: dict[str, str] = {}
 
@@ -72,19 +77,26 @@ class EvidenceReader:
             self._evidence.unread.append(Unread(Source(example), f"is {label}, which holds no evidence{others}"))
         return self._evidence
 
+    def close(self) -> None:
+        """End what reading may have started."""
+        if self._one_by_one is not None:
+            self._one_by_one.close()
+
     # recordings
 
     def _take_recording(self, piece: Piece) -> None:
-        from unhang.evidence.flight_recorder import read_recording
-        from unhang.evidence.rank_names import rank_from_name
+        from unhang.evidence.flight_recorder import OneByOne
 
         if piece.path is not None:
             # Only what is needed later: a piece holds the head of its file, which adds up over 16,000 ranks.
             self._dumps.append((piece.path, piece.size, piece.name))
             return
         content = self._whole(piece, self._limits.dump)
-        if content is not None:
-            self._add_recording(read_recording(content, source=piece.name, rank=rank_from_name(piece.name)))
+        if content is None:
+            return
+        if self._one_by_one is None:
+            self._one_by_one = OneByOne()
+        self._add_recording(self._one_by_one.read(content, source=piece.name))
 
     def _read_dumps(self, tell: Callable[[int, str], None] | None) -> None:
         from unhang.evidence.flight_recorder import read_recordings

@@ -7,6 +7,7 @@ all can be read is an error raised.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.evidence_reader import EvidenceReader
@@ -34,9 +35,10 @@ def read_evidence(
         raise _nothing_there(found)
     reader = EvidenceReader(limits, inputs)
     tell = _teller(found, progress)
-    for piece in Pieces(found, limits, tell):
-        reader.take(piece)
-    evidence = reader.finish(tell)
+    with closing(reader):
+        for piece in Pieces(found, limits, tell):
+            reader.take(piece)
+        evidence = reader.finish(tell)
     evidence.unread[:0] = [*found.unread, *(Unread(Source(text), "does not exist") for text in found.missing)]
     if not (evidence.recordings or evidence.stacks or evidence.logs or evidence.manifests):
         raise _nothing_readable(evidence, found)

@@ -6,6 +6,7 @@ An action gets the machine and the byte of its opcode, and returns the byte afte
 from __future__ import annotations
 
 import pickletools
+import re
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 MAX_MEMO = 1 << 20
 _MAX_INT_BYTES: Final = 16
+_MAX_NUMBER: Final = 40
+_MAX_LINE: Final = 1 << 20
+_WHOLE: Final = re.compile(rb"-?\d+L?")
 _MAX_INT_KEY: Final = 1 << 31  # larger ones could be chosen to collide
 _NAMES = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
 
@@ -108,6 +112,75 @@ def _bytes(width: int) -> Action:
         return start + size
 
     return push
+
+
+def _line(machine: PlainMachine, byte: int, most: int) -> tuple[bytes, int]:
+    """The argument of an opcode of protocol 0, a line of at most ``most`` bytes, and the byte after it."""
+    end = machine.data.find(b"\n", byte + 1, byte + 2 + most)
+    if end >= 0:
+        return machine.data[byte + 1 : end], end + 1
+    if byte + 2 + most > len(machine.data):
+        raise CutShort
+    raise DumpError(f"refused: a line of more than {most:,} bytes at byte {byte}")
+
+
+def _line_number(machine: PlainMachine, byte: int) -> tuple[int, int]:
+    raw, after = _line(machine, byte, _MAX_NUMBER)
+    if _WHOLE.fullmatch(raw) is None:
+        raise DumpError(f"the pickle has a number that is none at byte {byte}")
+    return int(raw.removesuffix(b"L")), after
+
+
+def _line_integer(machine: PlainMachine, byte: int) -> int:
+    value, after = _line_number(machine, byte)
+    is_flag = machine.data[byte + 1 : after] in (b"00\n", b"01\n")
+    machine.stack.append(bool(value) if is_flag else value)
+    return after
+
+
+def _line_float(machine: PlainMachine, byte: int) -> int:
+    raw, after = _line(machine, byte, _MAX_NUMBER)
+    try:
+        machine.stack.append(float(raw))
+    except ValueError:
+        raise DumpError(f"the pickle has a number that is none at byte {byte}") from None
+    return after
+
+
+def _line_text(machine: PlainMachine, byte: int) -> int:
+    raw, after = _line(machine, byte, _MAX_LINE)
+    machine.stack.append(raw.decode("raw-unicode-escape", "replace"))
+    return after
+
+
+def _line_put(machine: PlainMachine, byte: int) -> int:
+    slot, after = _line_number(machine, byte)
+    _store(machine, slot)
+    return after
+
+
+def _line_get(machine: PlainMachine, byte: int) -> int:
+    slot, after = _line_number(machine, byte)
+    machine.stack.append(machine.memo[slot])
+    return after
+
+
+def _marked_list(machine: PlainMachine, byte: int) -> int:
+    start = machine.pop_mark()
+    machine.stack[start:] = [machine.stack[start:]]
+    machine.keep(len(machine.stack[start]))
+    return byte + 1
+
+
+def _marked_dict(machine: PlainMachine, byte: int) -> int:
+    start = machine.pop_mark()
+    items = machine.stack[start:]
+    if len(items) % 2:
+        raise DumpError(f"the pickle has a key without a value before byte {byte}")
+    _check_keys(items[::2], byte)
+    machine.stack[start:] = [dict(zip(items[::2], items[1::2], strict=True))]
+    machine.keep(len(items))
+    return byte + 1
 
 
 def _mark(machine: PlainMachine, byte: int) -> int:
@@ -260,5 +333,14 @@ for _code, _action in {
     b"r": _put(4),
     b"\x94": _memoize,
     b"j": _long_get,
+    # protocol 0
+    b"I": _line_integer,
+    b"L": _line_integer,
+    b"F": _line_float,
+    b"V": _line_text,
+    b"p": _line_put,
+    b"g": _line_get,
+    b"l": _marked_list,
+    b"d": _marked_dict,
 }.items():
     ACTIONS[_code[0]] = _action

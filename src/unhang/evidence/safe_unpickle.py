@@ -135,6 +135,11 @@ class PlainMachine:
             del self.stack[start:]
             if self.stack:
                 self._fold_into(self.stack[-1], items)
+        while len(self.stack) > 1:  # protocol 0 fills what is open item by item, without marks
+            item = self.stack.pop()
+            holder = self.stack[-2] if len(self.stack) > 1 else None
+            if isinstance(holder, dict) and isinstance(self.stack[-1], str) and isinstance(item, dict | list) and item:
+                holder[self.stack.pop()] = item
         return self.stack[0] if self.stack else None
 
     def _fold_into(self, target: Any, items: list[Any]) -> None:

@@ -7,7 +7,7 @@ values, so shared or circular containers in a hostile dump cost nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -93,12 +93,11 @@ class EntryColumns:
 
         Raises :class:`DumpError` for more entries than any ring has.
         """
-        if len(self.rows) >= _MAX_ENTRIES:
-            raise DumpError(f"refused: more than {_MAX_ENTRIES:,} entries")
-        self.rows.append(self.row(entry, byte))
+        check_count(len(self.rows) + 1)
+        self.rows.append(self.row(entry, byte, len(self.rows)))
 
-    def row(self, entry: Mapping[str, Any], byte: int) -> Row:
-        """One entry as a row of numbers; what is not a number goes to the tables."""
+    def row(self, entry: Mapping[str, Any], byte: int = -1, place: int = 0) -> Row:
+        """One entry, the one at ``place`` in its ring, as a row of numbers; what is no number goes to the tables."""
         get = entry.get
         name = get("profiling_name")
         operation = name if type(name) is str else ""
@@ -112,7 +111,7 @@ class EntryColumns:
         if created is None:
             created = whole(get("time_created_us"), 0) * 1000
         return Row(
-            whole(get("record_id"), len(self.rows)),
+            whole(get("record_id"), place),
             whole(get("pg_id"), -1),
             self.group(get("process_group"), get("pg_id")),
             position,
@@ -129,6 +128,21 @@ class EntryColumns:
             state_number(get("state")),
             int(get("retired") is True),
         )
+
+    def taking_over(self, other: EntryColumns) -> Callable[[Row], Row]:
+        """What turns a row of ``other`` into one of these, which hold only what their own rows refer to."""
+        self.backend = other.backend
+        groups, signatures, stacks = tuple(other._groups), tuple(other._signatures), (*other._stacks, None)
+
+        def take(row: Row) -> Row:
+            stack = stacks[row.stack]
+            return row._replace(
+                group=self._groups.setdefault(groups[row.group], len(self._groups)),
+                signature=self._signatures.setdefault(signatures[row.signature], len(self._signatures)),
+                stack=-1 if stack is None else self._stacks.setdefault(stack, len(self._stacks)),
+            )
+
+        return take
 
     def entries(self) -> Entries:
         """Everything added, as columns."""
@@ -193,6 +207,12 @@ class EntryColumns:
         frame = self._shared.one(read_frame(raw)) if isinstance(raw, dict) else None
         self._frames[id(raw)] = (frame, raw)
         return frame
+
+
+def check_count(entries: int) -> None:
+    """Raise :class:`DumpError` for more entries than any ring has."""
+    if entries > _MAX_ENTRIES:
+        raise DumpError(f"refused: more than {_MAX_ENTRIES:,} entries")
 
 
 def whole(value: Any, default: Any) -> Any:

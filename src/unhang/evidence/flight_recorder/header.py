@@ -44,7 +44,7 @@ def _groups(raw: Any, shared: SharedTables) -> dict[str, GroupConfig]:
     for key, config in raw.items() if isinstance(raw, dict) else ():
         if not isinstance(config, dict):
             continue
-        name = config["name"] if type(config.get("name")) is str else str(key)
+        name = config["name"] if type(config.get("name")) is str else _key(key)
         ranks = read_ranks(config.get("ranks"), shared)
         if name or ranks is not None:  # Gloo writes one nameless group without ranks: that says nothing
             description = _text(config.get("desc"))
@@ -79,9 +79,14 @@ def _ranks_of_text(raw: str, shared: SharedTables) -> tuple[int, ...] | None:
 def _status(raw: Any) -> dict[str, GroupStatus]:
     status: dict[str, GroupStatus] = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
-        if isinstance(value, dict) and (one := _one_status(str(key), value)) is not None:
-            status[str(key)] = one
+        if isinstance(value, dict) and (one := _one_status(_key(key), value)) is not None:
+            status[one.pg_id] = one
     return status
+
+
+def _key(raw: Any) -> str:
+    # another key than a text or a small number could be costly to spell
+    return raw if type(raw) is str else str(whole(raw, ""))
 
 
 def _one_status(pg_id: str, raw: Mapping[str, Any]) -> GroupStatus | None:

@@ -1,39 +1,68 @@
-"""Read a JSON dump, one top-level value and one entry at a time, so that a torn file gives what it holds."""
+"""Read a JSON dump: at once, or value by value and entry by entry, so that a torn file gives what it holds."""
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
+from unhang.evidence.flight_recorder.ring_end import keep_end_of, read_objects
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
+_AT_ONCE: Final = 16 << 20
+"""What is longer is read piece by piece although it takes longer: its objects need ten times as much memory."""
 
 
 class _CutShort(Exception):
     """The text ends inside a value."""
 
 
-def read_json(data: bytes, shared: SharedTables) -> ParsedDump:
+def looks_like_json(data: bytes) -> bool:
+    """Whether ``data`` starts like a JSON object or list."""
+    return data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def read_json(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
     """The dump in the JSON text ``data``; of a torn one every value that is complete.
 
     Raises :class:`DumpError` when the text is no flight-recorder dump.
     """
     text = data.decode("utf-8-sig", "replace")
+    root = None
+    if len(data) <= _AT_ONCE:
+        with suppress(ValueError, RecursionError):
+            root = _DECODER.decode(text)
+    if root is not None:
+        _check_root(root)
+        return read_objects(root, shared, whole=whole)
+    return _read_in_pieces(text, len(data), shared, whole=whole)
+
+
+def _read_in_pieces(text: str, size: int, shared: SharedTables, *, whole: bool) -> ParsedDump:
     reader = _Reader(text, EntryColumns(shared))
     cut_at = None
     try:
         reader.read()
     except _CutShort:
-        cut_at = len(data)
-    if not len(reader.columns) and not (KNOWN_KEYS & reader.root.keys()):
+        cut_at = size
+    if not len(reader.columns):
+        _check_root(reader.root)
+    header = read_header(reader.root, shared)
+    if cut_at is not None:
+        return ParsedDump(header, reader.columns, whole=False, cut_at=cut_at)
+    return keep_end_of(reader.columns, header, shared, whole=whole)
+
+
+def _check_root(root: Any) -> None:
+    known = KNOWN_KEYS & root.keys() if isinstance(root, dict) else any(isinstance(entry, dict) for entry in root)
+    if not known:
         raise DumpError("JSON text, but no flight-recorder dump: it has neither entries nor groups")
-    return ParsedDump(read_header(reader.root, shared), reader.columns, whole=cut_at is None, cut_at=cut_at)
 
 
 class _Reader:

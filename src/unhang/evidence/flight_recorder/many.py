@@ -1,38 +1,51 @@
-"""Read many dumps, spread over the cores.
-
-Workers are fresh interpreters, not forks: a process with threads must not fork, and the caller may have some. They
-get batches of paths as JSON lines and answer with pickles of our own items; those come from our own code on a pipe of
-ours, never from a file.
-"""
+"""Read many dumps: as torch writes them in this process, when they are few, and with workers otherwise."""
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import selectors
-import subprocess
-import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Final
 
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.reading import read_recording
+from unhang.evidence.flight_recorder.json_text import looks_like_json
+from unhang.evidence.flight_recorder.parsed import ParsedDump
+from unhang.evidence.flight_recorder.reading import read_other, read_recording
 from unhang.evidence.flight_recorder.sharing import share
-from unhang.evidence.items import Recording
-from unhang.evidence.rank_names import rank_from_name
-from unhang.findings import Source, Unread
+from unhang.evidence.flight_recorder.workers import Dump, Item, Worker
 
 INLINE_FILES: Final = 96
-"""So few files are read faster than workers start (about 0.15 s)."""
+"""So few files as torch writes them are read faster than workers start (about 0.15 s)."""
 MAX_JOBS: Final = 16
 _BATCH: Final = 32
+_INLINE_BYTES: Final = 1 << 19
+"""So much of pickles that torch did not lay out itself is read faster than a worker starts."""
+_JSON_IS_FASTER: Final = 8
 
-Item = Recording | Unread
 Batch = list[str]
+
+
+class LeftForWorker(Exception):
+    """This dump is better read by a worker."""
+
+
+class HereWhileShort:
+    """Reads what torch did not lay out itself in this process, as long as all of it together is short."""
+
+    def __init__(self) -> None:
+        self._left = _INLINE_BYTES
+
+    def __call__(self, data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+        """The dump ``data``. Raises :class:`LeftForWorker` when it would take too long."""
+        cost = len(data) // _JSON_IS_FASTER if looks_like_json(data) else len(data)
+        if cost > self._left:
+            raise LeftForWorker
+        self._left -= cost
+        return read_other(data, shared, whole=whole)
 
 
 def read_recordings(
@@ -50,8 +63,9 @@ def read_recordings(
     """
     names = [os.fspath(path) for path in paths]
     workers = min(jobs if jobs is not None else _cores(), MAX_JOBS, -(-len(names) // _BATCH))
-    inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES) or not sys.executable
-    items = _read_here(names, whole) if inline else _read_spread(names, workers, whole)
+    inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES)
+    shared = SharedTables()
+    items = _read_here(names, workers, shared, whole) if inline else _read_spread(names, workers, shared, whole)
     for done, item in enumerate(items, start=1):
         yield item
         if progress is not None:
@@ -62,22 +76,25 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _read_here(names: Sequence[str], whole: bool) -> Iterator[Item]:
-    shared = SharedTables()
-    for name in names:
-        yield read_recording(name, whole=whole, shared=shared)
+def _read_here(names: Sequence[str], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
+    others = read_other if whole else HereWhileShort()
+    for index, name in enumerate(names):
+        try:
+            item = read_recording(name, whole=whole, shared=shared, others=others)
+        except LeftForWorker:
+            yield from _read_spread(names[index:], workers, shared, whole)
+            return
+        yield item
 
 
-def _read_spread(names: Sequence[str], workers: int, whole: bool) -> Iterator[Item]:
+def _read_spread(names: Sequence[str], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
     waiting: deque[tuple[int, Batch]] = deque()
     size = max(1, min(_BATCH, -(-len(names) // (workers * 4))))
     for index in range(0, len(names), size):
         waiting.append((index, list(names[index : index + size])))
-    shared = SharedTables()
     done: dict[int, list[Item]] = {}
     following = 0
-    with ExitStack() as stack:
-        crew = _Crew(stack, workers, waiting, whole)
+    with closing(_Crew(workers, waiting, whole)) as crew:
         while following < len(names):
             while following in done:
                 items = share(done.pop(following), shared)
@@ -89,114 +106,107 @@ def _read_spread(names: Sequence[str], workers: int, whole: bool) -> Iterator[It
 
 
 class _Crew:
-    """Worker processes and what each is busy with."""
+    """Workers and what each is busy with."""
 
-    def __init__(self, stack: ExitStack, workers: int, waiting: deque[tuple[int, Batch]], whole: bool) -> None:
-        self.stack = stack
+    def __init__(self, workers: int, waiting: deque[tuple[int, Batch]], whole: bool) -> None:
         self.waiting = waiting
         self.whole = whole
-        self.selector = stack.enter_context(selectors.DefaultSelector())
-        self.busy: dict[subprocess.Popen[bytes], tuple[int, Batch]] = {}
+        self.selector = selectors.DefaultSelector()
+        self.busy: dict[Worker, tuple[int, Batch]] = {}
+        self.workers: list[Worker] = []
         for _ in range(workers):
             self._start()
 
+    def close(self) -> None:
+        """End all of them."""
+        self.selector.close()
+        for worker in self.workers:
+            worker.end()
+
     def next_batch(self) -> tuple[int, list[Item]]:
         """The next finished batch: index of its first file, and its items."""
-        while True:
-            for key, _ in self.selector.select():
-                worker: subprocess.Popen[bytes] = key.data
-                start, batch = self.busy.pop(worker)
-                answer = _receive(_pipe(worker.stdout))
-                if answer is not None:
-                    self._give(worker)
-                    return start, answer
-                lost = self._replace(worker, start, batch)
-                if lost is not None:
-                    return start, [lost]
+        while self.busy:
+            worker = self._ready()
+            start, batch = self.busy.pop(worker)
+            answer = worker.answer()
+            if answer is not None:
+                self._give(worker)
+                return start, answer
+            lost = self._replace(worker, start, batch)
+            if lost is not None:
+                return start, [lost]
+        start, batch = self.waiting.popleft()  # no worker could be started
+        shared = SharedTables()
+        return start, [read_recording(name, whole=self.whole, shared=shared) for name in batch]
+
+    def _ready(self) -> Worker:
+        """The worker that answered or ended, or the one that has been waited for long enough."""
+        patient = min(self.busy, key=lambda worker: worker.deadline)
+        ready = self.selector.select(max(0.0, patient.deadline - time.monotonic()))
+        return next((key.data for key, _ in ready if key.data in self.busy), patient)
 
     def _start(self) -> None:
-        worker = subprocess.Popen(
-            [sys.executable, "-c", _WORKER, json.dumps([path for path in sys.path if path]), str(int(self.whole))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self.stack.callback(_end, worker)
-        self.selector.register(_pipe(worker.stdout), selectors.EVENT_READ, worker)
+        if not self.waiting:
+            return
+        try:
+            worker = Worker(whole=self.whole)
+        except OSError:
+            return  # the others do its work; without any it is done here
+        self.workers.append(worker)
+        self.selector.register(worker.answers, selectors.EVENT_READ, worker)
         self._give(worker)
 
-    def _give(self, worker: subprocess.Popen[bytes]) -> None:
+    def _give(self, worker: Worker) -> None:
         if not self.waiting:
-            self.selector.unregister(_pipe(worker.stdout))
+            self.selector.unregister(worker.answers)
             return
         start, batch = self.waiting.popleft()
         self.busy[worker] = (start, batch)
-        pipe = _pipe(worker.stdin)
-        try:
-            pipe.write(json.dumps(batch).encode() + b"\n")
-            pipe.flush()
-        except BrokenPipeError:
-            return  # it ended; its closed output is noticed next
+        worker.ask(batch)
 
-    def _replace(self, worker: subprocess.Popen[bytes], start: int, batch: Batch) -> Item | None:
-        """After a worker's death: its files again one by one, or the verdict on the file that ends workers."""
-        self.selector.unregister(_pipe(worker.stdout))
-        code = worker.wait(timeout=10)
-        lost = None
-        if len(batch) == 1:
-            lost = Unread(
-                Source(batch[0]), f"the process reading it ended (exit code {code})", rank_from_name(batch[0])
-            )
-        else:
+    def _replace(self, worker: Worker, start: int, batch: Batch) -> Item | None:
+        """After a worker's end: its files again one by one, or the verdict on the file that ends workers."""
+        self.selector.unregister(worker.answers)
+        lost = worker.lost_over(batch[0]) if len(batch) == 1 else None
+        if lost is None:
             self.waiting.extendleft((start + index, [name]) for index, name in reversed(list(enumerate(batch))))
-        if self.waiting:
-            self._start()
+        worker.end()
+        self.workers.remove(worker)
+        self._start()
         return lost
 
 
-def _pipe(pipe: Any) -> Any:
-    assert pipe is not None
-    return pipe
+class OneByOne:
+    """Reads dumps that are no files, such as members of an archive, each as it comes. Close it in the end."""
 
+    def __init__(self) -> None:
+        self._shared = SharedTables()
+        self._here = HereWhileShort()
+        self._worker: Worker | None = None
 
-def _end(worker: subprocess.Popen[bytes]) -> None:
-    for pipe in (worker.stdin, worker.stdout):
-        if pipe is not None:
+    def read(self, content: bytes, *, source: str) -> Item:
+        """The dump ``content``, which the report calls ``source``."""
+        try:
+            return read_recording(content, source=source, shared=self._shared, others=self._here)
+        except LeftForWorker:
+            return self._with_worker((source, content))
+
+    def _with_worker(self, dump: Dump) -> Item:
+        if self._worker is None:
             try:
-                pipe.close()
-            except BrokenPipeError:
-                continue
-    try:
-        worker.wait(timeout=0.5)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.wait()
+                self._worker = Worker(whole=False)
+            except OSError:
+                return read_recording(dump[1], source=dump[0], shared=self._shared)
+        self._worker.ask([dump])
+        answer = self._worker.answer()
+        if answer is not None:
+            return share(answer, self._shared)[0]
+        lost = self._worker.lost_over(dump)
+        self.close()
+        return lost
 
-
-def _receive(pipe: BinaryIO) -> list[Item] | None:
-    head = pipe.read(8)
-    if len(head) < 8:
-        return None
-    size = int.from_bytes(head, "little")
-    body = pipe.read(size)
-    if len(body) < size:
-        return None
-    items: list[Item] = pickle.loads(body)  # noqa: S301 - written by our own worker on our own pipe
-    return items
-
-
-_WORKER: Final = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from unhang.evidence.flight_recorder.many import serve
-serve(sys.stdin.buffer, sys.stdout.buffer, whole=sys.argv[2] == "1")
-"""
-
-
-def serve(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
-    """A worker's life: for each JSON line of paths one pickled list of items, its length in 8 bytes before it."""
-    shared = SharedTables()
-    for line in questions:
-        items = [read_recording(name, whole=whole, shared=shared) for name in json.loads(line)]
-        body = pickle.dumps(items, protocol=pickle.HIGHEST_PROTOCOL)
-        answers.write(len(body).to_bytes(8, "little") + body)
-        answers.flush()
+    def close(self) -> None:
+        """End the process, if one was needed."""
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None

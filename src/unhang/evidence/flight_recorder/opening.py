@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _PICKLE_STARTS: Final = tuple(
     bytes([0x80, protocol]) + first for protocol in (2, 3, 4, 5) for first in (b"}", b"]", b"(", b"\x95", b"c")
 )
+_OLD_PICKLE: Final = re.compile(rb"\([dl]p0\n|[}\]]q\x00")
+"""Protocols 0 and 1 have no magic number: a container that is stored in the first slot."""
 _STRONG: Final = (
     b"pg_config",
     b"pg_status",
@@ -22,8 +25,8 @@ _STRONG: Final = (
 
 
 def looks_like_pickle(head: bytes) -> bool:
-    """Whether ``head`` starts a pickle of protocol 2 to 5 that holds (or imports) something."""
-    return head.startswith(_PICKLE_STARTS)
+    """Whether ``head`` starts a pickle that holds (or imports) something."""
+    return head.startswith(_PICKLE_STARTS) or _OLD_PICKLE.match(head) is not None
 
 
 def looks_like_flight_recorder(head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Read a pickled dump from front to back, one entry at a time."""
+"""Read a pickled dump whose layout is not torch's."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
+from unhang.evidence.flight_recorder.ring_end import keep_end_of, recorded_entries
 from unhang.evidence.plain_opcodes import CutShort
 from unhang.evidence.safe_unpickle import PlainMachine
 
 
-def read_whole(data: bytes, shared: SharedTables) -> ParsedDump:
-    """Every entry of the pickle ``data``; of a torn one those that are complete.
+def read_in_pieces(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+    """The pickle ``data``, its entries taken one by one with our own machine; of a torn one those that are complete.
 
     Raises :class:`DumpError` when it asks for more than plain containers or is no flight-recorder dump.
     """
@@ -32,9 +33,12 @@ def read_whole(data: bytes, shared: SharedTables) -> ParsedDump:
     except CutShort:
         root, cut_at = machine.folded(), len(data)
     check_root(root, torn=cut_at is not None)
-    for entry in left_over(root):
+    for entry in filter(None, recorded_entries(root)):  # those taken were emptied
         columns.add(entry)
-    return ParsedDump(read_header(root, shared), columns, whole=cut_at is None, dropped=None, cut_at=cut_at)
+    header = read_header(root, shared)
+    if cut_at is not None:
+        return ParsedDump(header, columns, whole=False, cut_at=cut_at)
+    return keep_end_of(columns, header, shared, whole=whole)
 
 
 def check_root(root: Any, *, torn: bool = False) -> None:
@@ -47,11 +51,3 @@ def check_root(root: Any, *, torn: bool = False) -> None:
         return
     if not isinstance(root, dict) or not (KNOWN_KEYS & root.keys()):
         raise DumpError("a pickle, but no flight-recorder dump: it has neither entries nor groups")
-
-
-def left_over(root: Any) -> list[dict[Any, Any]]:
-    """Entries that were not taken while reading (Python's own pickler writes a lone entry another way)."""
-    entries = root.get("entries") if isinstance(root, dict) else root
-    if not isinstance(entries, list):
-        return []
-    return [entry for entry in entries if isinstance(entry, dict) and entry]

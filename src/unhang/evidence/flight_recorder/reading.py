@@ -5,20 +5,33 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.json_text import read_json
+from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
 from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.flight_recorder.pickled import read_whole
-from unhang.evidence.flight_recorder.tail import read_tail
+from unhang.evidence.flight_recorder.pickled import read_in_pieces
+from unhang.evidence.flight_recorder.tail import TORCH_START, read_tail
 from unhang.evidence.items import STATE_COMPLETED, Recording
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
 
 MAX_BYTES: Final = 128 << 20
 """Larger dumps are refused: torch's own default is some hundred KB, twenty thousand entries are some MB."""
+
+
+class OtherReader(Protocol):
+    """What reads a dump whose layout is not torch's."""
+
+    def __call__(self, data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+        """The dump ``data``. Raises :class:`DumpError` when it is none."""
+
+
+def read_other(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+    """JSON, and pickles with our own machine: safe in any process, and slow for long pickles."""
+    read = read_json if looks_like_json(data) else read_in_pieces
+    return read(data, shared, whole=whole)
 
 
 def read_recording(
@@ -29,13 +42,14 @@ def read_recording(
     whole: bool = False,
     written_s: float | None = None,
     shared: SharedTables | None = None,
+    others: OtherReader = read_other,
 ) -> Recording | Unread:
     """The flight-recorder dump in the file ``data`` (or in these bytes).
 
     ``source`` names it in the report (default: the path). ``rank`` is taken from the name when not given. Without
-    ``whole`` only the end of a pickled ring is read, at least 64 entries (256 for Gloo) and back to the oldest
-    unfinished position of every group; ``Recording.whole`` tells. ``shared`` keeps equal values of many dumps once.
-    Never raises for bad input and never runs anything in the file.
+    ``whole`` only the end of the ring is read, at least 64 entries (256 for Gloo) and back to the oldest unfinished
+    position of every group; ``Recording.whole`` tells. ``shared`` keeps equal values of many dumps once. ``others``
+    reads what torch did not lay out itself. Never raises for bad input and never runs anything in the file.
     """
     name = source if source is not None else ("" if isinstance(data, bytes) else os.fspath(data))
     if rank is None:
@@ -44,7 +58,7 @@ def read_recording(
     try:
         if not isinstance(data, bytes):
             data, written_s = _content(data)
-        parsed = _parse(data, shared or SharedTables(), whole=whole)
+        parsed = _parse(data, shared or SharedTables(), whole=whole, others=others)
     except (DumpError, OSError) as error:
         return Unread(place, _reason(error), rank)
     return _recording(parsed, place, rank, written_s)
@@ -62,18 +76,15 @@ def _content(path: str | Path) -> tuple[bytes, float]:
         return file.read(), told.st_mtime
 
 
-def _parse(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+def _parse(data: bytes, shared: SharedTables, *, whole: bool, others: OtherReader) -> ParsedDump:
     if not data:
         raise DumpError("empty file: the process ended before it wrote its dump")
     if len(data) > MAX_BYTES:
         raise DumpError(f"larger than {MAX_BYTES >> 20} MiB: no recorder writes that")
-    if data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
-        return read_json(data, shared)
-    if data[:1] not in (b"\x80", b"}", b"]", b"("):
+    if not looks_like_json(data) and data[:1] not in (b"\x80", b"}", b"]", b"("):
         raise DumpError("neither a pickle nor JSON")
-    if not whole and (tail := read_tail(data, shared)) is not None:
-        return tail
-    return read_whole(data, shared)
+    tail = read_tail(data, shared) if data.startswith(TORCH_START) and not whole else None
+    return others(data, shared, whole=whole) if tail is None else tail
 
 
 def _reason(error: DumpError | OSError) -> str:

@@ -9,7 +9,6 @@ does not look like torch's layout is left to the reader that goes from front to 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
 from typing import Any, Final
 
 from unhang.errors import DumpError
@@ -17,14 +16,12 @@ from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTab
 from unhang.evidence.flight_recorder.entry_pattern import EntryPattern
 from unhang.evidence.flight_recorder.header import Header, read_header
 from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.items import STATE_COMPLETED, GroupStatus
+from unhang.evidence.flight_recorder.ring_end import read_back, skipped_before
 from unhang.evidence.plain_opcodes import CutShort
 from unhang.evidence.safe_unpickle import Memo, PlainMachine
 
-KEPT_ENTRIES: Final = 64
-"""The least number of entries that is read."""
-KEPT_GLOO_ENTRIES: Final = 256
-"""For Gloo, whose entries never say that they finished."""
+TORCH_START: Final = b"\x80\x02}("
+"""How torch starts a dump that has a status; Python's pickler would store the dict at once."""
 _DICT: Final = b"}("
 _NEAR: Final = 1 << 14
 _TRIES: Final = 24
@@ -52,6 +49,8 @@ class _Tail:
         self.found: list[tuple[dict[Any, Any], int]] = []
         self.machine = PlainMachine(data, memo=self.memo, on_entry=self._take_first)
         self.first_end = 0
+        self.upper = len(data)
+        """Where the rows begin that were read already."""
         self.pattern = b""
         self.cut = False
 
@@ -66,13 +65,16 @@ class _Tail:
         self.pattern = self._entry_start(first_byte)
         self.memo.skipped_from = self.first_end
         oldest = self.columns.row(first, first_byte)
-        rows, reached_first = self._rows_from_the_end(header, _least(first))
+        self.state = _State(self.machine)
+        self.machine.on_entry = self._take
+        rows = read_back(header.status, self.columns.backend, self._earlier)
+        reached_first = self.upper <= self.first_end
         self.columns.rows = [oldest, *rows] if reached_first else rows
         return ParsedDump(
             header,
             self.columns,
             whole=reached_first and not self.cut,
-            dropped=0 if reached_first else _dropped(oldest, rows),
+            dropped=0 if reached_first else skipped_before(oldest, rows),
             cut_at=len(self.data) if self.cut else None,
         )
 
@@ -104,24 +106,16 @@ class _Tail:
             raise Irregular
         return pattern
 
-    def _rows_from_the_end(self, header: Header, least: int) -> tuple[list[Row], bool]:
-        """The last rows, oldest first, and whether they go back to the entry after the first."""
-        self.state = _State(self.machine)
-        self.machine.on_entry = self._take
-        missing = _Unfinished(header.status)
-        rows: list[Row] = []
-        upper, amount = len(self.data), least
-        while True:
-            starts = self._starts_before(upper, amount)
-            if not starts:
-                return rows, True
-            self.memo.skipped_to = starts[-1]
-            chunk = self._chunk(starts[::-1], None if upper == len(self.data) else upper)
-            rows = chunk + rows
-            missing.seen(chunk)
-            if not missing:
-                return rows, starts[-1] <= self.first_end
-            upper, amount = starts[-1], min(2 * amount, 4096)
+    def _earlier(self, amount: int) -> list[Row]:
+        """Up to ``amount`` rows before those read last; the first entry of the ring is not among them."""
+        starts = self._starts_before(self.upper, amount)
+        if not starts:
+            self.upper = self.first_end
+            return []
+        self.memo.skipped_to = starts[-1]
+        rows = self._chunk(starts[::-1], None if self.upper == len(self.data) else self.upper)
+        self.upper = starts[-1]
+        return rows
 
     def _starts_before(self, upper: int, amount: int) -> list[int]:
         starts: list[int] = []
@@ -179,28 +173,6 @@ class _State:
         machine.mark_bytes[:] = self.mark_bytes
         machine.kept = 0
         machine.finished = False
-
-
-class _Unfinished:
-    """Groups whose oldest unfinished position has not been seen yet."""
-
-    def __init__(self, status: Mapping[str, GroupStatus]) -> None:
-        self.wanted = {
-            key: one.last_completed + 1 for key, one in status.items() if one.last_enqueued > one.last_completed
-        }
-
-    def __bool__(self) -> bool:
-        return bool(self.wanted)
-
-    def seen(self, rows: list[Row]) -> None:
-        for row in rows if self.wanted else ():
-            key = str(row.pg_id)
-            wanted = self.wanted.get(key)
-            if wanted is None:
-                continue
-            # point-to-point is counted apart: there a finished operation says that the oldest open one is later
-            if row.state == STATE_COMPLETED if row.is_p2p else row.position <= wanted:
-                del self.wanted[key]
 
 
 class _SkippedMemo(Memo):
@@ -291,15 +263,3 @@ def _reference_itself(data: bytes, byte: int) -> bytes:
     if size is None:
         raise Irregular
     return data[byte : byte + size]
-
-
-def _least(first: Mapping[str, Any]) -> int:
-    name = first.get("profiling_name")
-    return KEPT_GLOO_ENTRIES if type(name) is str and name.startswith("gloo:") else KEPT_ENTRIES
-
-
-def _dropped(oldest: Row, rows: list[Row]) -> int | None:
-    """How many entries stand before those read: the recorder counts them, unless finished ones were left out."""
-    if not rows or rows[-1].record_id - rows[0].record_id + 1 != len(rows):
-        return None
-    return max(0, rows[0].record_id - oldest.record_id)

@@ -1,0 +1,180 @@
+"""Processes that read dumps, so that many cores read, and so that a hostile dump costs such a process at most.
+
+They are fresh interpreters, not forks: a process with threads must not fork, and the caller may have some. A question
+is a JSON line of names and sizes, with the bytes of those dumps behind it that are no files; an answer is a pickle of
+our own items, of which nothing but these is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from unhang.evidence.flight_recorder.bounds import cpu_seconds, limits_hold, without_core_files
+from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.confined import read_confined
+from unhang.evidence.flight_recorder.reading import OtherReader, read_other, read_recording
+from unhang.evidence.items import Recording
+from unhang.evidence.rank_names import rank_from_name
+from unhang.findings import Source, Unread
+
+Item = Recording | Unread
+Dump = str | tuple[str, bytes]
+"""The path of a dump, or the name and the content of one that is no file."""
+
+_PATIENCE_S: Final = 30.0
+_LOADED: Final = 2  # how much longer than its processor time a dump may take
+_ANSWER_TYPES: Final = ("unhang.evidence.items", "unhang.findings")
+_ARRAYS: Final = frozenset(
+    (package + module, name)
+    for package, module, name in (
+        ("numpy", "", "dtype"),
+        ("numpy", "", "ndarray"),
+        *(("numpy", core + ".multiarray", "_reconstruct") for core in ("._core", ".core")),
+        *(("numpy", core + ".numeric", "_frombuffer") for core in ("._core", ".core")),
+    )
+)
+
+WORKER: Final = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from unhang.evidence.flight_recorder.workers import serve
+serve(sys.stdin.buffer, sys.stdout.buffer, whole=sys.argv[2] == "1")
+"""
+
+
+class Worker:
+    """One such process. Raises ``OSError`` when it cannot be started."""
+
+    def __init__(self, *, whole: bool) -> None:
+        if not sys.executable:
+            raise FileNotFoundError("this Python does not know its own executable")
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WORKER, json.dumps([path for path in sys.path if path]), str(int(whole))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._questions = cast("BinaryIO", self._process.stdin)
+        self.answers = cast("BinaryIO", self._process.stdout)
+        self.deadline = 0.0
+        """When (on the monotonic clock) its answer is no longer waited for."""
+
+    def ask(self, dumps: Sequence[Dump]) -> None:
+        """Let it read ``dumps``; one batch at a time."""
+        self.deadline = time.monotonic() + sum(map(_patience_s, dumps), _PATIENCE_S)
+        heads = [[dump, None] if isinstance(dump, str) else [dump[0], len(dump[1])] for dump in dumps]
+        with suppress(BrokenPipeError):  # it ended; its closed answers are noticed next
+            self._questions.write(json.dumps(heads).encode() + b"\n")
+            for dump in dumps:
+                if not isinstance(dump, str):
+                    self._questions.write(dump[1])
+            self._questions.flush()
+
+    def answer(self) -> list[Item] | None:
+        """Its answer, waited for until the deadline; None when it ended, or has to be ended."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.answers, selectors.EVENT_READ)
+            if not selector.select(max(0.0, self.deadline - time.monotonic())):
+                return None
+        head = self.answers.read(8)
+        size = int.from_bytes(head, "little")
+        body = self.answers.read(size) if len(head) == 8 else b""
+        if not body or len(body) != size:
+            return None
+        try:
+            items: list[Item] = _Items(io.BytesIO(body)).load()
+        except Exception:  # noqa: BLE001 - what a harmed worker answers may raise anything
+            self._process.kill()
+            return None
+        return items
+
+    def lost_over(self, dump: Dump) -> Unread:
+        """End the process, which gave no answer for ``dump`` alone, and say why there is none."""
+        name, late = _name(dump), time.monotonic() >= self.deadline
+        return Unread(Source(name), self._end_of(dump, late=late), rank_from_name(name))
+
+    def _end_of(self, dump: Dump, *, late: bool) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0 if late else 10)
+        code = self._process.returncode
+        if code is None:
+            return f"not read within {_PATIENCE_S + _patience_s(dump):.0f} s"
+        if _spelt(code) == "signal SIGXCPU":
+            seconds = cpu_seconds(_size(dump))
+            return f"refused: reading it takes more than {seconds} s of processor time, far more than a dump needs"
+        return f"the process reading it ended ({_spelt(code)})"
+
+    def end(self) -> None:
+        """End the process, at once if need be."""
+        for pipe in (self._questions, self.answers):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.5)
+            return
+        self._process.kill()
+        with suppress(subprocess.TimeoutExpired):  # one that waits for a dead file system cannot be killed
+            self._process.wait(5)
+
+
+def _name(dump: Dump) -> str:
+    return dump if isinstance(dump, str) else dump[0]
+
+
+def _size(dump: Dump) -> int:
+    if not isinstance(dump, str):
+        return len(dump[1])
+    try:
+        return Path(dump).stat().st_size
+    except OSError:
+        return 0
+
+
+def _patience_s(dump: Dump) -> float:
+    return _LOADED * float(cpu_seconds(_size(dump)))
+
+
+def _spelt(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with suppress(ValueError):
+        return f"signal {signal.Signals(-code).name}"
+    return f"signal {-code}"
+
+
+class _Items(pickle.Unpickler):
+    """A worker may have been harmed by what it read: of its answer only plain values, items and arrays are taken."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if (module_name, global_name) in _ARRAYS:
+            return super().find_class(module_name, global_name)
+        if module_name in _ANSWER_TYPES and "." not in global_name:
+            found = super().find_class(module_name, global_name)
+            if isinstance(found, type) and found.__module__ == module_name:
+                return found
+        raise pickle.UnpicklingError(f"a worker answered with {module_name}.{global_name}")
+
+
+def serve(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
+    """A worker's life: for each question one pickled list of items, its length in 8 bytes before it."""
+    without_core_files()
+    shared = SharedTables()
+    others: OtherReader = read_confined if limits_hold() else read_other
+    for line in questions:
+        items = []
+        for name, size in json.loads(line):
+            content = name if size is None else questions.read(size)
+            items.append(read_recording(content, source=name, whole=whole, shared=shared, others=others))
+        body = pickle.dumps(items, protocol=pickle.HIGHEST_PROTOCOL)
+        answers.write(len(body).to_bytes(8, "little") + body)
+        answers.flush()
