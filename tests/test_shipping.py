@@ -47,7 +47,6 @@ def refused(paths: Iterable[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Wheel and sdist, built twice."""
-    pytest.importorskip("hatchling")
     folders = [tmp_path_factory.mktemp("dist") for _ in range(2)]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
     for folder in folders:
@@ -156,3 +155,15 @@ def test_a_release_is_attested_and_published_without_a_password() -> None:
     assert "SOURCE_DATE_EPOCH" in ran
     assert "unhang diagnose" in ran
     assert "unhang explain" in ran
+
+
+def test_nobody_is_told_to_install_from_a_registry_that_does_not_have_it() -> None:
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/unhang/**/*.py"), *ROOT.glob("src/**/*.toml")]
+    told = re.compile(r"pip (?:install|download)\b[^\n`]*?(?<![/\w])'?unhang(?![\w/-]| @ )")
+    found = [
+        (path.name, line)
+        for path in texts
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if told.search(line)
+    ]
+    assert [line for name, line in found if name != "CONTRIBUTING.md"] == []
