@@ -1,4 +1,4 @@
-"""What is shipped: names that every file system takes, dependencies that are bounded, a wheel that is the same twice."""
+"""What is shipped: names that every file system takes, bounded dependencies, a wheel that is the same twice."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_release_is_attested_and_published_without_a_password() -> None:
     used = [step.get("uses", "").partition("@")[0] for job in (build, publish) for step in job["steps"]]
     assert "actions/attest-build-provenance" in used
     assert "pypa/gh-action-pypi-publish" in used
-    assert "password" not in (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    assert "password:" not in (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
     ran = "\n".join(step.get("run", "") for step in build["steps"])
     assert "SOURCE_DATE_EPOCH" in ran
     assert "unhang diagnose" in ran
@@ -160,10 +160,6 @@ def test_a_release_is_attested_and_published_without_a_password() -> None:
 def test_nobody_is_told_to_install_from_a_registry_that_does_not_have_it() -> None:
     texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/unhang/**/*.py"), *ROOT.glob("src/**/*.toml")]
     told = re.compile(r"pip (?:install|download)\b[^\n`]*?(?<![/\w])'?unhang(?![\w/-]| @ )")
-    found = [
-        (path.name, line)
-        for path in texts
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if told.search(line)
-    ]
-    assert [line for name, line in found if name != "CONTRIBUTING.md"] == []
+    texts = [path for path in texts if path.name != "CONTRIBUTING.md"]  # says what to do once it is there
+    assert len(texts) > 500
+    assert [line for path in texts for line in path.read_text(encoding="utf-8").splitlines() if told.search(line)] == []
