@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 JOBS ?= 3
 
-.PHONY: demo story stories test test-live bench lint format schema clean
+.PHONY: demo story stories test test-live bench lint format schema lock clean
 
 demo: .venv/.ready  ## run a job that stalls and say why
 	.venv/bin/unhang demo
@@ -36,10 +36,16 @@ format: .venv/.ready  ## write the code the way lint wants it
 schema: .venv/.ready  ## write docs/verdict.schema.json from the types
 	$(PY) -m unhang.report.verdict_document > docs/verdict.schema.json
 
-.venv/.ready: pyproject.toml scripts/make_environment.sh
+lock:  ## write scripts/constraints.txt anew; PyTorch and what only it brings stay out (needs uv)
+	printf "torch ; python_version < '3'\ntorchvision ; python_version < '3'\ntriton ; python_version < '3'\n" > .venv/no-torch.txt
+	(printf '# Exact versions for the tests, for Python 3.10 to 3.14 (markers say which is for which); PyTorch is installed by itself.\n# Made with: make lock\n'; \
+	uv pip compile --quiet pyproject.toml --group dev --group stories --universal --python-version 3.10 \
+	--override .venv/no-torch.txt --no-annotate --no-header) > scripts/constraints.new && mv scripts/constraints.new scripts/constraints.txt
+
+.venv/.ready: pyproject.toml scripts/make_environment.sh scripts/constraints.txt
 	scripts/make_environment.sh with-torch
 
-.venv/.stories: pyproject.toml scripts/make_environment.sh
+.venv/.stories: pyproject.toml scripts/make_environment.sh scripts/constraints.txt
 	scripts/make_environment.sh with-stories
 
 clean:

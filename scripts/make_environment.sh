@@ -39,9 +39,17 @@ pathlib.Path(sysconfig.get_path("purelib"), "installed_torch.pth").write_text(sy
     echo "using the PyTorch in $found_torch"
 fi
 
+locked=(--constraint scripts/constraints.txt)
+install() { # with the locked versions; where one of them cannot be had (an old mirror, a new Python), with any that fits
+    "$python" -m pip install --quiet "${locked[@]}" "$@" && return
+    echo "not every version of scripts/constraints.txt can be had here; taking what fits" >&2
+    "$python" -m pip install --quiet "$@"
+}
+
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$python" -m pip install --quiet --upgrade 'pip>=25.1' || "$python" -m pip --version
-"$python" -m pip install --quiet --editable . --group dev
+install --editable . --group dev
+"$python" -m compileall -q src/unhang || true # as pip does for a wheel: the first command is as fast as the second
 if [ "$torch_wanted" != without-torch ] && [ -z "$(torch_folder "$python")" ]; then
     echo "installing PyTorch $torch_version (none was found; this is the longest step)"
     # without a GPU the small CPU build will do; where its index cannot be reached, whatever pip finds
@@ -52,7 +60,7 @@ fi
 if [ "$torch_wanted" = with-stories ]; then
     # torch stands as a constraint: what is here stays, and none of them fetches another build of it
     "$python" -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >"$environment/torch.txt"
-    "$python" -m pip install --quiet --constraint "$environment/torch.txt" --group stories
+    install --constraint "$environment/torch.txt" --group stories
     touch "$environment/.stories"
 fi
 touch "$environment/.ready"

@@ -253,7 +253,7 @@ def test_a_missing_library_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "webdataset.writer", None)
     with pytest.raises(MissingExtra) as caught:
         reshard([str(write_table(tmp_path, 4))], tmp_path / "out", ONE, Reading())
-    assert caught.value.next_step == "pip install 'unhang[reshard]'"
+    assert caught.value.next_step == "pip install webdataset"
 
 
 def test_a_full_disk_keeps_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 :class:`Machine` is this one. :class:`StoredMachine` replays a folder, so that machines we do not have are tested::
 
-    root/etc/nccl.conf …      files as they stand at those paths
+    root/etc/nccl.conf …      files as they stand at those paths; a colon in a name is written %3A
     machine.toml              node = "h1"; [environment]; [packages] torch = "2.8.0"; [space."/dev/shm"] size, free;
                               [[command]] words = "nvidia-smi topo -m", output = "topo.txt" (or text = "…"), code = 0
 """
@@ -168,6 +168,17 @@ class StoredMachine(Machine):
         self._packages: dict[str, str] = stored.get("packages", {})
         self._commands = {row["words"]: row for row in stored.get("command", [])}
         self._folder = folder
+
+    def path(self, path: str) -> Path:
+        """Where ``path`` is stored: not every file system takes the colons of PCI addresses."""
+        return super().path(path.replace(":", "%3A"))
+
+    def entries(self, path: str) -> Look[tuple[str, ...]]:
+        """The names as they stand on the machine."""
+        stored = super().entries(path)
+        if stored.found is None:
+            return stored
+        return Look(tuple(sorted(name.replace("%3A", ":") for name in stored.found)))
 
     def read_named(self, path: str) -> Look[str]:
         """A stored file, relative to ``root/``."""

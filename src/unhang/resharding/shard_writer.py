@@ -65,9 +65,7 @@ def tar_writer() -> Any:
     try:
         from webdataset.writer import TarWriter
     except ImportError as error:
-        raise MissingExtra(
-            "writing shards needs the library webdataset", next_step="pip install 'unhang[reshard]'"
-        ) from error
+        raise MissingExtra("writing shards needs the library webdataset", next_step="pip install webdataset") from error
     return TarWriter
 
 

@@ -77,4 +77,7 @@ def require_libraries() -> None:
     except ModuleNotFoundError:
         there = False
     if not there:
-        raise MissingExtra("sending metrics needs OpenTelemetry", next_step="pip install 'unhang[otlp]'")
+        raise MissingExtra(
+            "sending metrics needs OpenTelemetry",
+            next_step="pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
+        )

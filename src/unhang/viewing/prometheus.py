@@ -43,4 +43,4 @@ def require_library() -> None:
     from importlib.util import find_spec
 
     if find_spec("prometheus_client") is None:
-        raise MissingExtra("metrics need prometheus-client", next_step="pip install 'unhang[metrics]'")
+        raise MissingExtra("metrics need prometheus-client", next_step="pip install prometheus-client")
