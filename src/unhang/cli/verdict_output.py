@@ -109,7 +109,7 @@ class AsTerminal(io.StringIO):
     @property
     def encoding(self) -> str:  # type: ignore[override]
         """The encoding of the real output."""
-        return self._target.encoding or "utf-8"
+        return getattr(self._target, "encoding", None) or "utf-8"
 
     def isatty(self) -> bool:
         """Always: the user asked for colour."""

@@ -127,7 +127,7 @@ def opened(path: str | Path, identity: Identity | None = None) -> BinaryIO:
     status = os.fstat(descriptor)
     same = identity is None or (status.st_dev, status.st_ino) == tuple(identity)
     if same and stat.S_ISREG(status.st_mode):
-        return os.fdopen(descriptor, "rb", buffering=0)  # type: ignore[return-value]
+        return os.fdopen(descriptor, "rb", buffering=0)
     os.close(descriptor)
     raise NotTheFileError
 

@@ -44,7 +44,7 @@ def behind(stream: IO[str]) -> IO[str]:
 def clean_streams() -> Iterator[None]:
     """Standard output and error, as long as we speak."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = Clean(behind(sys.stdout)), Clean(behind(sys.stderr))  # type: ignore[assignment]
+    sys.stdout, sys.stderr = Clean(behind(sys.stdout)), Clean(behind(sys.stderr))
     try:
         yield
     finally:
