@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from ports import free_port
-
-pytest.importorskip("torch")
-
 from unhang.watch.nodes.meeting_place import Config, Opener
 from unhang.watch.nodes.party import Party
 from unhang.watch.nodes.store_place import StorePlace

@@ -1,13 +1,17 @@
 """Where the watchers of a start meet: what was named, else the run folder on a file system all nodes see, else a store.
 
-A store that others than this machine can reach needs a token that all nodes were given (``UNHANG_TOKEN``).
+A store that others than this machine can reach needs a token that all nodes were given (``UNHANG_TOKEN``); for one
+that only this machine can reach it is made, where only this user can read it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import socket
+import stat
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +19,12 @@ from pathlib import Path
 import msgspec
 
 from unhang.findings import Text, say
+from unhang.watch import private_files
 from unhang.watch.nodes.exchange import Exchange, ExchangeError
 from unhang.watch.nodes.folder_place import FolderPlace
 from unhang.watch.nodes.party import Party
 from unhang.watch.nodes.sealing import TOKEN, token_in, token_of
+from unhang.watch.nodes.store_place import StorePlace, is_here, is_loopback, port_of
 
 SHARED = re.compile(
     r"nfs\d?|lustre|gpfs|beegfs|ceph|cifs|smb\w*|9p|afs|glusterfs|panfs|wekafs|fuse\.(?!overlay|fuse-overlay).+"
@@ -75,8 +81,6 @@ class Config(msgspec.Struct, frozen=True):
         match = HOST_PORT.fullmatch(self.via)
         if match is not None:
             return match["six"] or match["host"], int(match["port"])
-        from unhang.watch.nodes.store_place import port_of
-
         return self.address, port_of(self.key)
 
 
@@ -138,21 +142,16 @@ class Opener:
         return False
 
     def _store(self) -> tuple[Exchange, str, str]:
-        address, port = self._config.store
+        address = self._config.store[0]
         if not address:
             text = say("name a folder that all nodes see, or HOST:PORT of one of them, with --nodes-via")
             raise NoPlace(text)
-        try:
-            from unhang.watch.nodes.store_place import StorePlace, is_here, is_loopback
-        except ImportError as error:
-            text = say("torch is not installed beside unhang: name a folder that all nodes see with --nodes-via")
-            raise NoPlace(text) from error
-        token = token_of(self._environment)
-        if not token and not is_loopback(address):
+        token = token_of(self._environment) or (_of_this_user() if is_loopback(address) else "")
+        if not token:
             raise NoPlace(
                 say("set {name} to the same 16 letters or more on every node, or name a shared folder", name=TOKEN)
             )
-        count, problem = self._config.count, ""
+        problem = ""
         mine = self.seat == 0 or (self.seat is None and is_here(address))
         if mine:
             self.seat = 0
@@ -161,13 +160,29 @@ class Opener:
             if number == self.seat:
                 continue
             try:
-                return StorePlace(there, port, keep=False, count=count), token, f"{there}:{port}"
+                return self._at(there, keep=False, token=token)
             except ExchangeError as error:
                 problem = problem or str(error)
         if self.seat in places:
             there = places[self.seat]
             try:
-                return StorePlace(there, port, keep=True, count=count), token, f"{there}:{port}"
+                return self._at(there, keep=True, token=token)
             except ExchangeError:  # another node of ours at this address keeps it already
-                return StorePlace(there, port, keep=False, count=count), token, f"{there}:{port}"
+                return self._at(there, keep=False, token=token)
         raise ExchangeError(problem)
+
+    def _at(self, address: str, *, keep: bool, token: str) -> tuple[Exchange, str, str]:
+        port, key, count = self._config.store[1], self._config.key, self._config.count
+        place = StorePlace(address, port, keep=keep, token=token, key=key, count=count)
+        return place, token, f"{address}:{port}"
+
+
+def _of_this_user() -> str:
+    """A token for those who meet on this machine, which others on it cannot read; empty where there is no place."""
+    folder = Path(tempfile.gettempdir()) / f"unhang-nodes-of-{os.getuid()}"
+    with suppress(OSError):
+        private_files.make_folder(folder)
+        told = folder.lstat()
+        if stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid() and not told.st_mode & 0o077:
+            return token_in(folder)
+    return ""

@@ -1,4 +1,4 @@
-"""Watchers meet in a store of torch that is theirs alone: never the job's, on a port of our own.
+"""Watchers meet in a store that is theirs alone: never the job's, on a port of our own.
 
 Node 0 keeps it, at the address the job itself meets at; it listens on that address and on no other. When it goes for
 good, the next node that the others know of keeps a new one.
@@ -6,19 +6,26 @@ good, the next node that the others know of keeps a new one.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 import socket
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
+from typing import Any
 
-from torch.distributed import TCPStore  # type: ignore[attr-defined]  # torch hides it from type checkers
+import msgspec
 
-from unhang.watch.nodes.exchange import MOST_BYTES, ExchangeError
+from unhang.report.printable import one_line
+from unhang.watch.nodes.exchange import ExchangeError
+from unhang.watch.nodes.store_keeper import BACKLOG, MOST_FRAME, MOST_VALUE, NONCE, Keeper, Question, proof
 
+UNKNOWN = "no watcher with the same token answers there"
+MOST_ASKED = 4096
+"""Keys at once."""
 FIRST_PORT, PORTS = 20_000, 10_000
 """Below the ports that kernels give to whoever asks for any."""
-BACKLOG = 4096
 
 
 def port_of(key: str) -> int:
@@ -44,73 +51,60 @@ def is_here(address: str) -> bool:
 class StorePlace:
     """One connection, and the store itself where this node keeps it."""
 
-    def __init__(self, address: str, port: int, *, keep: bool, count: int = 0, limit_s: float = 3.0) -> None:
-        """Raises ExchangeError where nobody answers at ``address`` within ``limit_s``, or the port is taken."""
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        *,
+        keep: bool,
+        token: str = "",
+        key: str = "",
+        count: int = 0,
+        limit_s: float = 3.0,
+    ) -> None:
+        """Raises ExchangeError where nobody who knows ``token`` answers there in time, or the port is taken."""
         self.address, self.port, self._count = address, port, count
-        self._there: set[str] = set()
-        limit = timedelta(seconds=limit_s)
+        word = hashlib.sha256(f"unhang store\0{key}\0{token}".encode()).digest()
+        self._keeper: Keeper | None = None
+        self._line: socket.socket | None = None
         try:
-            listener = _listen(address, port) if keep else None
-            if not keep:
-                socket.create_connection((address, port), timeout=limit_s).close()  # torch would try again and again
-            number = listener.detach() if listener is not None else None
-            self._store = TCPStore(
-                address,
-                port,
-                None,
-                keep,
-                timeout=limit,
-                wait_for_workers=False,
-                multi_tenant=False,
-                master_listen_fd=number,
-            )
-        except (OSError, RuntimeError) as error:  # torch's DistStoreError and its kin are RuntimeErrors
+            self._keeper = Keeper(_listen(address, port), word) if keep else None
+            self._line = socket.create_connection((address, port), timeout=limit_s)
+            self._line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._meet(word)
+        except OSError as error:
+            self.close()
             raise ExchangeError(f"{address}:{port}: {_reason(error)}") from error
 
     def take_seat(self, number: int | None, name: str) -> int:
         """See :class:`~unhang.watch.nodes.exchange.Exchange`."""
-        try:
-            if number is None:
-                key = f"seat/{name}"
-                if self._store.check([key]):
-                    return int(self._store.get(key))
-                number = self._store.add("seats", 1)  # 0 is who keeps the store
-                self._store.set(key, str(number))
-            elif not self._count:  # who leads hears the numbers below the highest one
-                self._store.add("seats", max(0, number - int(self._store.add("seats", 0))))
-            return number
-        except (OSError, RuntimeError, ValueError) as error:
-            raise ExchangeError(f"{self.address}:{self.port}: {_reason(error)}") from error
+        if number is None:
+            return int(self._ask(Question("n", [name])))
+        if not self._count:  # who leads hears the numbers below the highest one
+            self._ask(Question("r", number=number))
+        return number
 
     def put(self, key: str, value: bytes) -> None:
         """See there."""
-        if len(value) > MOST_BYTES + 64:
+        if len(value) > MOST_VALUE:
             raise ExchangeError(f"{key}: {len(value)} bytes are too many")
-        try:
-            self._store.set(key, value)  # type: ignore[arg-type]  # bytes are taken as they are
-        except (OSError, RuntimeError) as error:
-            raise ExchangeError(f"{self.address}:{self.port}: {_reason(error)}") from error
+        self._ask(Question("s", [key], value))
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """See there. The store would wait for keys that are not there: they are asked for one by one until they are."""
-        try:
-            for key in keys:
-                if key not in self._there and self._store.check([key]):
-                    self._there.add(key)
-            known = [key for key in keys if key in self._there]
-            values: Sequence[bytes] = self._store.multi_get(known) if known else ()
-            return dict(zip(known, map(bytes, values), strict=True))
-        except (OSError, RuntimeError) as error:
-            raise ExchangeError(f"{self.address}:{self.port}: {_reason(error)}") from error
+        """See there. An answer holds so much at most: the rest is asked for anew."""
+        found: dict[str, bytes | None] = {}
+        left = list(keys)
+        while left:
+            came = self._ask(Question("g", left[:MOST_ASKED]))
+            if not isinstance(came, dict) or not came:
+                raise ExchangeError(f"{self.address}:{self.port}: {UNKNOWN}")
+            found.update(came)
+            left = left[len(came) :]
+        return {key: value for key, value in found.items() if value is not None}
 
     def seats(self) -> int:
         """See there."""
-        if self._count:
-            return self._count
-        try:
-            return int(self._store.add("seats", 0)) + 1
-        except (OSError, RuntimeError) as error:
-            raise ExchangeError(f"{self.address}:{self.port}: {_reason(error)}") from error
+        return self._count or int(self._ask(Question("c")))
 
     def moved(self) -> bool:
         """See there: a store that is gone is noticed by itself."""
@@ -121,7 +115,52 @@ class StorePlace:
 
     def close(self) -> None:
         """See there; a store that is kept here ends."""
-        self.__dict__.pop("_store", None)
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _meet(self, word: bytes) -> None:
+        """Prove to each other that both know the word; what is kept there answers nobody else, nor is it believed."""
+        assert self._line is not None
+        nonces = self._read(NONCE) + secrets.token_bytes(NONCE)
+        self._line.sendall(nonces[NONCE:] + proof(word, 0, nonces))
+        try:
+            told = self._read(len(word))
+        except OSError as error:
+            raise OSError(None, UNKNOWN) from error
+        if not hmac.compare_digest(told, proof(word, 1, nonces)):
+            raise OSError(None, UNKNOWN)
+
+    def _ask(self, question: Question) -> Any:
+        try:
+            if self._line is None:
+                raise OSError(None, "the connection was lost")
+            body = msgspec.msgpack.encode(question)
+            self._line.sendall(len(body).to_bytes(4, "big") + body)
+            return msgspec.msgpack.decode(self._read(int.from_bytes(self._read(4), "big")))
+        except (OSError, msgspec.DecodeError) as error:
+            if self._line is not None:
+                self._line.close()  # half an answer may be on its way
+                self._line = None
+            raise ExchangeError(f"{self.address}:{self.port}: {_reason(error)}") from error
+
+    def _read(self, size: int) -> bytes:
+        assert self._line is not None
+        if size > MOST_FRAME:
+            raise OSError(None, UNKNOWN)
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._line.recv(min(size - len(parts), 1 << 18))
+            if not part:
+                raise OSError(None, "the connection was lost")
+            parts += part
+        return bytes(parts)
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -139,4 +178,5 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).split("\n", maxsplit=1)[0][:200] or type(error).__name__
+    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return one_line(told, 200) or type(error).__name__
