@@ -26,7 +26,8 @@ def without_secrets(text: str) -> str:
     """``text`` with every secret that shows by its letters, its name or its place replaced by ``[removed]``."""
     if f"{REMOVED}*" in text:
         text = _MASKED.sub(REMOVED, text)  # of a log whose lines keep their length
-    at, parts = 0, []
+    at = 0
+    parts: list[str] = []
     for start, end in secret_spans(text):
         parts += (text[at:start], REMOVED)
         at = end
