@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from secret_kinds import all_kinds
 
 import leavings
 from command import unhang
@@ -88,3 +89,15 @@ def test_standard_input_cannot_be_saved(tmp_path: Path) -> None:
 
     assert answer.returncode == 2
     assert "save standard input to a file" in answer.stderr
+
+
+def test_secrets_of_every_kind_are_left_out(tmp_path: Path) -> None:
+    kinds = all_kinds(5)
+    (tmp_path / "rank0.log").write_text("".join(f"{shown.text}\nstep 1/9\n" for shown in kinds))
+
+    done = unhang("diagnose", tmp_path / "rank0.log", "--save-case", tmp_path / "case", "--redact")
+
+    kept = "".join(path.read_text() for path in (tmp_path / "case").rglob("*") if path.is_file())
+    left = [shown.kind for shown in kinds if any(one in kept + done.stdout + done.stderr for one in shown.secrets)]
+    assert "step 1/9" in kept
+    assert len(left) <= len(kinds) * 5 // 200, left

@@ -45,7 +45,7 @@ def test_so_is_the_log_of_the_process_that_serves_metrics(tmp_path: Path) -> Non
     assert mode(tmp_path / ".unhang" / "metrics.log") == 0o600
 
 
-def test_secrets_of_the_command_are_known_to_the_watcher_and_not_kept(tmp_path: Path) -> None:
+def test_secrets_of_the_command_are_not_kept_and_what_to_run_on_a_stall_is_known_to_the_watcher(tmp_path: Path) -> None:
     records = tmp_path / "records"
     records.mkdir()
     command = ["python", "train.py", "--hub_token", "a-secret-word", "--lr", "3e-4"]
@@ -56,4 +56,4 @@ def test_secrets_of_the_command_are_known_to_the_watcher_and_not_kept(tmp_path: 
     kept = json.loads(folder.plan_file.read_text())
     assert kept["command"] == ["python", "train.py", "--hub_token", "[removed]", "--lr", "3e-4"]
     assert "a-secret-word" not in folder.plan_file.read_text()
-    assert (folder.read_plan().command, folder.read_plan().on_hang_exec) == (command, told)
+    assert (folder.read_plan().command, folder.read_plan().on_hang_exec) == (kept["command"], told)

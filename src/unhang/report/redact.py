@@ -23,7 +23,7 @@ from unhang.report.named_in_text import (
     users_in,
 )
 from unhang.report.names_in_place import renamed_in_place
-from unhang.secrets import without_secrets
+from unhang.secrets import value_without_secrets, without_secrets
 
 _LABEL = r"(?:[A-Za-z0-9-]{1,63}|[\u4e00-\u9fff]{1,20})"
 _EMAIL = re.compile(
@@ -152,10 +152,14 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {self.plain(key): self.plain(item) for key, item in value.items()}
+            return {self.plain(key): self._value(key, item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return type(value)(self.plain(item) for item in value)
         return value
+
+    def _value(self, name: Any, value: Any) -> Any:
+        named = isinstance(name, str) and isinstance(value, str)
+        return self.plain(value_without_secrets(name, value) if named else value)
 
     # -- names ---------------------------------------------------------------------------------------
 

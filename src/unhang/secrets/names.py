@@ -12,26 +12,27 @@ _SURE = (
     r"passw(?:or)?d\d?|passphrase|passcode|pass(?<![A-Za-z]pass)|pswd|pwd|secret|secret[-_]?id|api[-_ ]?key"
     r"|app[-_]?key|access[-_]?key(?:[-_]?(?:id|secret))?|private[-_]?key|secret[-_]?key|auth[-_]?key|account[-_]?key"
     r"|license[-_]?key|signing[-_]?key|encryption[-_]?key|credentials?|_pat|_auth|_cookie"
-    r"|sk(?<![a-z0-9]sk)|ak(?<![a-z0-9]ak)"
+    r"|(?:ssh|db|user|smtp|mail|ftp|root|admin|bind|ldap|require)(?:pass|pw)|sk(?<![a-z0-9]sk)|ak(?<![a-z0-9]ak)"
 )
 _OF_TEXT = "pad|eos|bos|unk|sep|cls|mask|per|next|image|stop|special|first|last"
 _ACCESS = "token" + "".join(rf"(?<!{kind}[-_]token)" for kind in _OF_TEXT.split("|"))
-_CHINESE = r"密码|密钥|密匙|令牌|口令|秘钥"
+_CHINESE = r"密码|密钥|密匙|令牌|口令|秘钥|パスワード|비밀번호|пароль|passwort|kennwort|contraseña|senha|mot de passe"
 _NAME = rf"(?:(?:{_SURE}|{_ACCESS})(?![A-Za-z0-9_])|{_CHINESE})"
 _QUOTE = r"(?:\\{0,3}[\"'`])"
 _QUOTED = r"(?P<quote>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\n]){3,4096})(?P=quote)"
 _BARE = r"(?P<bare>[^\s\"'`&;,<>()\[\]{}|\\：，。；]{4,4096})"
-_GLUE = rf"{_QUOTE}?\s{{0,4}}(?:=>|:=|[=:：＝>]|,\s?(?=[\"'])|是|为|\b(?:is|was)\b)\s{{0,4}}"
+_GLUE = rf"{_QUOTE}?\s{{0,4}}(?:=>|:=|[=:：＝>]|,\s?(?=[\"'])|是|为|\b(?:is|was)\b)\s{{0,4}}(?:\$\{{\w{{1,64}}:-)?"
 _ASSIGNED = re.compile(rf"(?P<name>{_NAME})(?P<glue>{_GLUE})(?:{_QUOTED}|{_BARE})")
 _BESIDE = re.compile(
     rf"(?P<name>(?:--[\w.-]{{0,64}}?{_NAME}|\b(?:passw(?:or)?d|passphrase|token|secret|api[-_ ]key)|(?:{_CHINESE})"
-    rf"|\b[\w-]*(?:secret|access)[-_]\w*key))(?P<glue>\s{{1,4}})(?:{_QUOTED}|{_BARE})"
+    rf"|\b(?:require|bind|root)(?:pass|pw)|\b[\w-]*(?:secret|access)[-_]\w*key))(?P<glue>\s{{1,4}})(?:{_QUOTED}|{_BARE})"
 )
 NAMING = re.compile(rf"--[\w.-]{{0,64}}?{_NAME}", re.IGNORECASE)
 """An option whose value is a secret."""
 HINTS = (
-    *("pass", "pwd", "pswd", "secret", "token", "key", "credential", "_pat", "_auth", "cookie", "sk=", "ak="),
-    *("sk:", "ak:", 'sk"', 'ak"', "sk'", "ak'", "密", "令牌", "口令", "秘钥"),
+    *("pass", "pwd", "pswd", "bindpw", "rootpw", "userpw", "dbpw", "ldappw", "secret", "token", "key", "credential"),
+    *("_pat", "_auth", "_cookie", "sk=", "ak=", "sk:", "ak:", 'sk"', 'ak"', "sk'", "ak'"),
+    *("密", "令牌", "口令", "秘钥", "パスワード", "비밀번호", "пароль", "kennwort", "contraseña", "senha", "mot de"),
 )
 """One of these stands, in lower case, in every line with a name."""
 

@@ -36,6 +36,7 @@ _HEADERS = (
 _COOKIE_LINE = re.compile(r"\b(?:set-)?cookies?[\"']?\s*[:=]\s*(?P<jar>[^\n]{4,4096})", re.IGNORECASE)
 _CRUMB = re.compile(r"[\w.-]{1,64}[\"']?\s*[=:]\s*[\"']?(?P<secret>(?=[^;,\s\"'}]*\d)[^;,\s\"'}]{12,})")
 _VALUE = r"(?:\"(?P<d>[^\"\n]{2,200})\"|'(?P<s>[^'\n]{2,200})'|(?P<b>[^\s\"'|;&-][^\s\"'|;&]*))"
+_MIXED = r"(?=[^\s@]{0,64}\d)(?=[^\s@]{0,64}[A-Za-z])"
 _MIDDLE = r"\b[^|;&\n]{0,300}?\s"
 
 
@@ -59,12 +60,25 @@ _COMMANDS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     (("zip", "7z", "rar", "mosquitto"), _command(r"(?:un)?zip|mosquitto_\w+", rf"-P\s{_VALUE}")),
     (("7z", "rar"), _command(r"7z\w*|(?:un)?rar", rf"-p{_VALUE}")),
     (("login",), _command(r"\w+\s(?:cloud\s)?login", rf"(?:-k|--key)\s{_VALUE}")),
-    (("sudo",), re.compile(rf"\becho\s+(?:-n\s+)?{_VALUE}\s*\|\s*sudo\b")),
+    (
+        ("echo",),
+        re.compile(rf"\becho\s+(?:-n\s+)?{_VALUE}\s*\|\s*(?:sudo|su|kinit|passwd|cryptsetup|openconnect|docker|gpg)\b"),
+    ),
     (("chpasswd",), re.compile(rf"\becho\s+[\"']?[\w.-]+:{_VALUE}[\"']?\s*\|\s*(?:sudo\s+)?chpasswd")),
     (("alias set",), re.compile(r"\balias set\s+\S+\s+\S+\s+(?P<d>\S+)\s+(?P<b>\S+)")),
     (("ossutil", "coscli", "obsutil", "coscmd"), _command(r"ossutil\w*|coscli|obsutil|coscmd", rf"-[iks]\s{_VALUE}")),
     (("send",), re.compile(r"\bsend\s+(?:--\s+)?\"(?P<d>[^\"\\\n]{4,200})\\[rn]")),
-    (("auth=(",), re.compile(r"\bauth=\(\s*[\"'][^\"'\n]{0,100}[\"']\s*,\s*[\"'](?P<s>[^\"'\n]{2,200})[\"']")),
+    (
+        ("@",),
+        re.compile(
+            r"(?<![\w/:])[A-Za-z_][\w.-]{0,63}:(?P<s>(?=[^\s@]*\d)(?=[^\s@]*[A-Za-z])[^\s@:/\"']{4,64})@[A-Za-z]"
+        ),
+    ),
+    (("lftp",), _command("lftp", rf"-u\s[\w.-]+,{_VALUE}")),
+    (
+        ("auth=(", ".login("),
+        re.compile(r"(?:\bauth=|\.login)\(\s*[\"'][^\"'\n]{0,100}[\"']\s*,\s*[\"'](?P<s>[^\"'\n]{2,200})[\"']"),
+    ),
 )
 _FILES = (
     re.compile(r"\bmachine\s+\S+\s[^\n]{0,200}?\bpassword\s+(?P<secret>\S{3,})"),

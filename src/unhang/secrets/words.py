@@ -24,14 +24,27 @@ _BEFORE = 72
 _WORD = re.compile(rf"[A-Za-z0-9+/_.~%!$-]{{{SHORTEST},}}={{0,3}}")
 _NUMBER = re.compile(r"[\d./%+-]+(?:[eE][+-]?\d+)?[A-Za-z]{0,4}")
 _RUN = re.compile(r"[A-Za-z0-9]+")
-_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_PIECE = re.compile(r"(?:(?<=\.)|(?<![A-Za-z0-9_/-]))[A-Za-z0-9_-]{32,}(?![A-Za-z0-9_/-])")
+"""As base64 for URLs writes it: - and _ are letters, too."""
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_CHECKSUM = re.compile(rf"(?<![A-Za-z0-9])(?:{_UUID.pattern}|[0-9a-f]{{32,64}})(?![A-Za-z0-9])")
+_JOINED = str.maketrans("", "", "-_")
+_PART = 28
+"""Chance may fill a part of a word only."""
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9_-]{40,}={0,2}")
 _MANGLED = re.compile(r"_*Z[A-Z]?[0-9A-Z]")
 """C++ names as the linker knows them: capitals and numbers all over."""
 _OWN_NAME = re.compile(
     r"(?:[A-Za-z0-9]{1,8}[_-])?(?:key|pat|sdk|sk|token|secret|apikey|api)[_-](?:[a-z0-9]{2,4}-)?(.+)"
 )
+_BEHIND_PREFIX = re.compile(r"[A-Za-z][\w.-]{1,24}?[_./-](?=[0-9]*[a-f])[0-9a-f]{30,64}(?:_[0-9a-f]{6,40})?")
+_OF_CHECKSUMS = re.compile(
+    r"sha|md5|crc|hash|digest|commit|rev|git|blob|snapshot|cache|graph|kernel|model|data|run|job|comm|ckpt|checkpoint"
+    r"|file|trace|image|layer|docker|container|pod|node|host|gpu|id|lib|tmp|uid|part|shard",
+    re.IGNORECASE,
+)
+"""What is called by a checksum of itself."""
 _OWN_SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_\w{20,}|gl[a-z]{1,5}-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|(?:LTAI|AKID)[A-Za-z0-9]{12,}"
@@ -49,6 +62,7 @@ _NAMED = (
 )
 _NAMING = re.compile(
     rf"(?:^|[^a-z]){_NAMED}[\"'\\]{{0,3}}\s{{0,2}}(?:=|:|=>|:=|>|,|is|was|：|＝|是|为)?[\s\"'\\]{{0,4}}$"
+    r"|\s(?:-[pkt]|--pat)\s{1,3}$"
     rf"|(?:^|[^a-z])(?:login|authtoken)\s[^|;&\n]{{0,60}}\s$",
     re.IGNORECASE,
 )
@@ -107,6 +121,8 @@ def _look(word: str) -> _Look:
 
 def _tells_itself(word: str) -> bool:
     """``key-…``, ``sdk-<uuid>``: the name is part of the word."""
+    if _BEHIND_PREFIX.fullmatch(word) and not _OF_CHECKSUMS.search(word):
+        return True
     named = _OWN_NAME.match(word)
     return named is not None and (_is_hex(named[1]) or (len(named[1]) >= 24 and named[1].isalnum()))
 
@@ -120,7 +136,10 @@ def _is_chance(word: str) -> bool:
     """Whether only chance writes such a word: capitals, small letters and digits change too often for any name."""
     if _MANGLED.match(word):
         return False
+    word = _CHECKSUM.sub("", word)  # of a card, an image, a commit: a name before it does not make it a secret
     if _BASE64.fullmatch(word) and "/" not in word[:1] and _changes(word) > 0.32 and _is_wide(word, 4.2):
+        return True
+    if any(_run_is_chance(piece.translate(_JOINED), in_path=True) for piece in _PIECE.findall(word)):
         return True
     in_path = "/" in word
     return any(_run_is_chance(run, in_path=in_path) for run in _RUN.findall(word) if len(run) >= 16)
@@ -134,7 +153,8 @@ def _run_is_chance(run: str, *, in_path: bool) -> bool:
     if not any(map(str.isdigit, run)):
         return False
     if small and capital:
-        return len(run) >= 18 and _changes(run) > 0.28 and _is_wide(run, 3.4)
+        parts = [run[at : at + _PART] for at in range(0, max(1, len(run) - _PART + 1), _PART // 2)]
+        return len(run) >= 18 and any(_changes(part) > 0.28 and _is_wide(part, 3.4) for part in parts)
     return not in_path and len(run) >= 24 and _changes(run) > 0.24 and _is_wide(run, 3.5)
 
 
