@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the quick tests of the command line with the lowest or the newest dependencies that pyproject.toml allows, in an
-# environment of its own that is removed afterwards.   scripts/test_bounds.sh lowest|newest
+# environment of its own that is removed afterwards. What they deprecate in each other is not ours.   scripts/test_bounds.sh lowest|newest
 set -euo pipefail
 cd "$(dirname "$0")/.."
 environment=$(mktemp -d)
@@ -20,5 +20,5 @@ LOWEST
 fi
 "$python" -m pip install --quiet "${bounds[@]}" . 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6.100' 'jsonschema>=4.22'
 "$python" -m pip list 2>/dev/null | grep -iE '^(numpy|rich|typer|msgspec|jinja2|pyyaml|tomli|hyperscan) '
-"$python" -P -m pytest -q -p no:cacheprovider tests/test_cli.py tests/test_explain.py tests/test_cases.py tests/test_start_up.py \
+"$python" -P -m pytest -q -p no:cacheprovider -W ignore::DeprecationWarning tests/test_cli.py tests/test_explain.py tests/test_cases.py tests/test_start_up.py \
     tests/evidence/test_logs_literals.py tests/evidence/test_flight_recorder.py tests/report

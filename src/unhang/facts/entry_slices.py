@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from unhang.evidence.items import STATE_COMPLETED, Entries
@@ -23,10 +24,13 @@ def rows(entries: Entries, keep: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | 
 def split_by_group(entries: Entries) -> dict[str, tuple[Entries, Entries]]:
     """Group name → (collectives, P2P), oldest first."""
     parts: dict[str, tuple[Entries, Entries]] = {}
-    for index in sorted(set(entries.group.tolist())):
-        in_group = entries.group == index
-        name = entries.group_names[index][0]
-        parts[name] = (rows(entries, in_group & ~entries.is_p2p), rows(entries, in_group & entries.is_p2p))
+    order = entries.group.argsort(kind="stable")  # one look at all entries, however many groups there are
+    groups = entries.group[order]
+    starts = [0, *((groups[1:] != groups[:-1]).nonzero()[0] + 1).tolist(), len(order)]
+    for start, end in pairwise(starts if len(order) else ()):
+        at = order[start:end]
+        p2p = entries.is_p2p[at]
+        parts[entries.group_names[int(groups[start])][0]] = (rows(entries, at[~p2p]), rows(entries, at[p2p]))
     return parts
 
 

@@ -17,16 +17,17 @@ def statuses_by_group(recordings: Mapping[int, Recording]) -> dict[int, dict[str
     own = {rank: _own_names(recording) for rank, recording in recordings.items()}
     roles = _roles(recordings, own)
     told = {key for names in own.values() for key in names}
-    one_role = len({frozenset(r.status) for r in recordings.values()}) == 1
+    one_role = len({Role(r.status) for r in recordings.values()}) == 1
     result: dict[int, dict[str, tuple[GroupStatus, bool]]] = {}
     for rank, recording in recordings.items():
+        from_peers = _FromPeers(rank, recording, roles)
         named: dict[str, tuple[GroupStatus, bool]] = {}
         for key, status in recording.status.items():
             name = own[rank].get(key)
             if name is not None:
                 named[name] = (status, False)
                 continue
-            name = _from_peers(key, rank, recording, roles) or _by_key(key, recording, one_role=one_role, told=told)
+            name = from_peers.name_of(key) or _by_key(key, recording, one_role=one_role, told=told)
             if name is not None and name not in named:
                 named[name] = (status, True)
         result[rank] = named
@@ -53,31 +54,35 @@ def _by_key(key: str, recording: Recording, *, one_role: bool, told: set[str]) -
 
 
 Role = frozenset[str]
+Descriptions = Mapping[str, Counter[str]]
+"""By key: how it is described, and how often."""
 
 
-def _roles(
-    recordings: Mapping[int, Recording], own: Mapping[int, Mapping[str, str]]
-) -> dict[tuple[Role, str], Counter[str]]:
+def _roles(recordings: Mapping[int, Recording], own: Mapping[int, Mapping[str, str]]) -> dict[Role, Descriptions]:
     """How peers with the same set of keys describe each key."""
-    seen: dict[tuple[Role, str], Counter[str]] = defaultdict(Counter)
+    seen: dict[Role, dict[str, Counter[str]]] = {}
     for rank, recording in recordings.items():
-        role = frozenset(recording.status)
+        of_role = seen.setdefault(Role(recording.status), defaultdict(Counter))
         descriptions = dict(recording.entries.group_names)
         for key, name in own[rank].items():
-            seen[role, key][descriptions.get(name, name)] += 1
-    return seen
+            of_role[key][descriptions.get(name, name)] += 1
+    return dict(seen)
 
 
-def _from_peers(
-    key: str, rank: int, recording: Recording, roles: Mapping[tuple[Role, str], Counter[str]]
-) -> str | None:
-    descriptions = roles.get((frozenset(recording.status), key))
-    if not descriptions or len(descriptions) != 1:
-        return None
-    (description,) = descriptions
-    mine = [
-        group.name
-        for group in recording.groups.values()
-        if description in (group.description, group.name) and (group.ranks is None or rank in group.ranks)
-    ]
-    return mine[0] if len(mine) == 1 else None
+class _FromPeers:
+    """The groups of one rank, as its peers describe theirs."""
+
+    def __init__(self, rank: int, recording: Recording, roles: Mapping[Role, Descriptions]) -> None:
+        self._told = roles.get(Role(recording.status), {})
+        self._groups: dict[str, list[str]] = defaultdict(list)
+        for group in recording.groups.values():
+            if group.ranks is None or rank in group.ranks:
+                for description in {group.description, group.name}:
+                    self._groups[description].append(group.name)
+
+    def name_of(self, key: str) -> str | None:
+        descriptions = self._told.get(key)
+        if not descriptions or len(descriptions) != 1:
+            return None
+        mine = self._groups.get(next(iter(descriptions)), [])
+        return mine[0] if len(mine) == 1 else None
