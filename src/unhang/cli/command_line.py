@@ -78,7 +78,7 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"unhang {__version__}")
+        print(f"unhang {__version__}")
         raise typer.Exit
 
 
