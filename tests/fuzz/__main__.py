@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.fuzz.pool import TARGETS, Told, Work, here, made, spread
 from tests.fuzz.seeds import CORPUS, write_files
 
-SHARES = {"diagnose": 10, "readers": 60, "compare": 3, "view": 3, "history": 3, "bundles": 3, "wire": 12}
+SHARES = {"diagnose": 8, "readers": 75, "compare": 2, "view": 2, "history": 2, "bundles": 2, "wire": 9}
 """Of a hundred inputs, where no target is named; readers are a hundred times as fast as the whole chain."""
 
 
@@ -41,15 +41,20 @@ def works(targets: Sequence[str], seed: str, first: int, count: int) -> Iterator
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--target", action="append", choices=TARGETS)
     parser.add_argument("--time", type=float, default=0.0, help="seconds; default 300 where no count is given")
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--seed", default="1", help="of the run: the same seed gives the same inputs")
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--only", type=int, help="this one input, in this process")
-    parser.add_argument("--keep", action="store_true", help="put what broke a promise below tests/fuzz/corpus, made small")
+    parser.add_argument(
+        "--keep", action="store_true", help="put what broke a promise below tests/fuzz/corpus, made small"
+    )
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--until", default="", help="stop at the first promise that is broken with these words")
     parser.add_argument("--coverage", action="store_true")
     parser.add_argument("--prove", action="store_true")
     return parser.parse_args()
@@ -101,12 +106,16 @@ def _many(targets: Sequence[str], asked: argparse.Namespace, until: float) -> in
                 print(f"{told.work.target} --only {told.work.number}: {wrong[:300]}", flush=True)
                 if asked.keep:
                     _keep(told)
+        if asked.until and any(asked.until in wrong for wrong in told.wrong):
+            break
     took = time.monotonic() - began
     for kind, count in kinds.most_common(60):
         print(f"{count:>6} × {kind}")
     for target in targets:
         broken = sum(count for kind, count in kinds.items() if kind.startswith(f"{target}:"))
-        print(f"| `{target}` | {done[target]:,} | {took / 60:.1f} min | {done[target] / max(took, 0.1):,.1f} | {slowest:.1f} s | {broken} |")
+        print(
+            f"| `{target}` | {done[target]:,} | {took / 60:.1f} min | {done[target] / max(took, 0.1):,.1f} | {slowest:.1f} s | {broken} |"
+        )
     return 1 if kinds else 0
 
 
@@ -121,5 +130,3 @@ def _keep(told: Told) -> None:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -88,17 +88,21 @@ def _promises(given: Input, verdict: Verdict) -> Iterator[str]:
             yield f"certain: {finding.cause.value} ({finding.rule}) is certain, of a case of {sorted(given.seed.causes)}"
 
 
+def verdict_on(files: Mapping[str, bytes]) -> tuple[Verdict, int]:
+    """The verdict on ``files``, and the exit code of the command."""
+    with tempfile.TemporaryDirectory(prefix="unhang-") as folder:
+        write_files(files, Path(folder))
+        verdict = diagnose(build_facts(read_evidence([folder])))
+    return verdict, exit_code(verdict)
+
+
 @cache
 def usual_causes(seed: Seed) -> frozenset[str]:
     """What is found in ``seed`` as it is: ``tests/test_cases.py`` holds that to be right."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="unhang-") as folder:
-        write_files(seed.files, Path(folder))
-        try:
-            verdict = diagnose(build_facts(read_evidence([folder])))
-        except UnhangError:
-            return frozenset()
+    try:
+        verdict, _ = verdict_on(seed.files)
+    except UnhangError:
+        return frozenset()
     consequences = (c.cause.value for finding in verdict.findings for c in finding.consequences)
     return frozenset((*(finding.cause.value for finding in verdict.findings), *consequences))
 
@@ -117,7 +121,6 @@ def check_command(given: Input, place: Path, number: int) -> Iterator[str]:
     )
     if run.returncode not in (0, 1, 2):
         yield f"exit code {run.returncode}: {run.stderr[-300:]!r}"
-    yield from wrong_with(form, run.stdout.decode("utf-8", "replace"))
+    if run.returncode != 2:
+        yield from wrong_with(form, run.stdout.decode("utf-8", "replace"))
     yield from wrong_with_errors(run.stderr.decode("utf-8", "replace"))
-    if form == "json" and run.returncode != 2 and not json.loads(run.stdout):
-        yield "command: no verdict"

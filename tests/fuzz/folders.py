@@ -14,12 +14,20 @@ from random import Random
 from tests.fuzz.mutators import foreign, mutated
 from tests.fuzz.seeds import Seed
 
-NAMES = ("\x1b[2J.log", "<b>rank_0</b>.log", "rank_" + "9" * 40, "a\nb.log", "@all_rank_1.log", "rank_1048577.log", ".log")
+NAMES = (
+    "\x1b[2J.log",
+    "<b>rank_0</b>.log",
+    "rank_" + "9" * 40,
+    "a\nb.log",
+    "@all_rank_1.log",
+    "rank_1048577.log",
+    ".log",
+)
 
 
 @dataclass(frozen=True)
 class Input:
-    """What is given to unhang. ``foreign``: lines of other jobs are in it, so that any cause may be true of it."""
+    """What is given to unhang. ``foreign``: it may tell of another job, so that any cause may be true of it."""
 
     seed: Seed
     files: dict[str, bytes]
@@ -36,7 +44,8 @@ def changed(rng: Random, seed: Seed) -> Input:
         name = rng.choice(sorted(files))
         how = rng.random()
         if how < 0.68:
-            files[name] = mutated(rng, files[name], rng.choice((1, 1, 2, 4)))
+            files[name], forged = mutated(rng, files[name], rng.choice((1, 1, 2, 4)))
+            strange = strange or forged or name.endswith(".py")
         elif how < 0.76 and files[name][:1] not in (b"\x80", b"{", b"["):
             files[name] = foreign(rng, files[name])
             strange = True
@@ -45,7 +54,8 @@ def changed(rng: Random, seed: Seed) -> Input:
         elif how < 0.88:
             files[_renamed(rng, name)] = files.pop(name)
         elif how < 0.93:
-            files[_renamed(rng, name)] = mutated(rng, files[name], 1)
+            files[_renamed(rng, name)], _ = mutated(rng, files[name], 1)
+            strange = True
         elif how < 0.97:
             files = {f"all.{kind}": mutated_archive(rng, packed(files, kind)) for kind in [rng.choice(KINDS)]}
         else:

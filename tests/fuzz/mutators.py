@@ -1,8 +1,8 @@
 """What happens to evidence on its way to us, and what somebody might do to it on purpose.
 
-A mutator takes a random generator and bytes. ``mutated`` chooses some for one file by what it holds. Whatever is done
-here neither tells a new story nor repairs one: a troubled job stays troubled, and no other cause becomes true. Only
-:func:`foreign` brings in lines of other jobs; the caller then knows that any cause may be true.
+A mutator takes a random generator and bytes. :func:`mutated` chooses some for one file by what it holds. Damage neither
+tells a new story nor repairs one: a troubled job stays troubled, and no other cause becomes true. A forgery
+(:data:`FORGERIES`, :func:`foreign` lines, another program) may; then any cause may be true, and every other promise holds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import pickle
 import pickletools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from random import Random
 from typing import Any
@@ -74,7 +74,9 @@ def move_lines(rng: Random, data: bytes) -> bytes:
 def join_lines(rng: Random, data: bytes) -> bytes:
     lines = _lines(data)
     start, stop = _some(rng, len(lines))
-    return b"\n".join(lines[:start] + [rng.choice((b"", b" ", b"\r")).join(lines[start : stop + 1])] + lines[stop + 1 :])
+    return b"\n".join(
+        lines[:start] + [rng.choice((b"", b" ", b"\r")).join(lines[start : stop + 1])] + lines[stop + 1 :]
+    )
 
 
 def wrap_lines(rng: Random, data: bytes) -> bytes:
@@ -158,7 +160,11 @@ def nuls(rng: Random, data: bytes) -> bytes:
 
 def long_line(rng: Random, data: bytes) -> bytes:
     at = rng.randrange(len(data) + 1)
-    return data[:at] + rng.choice((b"a", b"[", b"(", b" ", b"0", b"(rank 1) ", b'{"a":')) * rng.choice((500, 9000)) + data[at:]
+    return (
+        data[:at]
+        + rng.choice((b"a", b"[", b"(", b" ", b"0", b"(rank 1) ", b'{"a":')) * rng.choice((500, 9000))
+        + data[at:]
+    )
 
 
 def escaped_html(rng: Random, data: bytes) -> bytes:  # noqa: ARG001 - as every mutator
@@ -196,7 +202,15 @@ def _odd_value(rng: Random) -> Any:
     return rng.choice(
         (
             *(None, True, [], {}, "", -1, 0, 1.5, -0.0, 1e308, 1 << 20, 1 << 31, 1 << 53, 1 << 63, 10**30, 10**400),
-            *("x" * 5000, "\x1b[2J\x07", "<script>alert(1)</script>", "../../etc/passwd", "٣", [[[[[[]]]]]], {"": {"": 0}}),
+            *(
+                "x" * 5000,
+                "\x1b[2J\x07",
+                "<script>alert(1)</script>",
+                "../../etc/passwd",
+                "٣",
+                [[[[[[]]]]]],
+                {"": {"": 0}},
+            ),
             *(float("nan"), float("inf"), [0] * 300, "2026-11-22", "\ud800", "default_pg", [1, 2, 3]),
         )
     )
@@ -244,7 +258,16 @@ def odd_json(rng: Random, data: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-JSON: tuple[Mutator, ...] = (*(odd_json,) * 6, truncate, flip_bytes, extreme_number, insert, lose_start, nuls, other_encoding)
+JSON: tuple[Mutator, ...] = (
+    *(odd_json,) * 6,
+    truncate,
+    flip_bytes,
+    extreme_number,
+    insert,
+    lose_start,
+    nuls,
+    other_encoding,
+)
 
 
 # pickles
@@ -303,7 +326,16 @@ def odd_opcodes(rng: Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
-PICKLE: tuple[Mutator, ...] = (odd_pickle, odd_pickle, odd_opcodes, odd_opcodes, truncate, flip_bytes, lose_start, insert)
+PICKLE: tuple[Mutator, ...] = (
+    odd_pickle,
+    odd_pickle,
+    odd_opcodes,
+    odd_opcodes,
+    truncate,
+    flip_bytes,
+    lose_start,
+    insert,
+)
 
 
 def mutators_for(data: bytes) -> tuple[Mutator, ...]:
@@ -315,13 +347,15 @@ def mutators_for(data: bytes) -> tuple[Mutator, ...]:
     return TEXT
 
 
-def mutated(rng: Random, data: bytes, times: int) -> bytes:
-    """``data`` changed ``times`` times."""
+FORGERIES = frozenset((odd_json, odd_pickle))
+"""These put another value in the place of one: what comes of it may be the whole record of another job."""
+
+
+def mutated(rng: Random, data: bytes, times: int) -> tuple[bytes, bool]:
+    """``data`` changed ``times`` times, and whether it may tell another story now."""
+    forged = False
     for _ in range(times):
-        data = rng.choice(mutators_for(data))(rng, data)
-    return data
-
-
-def one_of(rng: Random, names: Sequence[str]) -> str:
-    """A name, every one as likely."""
-    return names[rng.randrange(len(names))]
+        mutator = rng.choice(mutators_for(data))
+        forged = forged or mutator in FORGERIES
+        data = mutator(rng, data)
+    return data, forged

@@ -64,16 +64,26 @@ def told(words: list[str]) -> Iterator[str]:
 
 
 def _series(slow: int) -> bytes:
-    lines: list[dict[str, Any]] = [{"schema": "unhang.series/1", "width_s": 1.0}, {"site": 1, "place": ["/j/t.py", 40, "log"]}]
+    lines: list[dict[str, Any]] = [
+        {"schema": "unhang.series/1", "width_s": 1.0},
+        {"site": 1, "place": ["/j/t.py", 40, "log"]},
+    ]
     for at in range(0, 1000, 50):
         for rank in (0, 1):
             doing = [[1, "log", False, slow], [1, "compute", False, 20]]
-            lines.append({"rank": rank, "step": at + 50, "steps": 50, "took_s": 0.5 + slow / 100, "looks": 60, "doing": doing})
+            lines.append(
+                {"rank": rank, "step": at + 50, "steps": 50, "took_s": 0.5 + slow / 100, "looks": 60, "doing": doing}
+            )
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
 def compare_input(rng: Random, number: int) -> Files:
-    settings = {"schema": "unhang.settings/1", "world_size": 2, "environment": {"NCCL_DEBUG": "INFO"}, "versions": {"torch": "2.13"}}
+    settings = {
+        "schema": "unhang.settings/1",
+        "world_size": 2,
+        "environment": {"NCCL_DEBUG": "INFO"},
+        "versions": {"torch": "2.13"},
+    }
     run = b'{"schema": "unhang.run/1", "command": ["python", "train.py"]}'
     runs = {f"{side}/{name}": data for side, slow in (("a", 3), ("b", 30)) for name, data in (
         ("series/ranks.jsonl", _series(slow)), ("run.json", run), ("settings.json", json.dumps(settings).encode()))}  # fmt: skip
@@ -81,7 +91,7 @@ def compare_input(rng: Random, number: int) -> Files:
               for side, ms in (("a", 2), ("b", 20)) for rank in (0, 1)}  # fmt: skip
     files = runs if number % 2 else traces
     for name in rng.sample(sorted(files), rng.choice((1, 1, 2))):
-        files[name] = mutated(rng, files[name], rng.choice((1, 2)))
+        files[name] = mutated(rng, files[name], rng.choice((1, 2)))[0]
     return files
 
 
@@ -105,7 +115,7 @@ def view_input(rng: Random, number: int) -> Files:
         "bundle.json": b'{"schema":"unhang.bundle/1","world_size":2,"taken_s":2.0}',
     }
     name = LIVE_FILE if rng.random() < 0.6 else rng.choice(sorted(files))
-    files[name] = mutated(rng, files[name], rng.choice((1, 2)))
+    files[name] = mutated(rng, files[name], rng.choice((1, 2)))[0]
     return files
 
 
@@ -144,7 +154,7 @@ def history_input(rng: Random, number: int) -> Files:
         "settings.json": b'{"schema": "unhang.settings/1"}',
     }
     for name in rng.sample(sorted(files), rng.choice((1, 2))):
-        files[name] = mutated(rng, files[name], rng.choice((1, 2)))
+        files[name] = mutated(rng, files[name], rng.choice((1, 2)))[0]
     files["rows"] = rng.randbytes(8)
     return files
 
@@ -156,7 +166,20 @@ def history(given: Files, place_: Path, number: int) -> Iterator[str]:
         kept = run_of(Ending(str(place_ / "input"), True, 9.0, ("h7",), 8, 100, 0.5))
         with opened(path, to_write=True) as known:
             known.add(kept)
-            known.add(Run("/r", "torchrun t.py", "/j", 1.0, 9.0, "good", ("h7",), 8, 9, verdicts=(Told("gpu-oom", "likely", "hang", (3,), ("h7",), (), "", "x"),)))
+            known.add(
+                Run(
+                    "/r",
+                    "torchrun t.py",
+                    "/j",
+                    1.0,
+                    9.0,
+                    "good",
+                    ("h7",),
+                    8,
+                    9,
+                    verdicts=(Told("gpu-oom", "likely", "hang", (3,), ("h7",), (), "", "x"),),
+                )
+            )
         if number % 3 == 0:
             _odd_rows(Random(given["rows"]), path)
         yield from told([*["history", "--json"][: 1 + number % 2], "--lang", ("en", "zh")[number % 2]])
@@ -174,7 +197,9 @@ def _odd_rows(rng: Random, path: Path) -> None:
         path.write_bytes(rng.choice((truncate, flip_bytes))(rng, path.read_bytes()))
         return
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        column = rng.choice(("hosts", "started_s", "ended_s", "world_size", "outcome", "steps", "step_s", "settings", "command"))
+        column = rng.choice(
+            ("hosts", "started_s", "ended_s", "world_size", "outcome", "steps", "step_s", "settings", "command")
+        )
         value = rng.choice((None, "", "x", -1, 10**18, 1e308, "[", "[1, {}]", "\x1b[2J", b"\xff\xfe", '{"a":'))
         with contextlib.suppress(sqlite3.IntegrityError):
             connection.execute(f"UPDATE runs SET {column} = ?", (value,))
@@ -190,7 +215,7 @@ def bundle_input(rng: Random, number: int) -> Files:
     bundles = [seed for seed in case_seeds() if "bundle.json" in seed.files]
     files = dict(bundles[number % len(bundles)].files)
     name = rng.choice(sorted(files))
-    files[name] = mutated(rng, files[name], 1)
+    files[name] = mutated(rng, files[name], 1)[0]
     if rng.random() < 0.2:
         files[rng.choice(("../x", "/etc/x", "logs/../../x", "stacks/\x1b[2J", "logs/" + "a/" * 50))] = b"x"
     return {"node.zip": mutated_archive(rng, packed(files, rng.choice(KINDS[:1])))}
@@ -199,7 +224,11 @@ def bundle_input(rng: Random, number: int) -> Files:
 def bundles(given: Files, place: Path, number: int) -> Iterator[str]:
     target = place / "unpacked"
     evidence_pack.unpack(place / "input" / "node.zip", target, ahead_s=100.0 * (number % 2))
-    outside = [path for path in place.rglob("*") if path.is_file() and not path.is_relative_to(target) and "input" not in path.parts]
+    outside = [
+        path
+        for path in place.rglob("*")
+        if path.is_file() and not path.is_relative_to(target) and "input" not in path.parts
+    ]
     yield from (f"wrote outside: {path}" for path in outside)
     if any(target.rglob("*")):
         yield from told(["diagnose", str(target), "--format", "json"])
@@ -211,7 +240,9 @@ def bundles(given: Files, place: Path, number: int) -> Iterator[str]:
 def wire_seeds() -> dict[str, bytes]:
     now = time.monotonic_ns()
     hello = Hello("h1", "h1", "192.0.2.1", "/x", [2, 3], [1, 2], 4, now, 0)
-    summary = Summary(1, "stall", "hang", "gpu-oom", "likely", (1,), "", "it failed", None, None, False, True, False, False)
+    summary = Summary(
+        1, "stall", "hang", "gpu-oom", "likely", (1,), "", "it failed", None, None, False, True, False, False
+    )
     whole = digest_of(now, ranks_of(2, waits_s=3.0), deaths=1, over=0, whole=True)
     return {
         "hello": pack_digest(hello),
@@ -229,7 +260,7 @@ def wire_input(rng: Random, number: int) -> Files:
     name = sorted(seeds)[number % len(seeds)]
     data = seeds[name]
     if rng.random() < 0.6:  # a message of the right form with other values in it
-        with contextlib.suppress(ValueError, TypeError, msgspec.MsgspecError):
+        with contextlib.suppress(ValueError, TypeError, OverflowError, msgspec.MsgspecError):
             value = msgspec.to_builtins(msgspec.msgpack.decode(data), builtin_types=())
             changed = odd_json(rng, json.dumps(value, default=lambda raw: raw.decode("latin-1")).encode())
             return {name: msgspec.msgpack.encode(json.loads(changed))}
@@ -306,5 +337,3 @@ def check(target: str, files: Files, place: Path, number: int) -> Iterator[str]:
 def seed_of(target: str, files: Files) -> Seed:
     """For the corpus."""
     return Seed(target, files)
-
-

@@ -21,7 +21,21 @@ TAGS = frozenset(
         *("h1", "h2", "h3", "p", "div", "span", "a", "ul", "ol", "li", "dl", "dt", "dd", "table", "thead", "tbody"),
         *("tr", "th", "td", "pre", "code", "details", "summary", "svg", "g", "rect", "text", "path", "defs", "marker"),
         *("strong", "em", "small", "button", "label", "input", "select", "option", "br", "figure", "figcaption"),
-        *("polyline", "line", "circle", "article", "aside", "time", "mark", "b", "i", "polygon", "desc", "caption", "noscript"),
+        *(
+            "polyline",
+            "line",
+            "circle",
+            "article",
+            "aside",
+            "time",
+            "mark",
+            "b",
+            "i",
+            "polygon",
+            "desc",
+            "caption",
+            "noscript",
+        ),
     )
 )
 LIVE = re.compile(r"(?<![\w/.`])@\w|https?://|www\.|(?<![\w&])#\d")

@@ -97,7 +97,9 @@ def here(works: Sequence[Work]) -> Iterator[Told]:
         for work in works:
             began = time.perf_counter()
             name, given = made(work)
-            yield Told(work, wrong_with(work.target, name, given, Path(folder) / "w", work.number), time.perf_counter() - began)
+            yield Told(
+                work, wrong_with(work.target, name, given, Path(folder) / "w", work.number), time.perf_counter() - began
+            )
 
 
 class Lane:

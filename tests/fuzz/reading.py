@@ -104,7 +104,9 @@ _KIND_OF = {
     Kind.COMPARED: "compared", Kind.CHECKPOINTS: "checkpoints", Kind.EARLIER: "earlier", Kind.NODES: "nodes",
     Kind.MACHINE: "machine",
 }  # fmt: skip
-SHARES = ("log",) * 6 + ("stacks",) * 3 + ("recording",) * 3 + tuple(sorted(set(READERS) - {"log", "stacks", "recording"}))
+SHARES = (
+    ("log",) * 6 + ("stacks",) * 3 + ("recording",) * 3 + tuple(sorted(set(READERS) - {"log", "stacks", "recording"}))
+)
 """Which reader gets the next input: logs are most of what is given to us."""
 
 
@@ -128,7 +130,10 @@ def reader_seeds() -> dict[str, tuple[bytes, ...]]:
 def _made() -> dict[str, list[bytes]]:
     entries = [make_entry("2.13") | {"record_id": at, "collective_seq_id": at} for at in range(8)]
     dumps = [make_dump(version, entries) for version in ("2.4", "2.13")]
-    lines: list[dict[str, Any]] = [{"schema": "unhang.series/1", "width_s": 1.0}, {"site": 1, "place": ["/a.py", 4, "f"]}]
+    lines: list[dict[str, Any]] = [
+        {"schema": "unhang.series/1", "width_s": 1.0},
+        {"site": 1, "place": ["/a.py", 4, "f"]},
+    ]
     lines += [
         {"rank": at % 2, "step": 50 * at, "steps": 50, "took_s": 0.5, "looks": 60, "doing": [[1, "log", False, 12]]}
         for at in range(1, 9)
@@ -159,7 +164,7 @@ def made(rng: Random, number: int) -> tuple[str, bytes]:
         return name, mutated_archive(rng, data)
     if name == "log" and rng.random() < 0.3:
         return name, foreign(rng, data)
-    return name, mutated(rng, data, rng.choice((1, 1, 2, 3)))
+    return name, mutated(rng, data, rng.choice((1, 1, 2, 3)))[0]
 
 
 def check(name: str, data: bytes, place: Path) -> Iterator[str]:

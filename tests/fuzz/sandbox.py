@@ -37,7 +37,9 @@ def _heard(event: str, given: tuple[Any, ...]) -> None:
         if writes and not path.startswith((_own_folder, "/dev/null")) and not (given[2] & getattr(os, "O_TMPFILE", 0)):
             _did.append(f"wrote {path[:100]}")
     elif _FORBIDDEN.match(event):
-        if event in ("os.remove", "shutil.rmtree") and (str(given[0]).startswith(_own_folder) or given[-1] not in (-1, None)):
+        if event in ("os.remove", "shutil.rmtree") and (
+            str(given[0]).startswith(_own_folder) or given[-1] not in (-1, None)
+        ):
             return  # our own temporary files
         _did.append(f"{event} {given!r}"[:200])
 
