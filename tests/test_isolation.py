@@ -66,8 +66,8 @@ def certain(tmp_path: Path) -> Path:
         "  exitcode  : {0} (pid: {0})",
         "  rank      : {0} (local_rank: {0})",
         (
-            "W1122 10:00:00.000000 {0} torch/distributed/elastic/multiprocessing/api.py:897] Sending process {0} closing "
-            "signal SIGTERM"
+            "W1122 10:00:00.000000 {0} torch/distributed/elastic/multiprocessing/api.py:897] Sending process {0} "
+            "closing signal SIGTERM"
         ),
         '  File "train.py", line {0}, in main',
         "20{0}-13-41 25:61:61 all well",

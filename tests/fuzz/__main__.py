@@ -113,9 +113,8 @@ def _many(targets: Sequence[str], asked: argparse.Namespace, until: float) -> in
         print(f"{count:>6} × {kind}")
     for target in targets:
         broken = sum(count for kind, count in kinds.items() if kind.startswith(f"{target}:"))
-        print(
-            f"| `{target}` | {done[target]:,} | {took / 60:.1f} min | {done[target] / max(took, 0.1):,.1f} | {slowest:.1f} s | {broken} |"
-        )
+        count, pace = done[target], done[target] / max(took, 0.1)
+        print(f"| `{target}` | {count:,} | {took / 60:.1f} min | {pace:,.1f} | {slowest:.1f} s | {broken} |")
     return 1 if kinds else 0
 
 

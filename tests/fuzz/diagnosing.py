@@ -1,4 +1,4 @@
-"""Target ``diagnose``: an input through the whole chain: readers, facts, rules, diagnosis, every output, the command."""
+"""Target ``diagnose``: an input through the whole chain: readers, facts, rules, every output, the command."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def _promises(given: Input, verdict: Verdict) -> Iterator[str]:
     for finding in verdict.findings:
         wrong = finding.certainty is Certainty.CERTAIN and finding.severity is not Severity.NOTE
         if wrong and finding.cause.value not in given.seed.causes | usual_causes(given.seed):
-            yield f"certain: {finding.cause.value} ({finding.rule}) is certain, of a case of {sorted(given.seed.causes)}"
+            cause, right = finding.cause.value, sorted(given.seed.causes)
+            yield f"certain: {cause} ({finding.rule}) is certain, of a case of {right}"
 
 
 def verdict_on(files: Mapping[str, bytes]) -> tuple[Verdict, int]:
@@ -116,6 +117,7 @@ def check_command(given: Input, place: Path, number: int) -> Iterator[str]:
     run = subprocess.run(
         [sys.executable, "-c", "from unhang.cli.main import main; main()", *words],
         capture_output=True,
+        check=False,
         timeout=60,
         stdin=subprocess.DEVNULL,
     )

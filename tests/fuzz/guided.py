@@ -1,4 +1,4 @@
-"""The readers, guided by which branches an input takes (atheris, on libFuzzer): ``python -m tests.fuzz.guided -runs=N``.
+"""The readers, guided by which branches an input takes (atheris): ``python -m tests.fuzz.guided -runs=N``.
 
 Slower by input than ``make fuzz ARGS="--target readers"`` and without its limits; it finds what only a chain of small
 changes reaches. A first byte chooses the reader; what it is given is changed as everywhere else. Other words go to

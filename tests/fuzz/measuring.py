@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
 from collections.abc import Iterable
@@ -18,8 +17,10 @@ def measure(works: Iterable[Work]) -> int:
     """Run ``works`` in this process and print branch coverage by file; those under :data:`LEAST` percent are marked."""
     import coverage
 
-    source = [f"unhang.{room}" for room in ROOMS]
-    watched = coverage.Coverage(branch=True, source_pkgs=source, data_file=None, messages=False)
+    import unhang
+
+    source = [str(Path(unhang.__file__).parent / room) for room in ROOMS]
+    watched = coverage.Coverage(branch=True, source=source, data_file=None, messages=False)
     watched.start()
     broken = sum(bool(told.wrong) for told in here([*works]))
     watched.stop()
@@ -27,7 +28,6 @@ def measure(works: Iterable[Work]) -> int:
         path = Path(folder) / "told.json"
         watched.json_report(outfile=str(path), ignore_errors=True)
         told = json.loads(path.read_text(encoding="utf-8"))
-    watched.report(file=io.StringIO())
     totals = dict.fromkeys(ROOMS, (0, 0))
     for name, file in sorted(told["files"].items()):
         counts = file["summary"]

@@ -1,4 +1,4 @@
-"""The other targets: ``compare``, ``view``, ``history``, ``bundles`` that nodes send, and the ``wire`` between nodes."""
+"""The other targets: ``compare``, ``view``, ``history``, ``bundles`` that nodes send, the ``wire`` between them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.viewing.runs import document
 from unhang.cli import main as command
 from unhang.history.database import opened, place
 from unhang.history.run import Ending, Run, Told, run_of
-from unhang.viewing.web.answers import Answers
 from unhang.report.redact import Redactor
 from unhang.report.voice import Voice
+from unhang.viewing.web.answers import Answers
 from unhang.watch.live_state import FILE as LIVE_FILE
 from unhang.watch.nodes import evidence_pack, parts
 from unhang.watch.nodes.digest import Hello, digest_of, read_digest, read_hello
@@ -85,8 +85,10 @@ def compare_input(rng: Random, number: int) -> Files:
         "versions": {"torch": "2.13"},
     }
     run = b'{"schema": "unhang.run/1", "command": ["python", "train.py"]}'
-    runs = {f"{side}/{name}": data for side, slow in (("a", 3), ("b", 30)) for name, data in (
-        ("series/ranks.jsonl", _series(slow)), ("run.json", run), ("settings.json", json.dumps(settings).encode()))}  # fmt: skip
+    runs: Files = {}
+    for side, slow in (("a", 3), ("b", 30)):
+        runs |= {f"{side}/series/ranks.jsonl": _series(slow), f"{side}/run.json": run}
+        runs[f"{side}/settings.json"] = json.dumps(settings).encode()
     traces = {f"{side}/rank{rank}_trace.json": training(rank, steps=6, work_ms=ms).text().encode()
               for side, ms in (("a", 2), ("b", 20)) for rank in (0, 1)}  # fmt: skip
     files = runs if number % 2 else traces
@@ -144,13 +146,13 @@ def history_input(rng: Random, number: int) -> Files:
     verdict = {
         "schema": "unhang.verdict/1", "status": "hang", "findings": [{
             "cause": "gpu-hardware", "certainty": "likely", "ranks": [3], "nodes": ["h7"], "summary": "it failed",
-            "where": {"file": "t.py", "line": 5, "function": "f"}, "evidence": [{"source": "a", "text": "x", "rank": 1}]}],
+            "where": {"file": "t.py", "line": 5, "function": "f"}, "evidence": [{"source": "a", "text": "x"}]}],
     }  # fmt: skip
     files = {
         "run.json": b'{"schema": "unhang.run/1", "command": ["torchrun", "t.py"], "cwd": "/j", "started_s": 5.0}',
         "verdict.json": json.dumps(verdict).encode(),
         ".unhang/past/1/verdict.json": json.dumps(verdict).encode(),
-        ".unhang/summary-1.json": b'{"sentence": "it failed", "sentence_parts": {"template": "it failed", "values": {}}}',
+        ".unhang/summary-1.json": b'{"sentence": "it failed", "sentence_parts": {"template": "it failed"}}',
         "settings.json": b'{"schema": "unhang.settings/1"}',
     }
     for name in rng.sample(sorted(files), rng.choice((1, 2))):

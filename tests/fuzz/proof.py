@@ -100,6 +100,7 @@ def found(bug: Bug) -> bool:
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(ROOT), str(ROOT / "tests")))},
             capture_output=True,
+            check=False,
             text=True,
         )
     lines = [line for line in run.stdout.splitlines() if bug.says in line]

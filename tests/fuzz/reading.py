@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.trace_samples import training
 from unhang.evidence import compared, earlier, machine_series, nodes, pace, run_settings
 from unhang.evidence.bundle import read_manifest
 from unhang.evidence.checkpoints import listing
+from unhang.evidence.checkpoints.looking import find_checkpoints
 from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.flight_recorder import read_recording
 from unhang.evidence.found_files import Found, FoundFile
@@ -77,6 +80,26 @@ def _any_file(data: bytes, place: Path) -> Any:
     return reader.finish()
 
 
+LAYOUTS = (
+    ("{step}/mp_rank_00_model_states.pt", "{step}/zero_pp_rank_0_mp_rank_00_optim_states.pt", "latest"),
+    ("checkpoint-{step}/trainer_state.json", "checkpoint-{step}/model.safetensors", "checkpoint-{step}/config.json"),
+    ("step-{step}/.metadata", "step-{step}/__0_0.distcp"),
+    ("epoch=1-step={step}.ckpt", "model_{step}.pt"),
+)
+
+
+def _checkpoints(data: bytes, place: Path) -> Any:
+    """Folders as libraries save them; what is changed is what stands in their files, and their numbers."""
+    folder = place / "saved"
+    shutil.rmtree(folder, ignore_errors=True)
+    number = str(int.from_bytes(data[:2], "little"))
+    for name in LAYOUTS[len(data) % len(LAYOUTS)]:
+        path = folder / name.format(step=number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return list(find_checkpoints([folder], world_size=2))
+
+
 def _name(data: bytes, place: Path) -> Any:
     text = data[:200].decode("utf-8", "replace")
     return [rank_from_name(text), host_from_name(text), decide(data, text), *match_message(text)]
@@ -96,6 +119,7 @@ READERS: dict[str, Reader] = {
     "settings": _paper(run_settings.read_run_settings),
     "trace": _file(read_trace),
     "series": _file(read_rank_series),
+    "saved": _checkpoints,
     "file": _any_file,
     "name": _name,
 }
@@ -141,7 +165,12 @@ def _made() -> dict[str, list[bytes]]:
     settings = {"schema": run_settings.SCHEMA, "world_size": 2, "nodes": [], "environment": {"A": "1"}}
     checkpoint = {"path": "/c/1", "layout": "deepspeed", "saved_s": 1.0, "size": 1, "step": 1, "flaw": "", "detail": ""}
     guilt = {"kind": "host", "name": "h1", "cause": "gpu-oom", "runs": 2, "last_s": 1.0}
+    gathered = io.BytesIO()
+    with zipfile.ZipFile(gathered, "w") as archive:  # as torch.save packs it
+        archive.writestr("model/data.pkl", pickle_like_torch(dumps[0]))
+    weights = b"\x40\0\0\0\0\0\0\0" + b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'.ljust(64) + b"\0" * 4
     return {
+        "saved": [gathered.getvalue(), weights, b'{"global_step": 7, "weight_map": {"a": "x.safetensors"}}', b"7"],
         "recording": [*(pickle_like_torch(dump) for dump in dumps), *(json.dumps(dump).encode() for dump in dumps)],
         "trace": [training(steps=4).text().encode(), training(1, steps=3, first=9).text().encode()],
         "series": ["".join(json.dumps(line) + "\n" for line in lines).encode()],

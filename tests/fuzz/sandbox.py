@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 MOST_S = 20
@@ -19,9 +20,14 @@ _FORBIDDEN = re.compile(
     r"subprocess\.Popen|os\.(system|exec|posix_spawn|spawn|fork|forkpty|kill|remove|rename|chmod|chown|startfile)"
     r"|socket\.(connect|bind|sendto|getaddrinfo)|ctypes\.(dlopen|call_function)|pty\.spawn|webbrowser\.open|shutil\..*"
 )
-_armed = False
 _did: list[str] = []
-_own_folder = ""
+
+
+class _Watch:
+    """One a process: whether what is done now is an input's doing, and where it may write."""
+
+    armed = False
+    own_folder = ""
 
 
 class TooLong(BaseException):
@@ -29,16 +35,20 @@ class TooLong(BaseException):
 
 
 def _heard(event: str, given: tuple[Any, ...]) -> None:
-    if not _armed:
+    if not _Watch.armed:
         return
     if event == "open" and isinstance(given[0], str | bytes):
         path, mode = str(given[0]), str(given[1])
         writes = bool(set(mode) & set("wax+")) or (isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR))
-        if writes and not path.startswith((_own_folder, "/dev/null")) and not (given[2] & getattr(os, "O_TMPFILE", 0)):
+        if (
+            writes
+            and not path.startswith((_Watch.own_folder, "/dev/null"))
+            and not (given[2] & getattr(os, "O_TMPFILE", 0))
+        ):
             _did.append(f"wrote {path[:100]}")
     elif _FORBIDDEN.match(event):
         if event in ("os.remove", "shutil.rmtree") and (
-            str(given[0]).startswith(_own_folder) or given[-1] not in (-1, None)
+            str(given[0]).startswith(_Watch.own_folder) or given[-1] not in (-1, None)
         ):
             return  # our own temporary files
         _did.append(f"{event} {given!r}"[:200])
@@ -46,9 +56,8 @@ def _heard(event: str, given: tuple[Any, ...]) -> None:
 
 def close_in(own_folder: str) -> None:
     """From here on this process is limited; files are written below ``own_folder`` only."""
-    global _own_folder
-    _own_folder = tempfile.tempdir = own_folder
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    _Watch.own_folder = tempfile.tempdir = own_folder
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, used + MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.addaudithook(_heard)
@@ -62,12 +71,11 @@ def _too_long(*_: object) -> None:
 @contextmanager
 def one_input(*, may_start: bool = False) -> Iterator[list[str]]:
     """What is done inside is timed and watched; the list holds what it must not have done."""
-    global _armed
     _did.clear()
     signal.setitimer(signal.ITIMER_PROF, MOST_S)
-    _armed = not may_start
+    _Watch.armed = not may_start
     try:
         yield _did
     finally:
-        _armed = False
+        _Watch.armed = False
         signal.setitimer(signal.ITIMER_PROF, 0)
