@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 JOBS ?= 3
 
-.PHONY: demo story stories test test-live bench lint format schema lock clean
+.PHONY: demo story stories test test-live fuzz bench lint format schema lock clean
 
 demo: .venv/.ready  ## run a job that stalls and say why
 	.venv/bin/unhang demo
@@ -20,6 +20,10 @@ test: .venv/.stories  ## quick tests and, between them, jobs that wait more than
 test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
 	$(PY) -m pip install --quiet --group live
 	$(PY) -m pytest -m live $(ARGS)
+
+fuzz: .venv/.stories  ## damaged and hostile input for everything that reads any; ARGS="--time 3600", ARGS=--prove, ARGS=--coverage
+	$(PY) -m pip install --quiet --group fuzz
+	$(PY) -m tests.fuzz $(ARGS)
 
 bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load; ARGS=logs: logs beside rg and re
 	$(PY) -m benchmarks $(ARGS)

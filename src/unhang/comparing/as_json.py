@@ -11,6 +11,7 @@ from unhang.comparing.answer import Change, Comparison, Part, RankPair, Side
 from unhang.comparing.spread import Difference
 from unhang.findings import Text
 from unhang.report.language import translate
+from unhang.report.printable import printable
 from unhang.report.redact import Redactor
 
 SCHEMA = "unhang.comparison/1"
@@ -19,7 +20,7 @@ SCHEMA = "unhang.comparison/1"
 def to_json(comparison: Comparison, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """``comparison`` with its sentences in ``lang``, and a line end."""
     document = (redactor or Redactor()).plain(_document(comparison, lang))
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    return printable(json.dumps(document, ensure_ascii=False, indent=2)) + "\n"
 
 
 def _document(one: Comparison, lang: str) -> dict[str, Any]:

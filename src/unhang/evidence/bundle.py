@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.evidence.items import BundleManifest, GuardWait, MarkedWork, RankProcess
 from unhang.findings import Source, Unread
 
@@ -89,7 +90,7 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
         return Unread(source, raw)
     try:
         manifest = msgspec.json.decode(raw, type=_Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is not a bundle manifest: {str(error)[:200]}")
     problem = _problem(manifest)
     if problem:

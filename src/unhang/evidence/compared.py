@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.evidence.items import ComparedCall, Comparison, Frame, Signature
 from unhang.findings import Source, Unread
 
@@ -42,7 +43,7 @@ def read_compared(raw: bytes, *, source: Source) -> tuple[Comparison, ...] | Unr
     """What the watcher wrote, or why it cannot be believed."""
     try:
         found = msgspec.json.decode(raw, type=_Compared)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is not a comparison of calls: {str(error)[:200]}")
     problem = _problem(found)
     if problem:

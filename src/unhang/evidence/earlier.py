@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.findings import Cause, Source, Unread
 
 SCHEMA = "unhang.history/1"
@@ -57,7 +58,7 @@ def read_listing(raw: bytes, *, source: Source) -> tuple[Guilt, ...] | Unread:
     """What a listing holds, or why it cannot be believed."""
     try:
         listing = msgspec.json.decode(raw, type=_Listing)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is no listing of earlier runs: {str(error)[:200]}")
     if listing.schema != SCHEMA or len(listing.guilty) > MOST or not all(map(_possible, listing.guilty)):
         return Unread(source, "is a listing of earlier runs that cannot be right")

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.machine/1"
@@ -192,7 +193,7 @@ def read_machine_series(raw: bytes, *, source: Source) -> MachineSeries | Unread
     lines = raw.splitlines()
     try:
         schema = msgspec.json.decode(lines[0][:MOST_LINE], type=_Head).schema if lines else ""
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is no series of a machine: {str(error)[:200]}")
     if schema != SCHEMA:
         return Unread(source, f"is no series of a machine: its schema is {schema[:60]!r}, not {SCHEMA!r}")
@@ -211,6 +212,6 @@ def _rows(lines: list[bytes]) -> Iterator[MachineRow | None]:
             continue
         try:
             row = decoder.decode(line) if len(line) <= MOST_LINE else None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             row = None
         yield msgspec.structs.replace(row, line=number) if row is not None else None

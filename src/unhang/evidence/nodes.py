@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.nodes/1"
@@ -65,7 +66,7 @@ def read_nodes(raw: bytes, *, source: Source) -> tuple[NodeSight, ...] | Unread:
     """What the watcher wrote, or why it cannot be believed."""
     try:
         found = msgspec.json.decode(raw, type=_Nodes)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is not a listing of nodes: {str(error)[:200]}")
     if found.schema != SCHEMA or len(found.nodes) > MAX_NODES or not all(map(_possible, found.nodes)):
         return Unread(source, "is a listing of nodes that cannot be right")

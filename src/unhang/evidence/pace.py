@@ -9,6 +9,7 @@ import math
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.evidence.items import Frame, Pace, PacePlace, RankPace
 from unhang.findings import Source, Unread
 
@@ -39,7 +40,7 @@ def read_pace(raw: bytes, *, source: Source) -> Pace | Unread:
     """What the watcher wrote, or why it cannot be believed."""
     try:
         found = msgspec.json.decode(raw, type=_Pace)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is not a record of a job's pace: {str(error)[:200]}")
     problem = _problem(found)
     if problem:

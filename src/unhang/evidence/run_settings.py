@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.findings import Source, Unread
 from unhang.knowledge.environment import variable
 
@@ -88,7 +89,7 @@ def read_run_settings(raw: bytes, *, source: Source) -> RunSettings | Unread:
         return Unread(source, f"is larger than {MOST_BYTES >> 20} MiB, too large for the settings of a run")
     try:
         found = msgspec.json.decode(raw, type=RunSettings)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is no record of a run's settings: {str(error)[:200]}")
     if found.schema != SCHEMA:
         return Unread(source, f"is no record of a run's settings: its schema is {found.schema[:60]!r}, not {SCHEMA!r}")

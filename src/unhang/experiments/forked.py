@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.experiments.jobs import Line
 
 GRACE_S = 1.5
@@ -138,7 +139,7 @@ def _read(child: _Child) -> bool:
     data = os.read(child.pipe, 1 << 16)
     *whole, child.rest = (child.rest + data).split(b"\n")
     for text in whole:
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(*UNDECODABLE):
             line = msgspec.json.decode(text, type=Line)
             child.lines.append(line)
             child.since, child.step = time.monotonic(), line.step if line.begun else -1

@@ -8,6 +8,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from unhang.errors import UnhangError
 from unhang.evidence.earlier import Guilt
@@ -114,7 +117,8 @@ class History:
             " GROUP BY kind, name ORDER BY times DESC, last_s DESC, name LIMIT ?",
             (limit,),
         )
-        return [Guilt(row["kind"], row["name"], row["cause"], row["times"], row["last_s"]) for row in rows.fetchall()]
+        named = (zip(("kind", "name", "cause", "runs", "last_s"), _guilt(row), strict=True) for row in rows.fetchall())
+        return [msgspec.convert(dict(values), Guilt) for values in named]
 
     def forget(self) -> int:
         """Forget every run; returns how many there were."""
@@ -127,28 +131,27 @@ class History:
 
     def _run(self, row: sqlite3.Row) -> Run:
         told = self._connection.execute("SELECT * FROM verdicts WHERE run = ? ORDER BY rowid", (row["number"],))
-        return Run(
-            folder=row["folder"],
-            command=row["command"],
-            cwd=row["cwd"],
-            started_s=row["started_s"],
-            ended_s=row["ended_s"],
-            outcome=row["outcome"],
-            hosts=tuple(json.loads(row["hosts"])),
-            world_size=row["world_size"],
-            steps=row["steps"],
-            step_s=row["step_s"],
-            settings=row["settings"],
-            verdicts=tuple(_told(one) for one in told.fetchall()),
-            number=row["number"],
-        )
+        values = {name: row[name] for name in row.keys() if name in Run.__dataclass_fields__}  # noqa: SIM118 - as below
+        values["hosts"] = _listed(row["hosts"])
+        values["verdicts"] = [_told(one) for one in told.fetchall()]
+        return msgspec.convert(values, Run)
 
 
-def _told(row: sqlite3.Row) -> Told:
-    ranks, nodes, cards = (tuple(json.loads(row[name])) for name in ("ranks", "nodes", "cards"))
-    told = (row["cause"], row["certainty"], row["status"], ranks, nodes, cards, row["place"], row["sentence"])
-    carried = row["parts"] if "parts" in row.keys() else None  # noqa: SIM118 - a row is searched by value otherwise
-    return Told(*told, None if carried is None else json.loads(carried))
+def _told(row: sqlite3.Row) -> dict[str, Any]:
+    names = row.keys()  # a row is searched by value otherwise
+    values = {name: row[name] for name in Told.__dataclass_fields__ if name in names}
+    for name in ("ranks", "nodes", "cards", "parts"):
+        values[name] = _listed(values.get(name))
+    return values
+
+
+def _guilt(row: sqlite3.Row) -> tuple[Any, ...]:
+    return row["kind"], row["name"], row["cause"], row["times"], row["last_s"]
+
+
+def _listed(value: Any) -> Any:
+    """What a column of JSON holds; the file may have been written by anybody."""
+    return msgspec.json.decode(value) if isinstance(value, str) else value
 
 
 def _guilty(number: int, verdicts: Iterable[Told]) -> set[tuple[int, str, str, str]]:
@@ -171,7 +174,7 @@ def opened(path: Path, *, to_write: bool = False) -> Iterator[History]:
     try:
         with closing(_connect(path, to_write=to_write)) as connection:
             yield History(connection)
-    except (sqlite3.Error, OSError, ValueError) as error:
+    except (sqlite3.Error, OSError, ValueError, msgspec.MsgspecError) as error:
         raise HistoryError(
             f"the history at {path} cannot be {'written' if to_write else 'read'}: {error}",
             next_step="move the file away to begin a new one",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.evidence.earlier import cards_named
 from unhang.report.carried_text import cleaned
 from unhang.report.printable import printable
 from unhang.secrets import without_secrets
+
+_Kind = TypeVar("_Kind")
 
 OF_THE_MACHINE = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
 """Causes that may stay with a host or a card; the others stay with the program."""
@@ -84,14 +88,14 @@ class Ending:
 def run_of(ending: Ending) -> Run:
     """The run that left ``ending.folder``; what cannot be read of it is left out."""
     folder = Path(ending.folder)
-    plan = _json(folder / "run.json", MOST_SETTINGS)
+    plan = _decoded(folder / "run.json", MOST_SETTINGS, _Plan) or _Plan()
     sentences = _sentences(folder / ".unhang")
     verdicts = tuple(_told(document, ending.hosts, sentences) for document in _verdicts(folder))
     return Run(
         folder=str(folder),
-        command=without_secrets(" ".join(str(word) for word in plan.get("command", [])))[:4096],
-        cwd=str(plan.get("cwd", "")),
-        started_s=float(plan.get("started_s") or ending.ended_s),
+        command=without_secrets(" ".join(plan.command))[:4096],
+        cwd=plan.cwd,
+        started_s=plan.started_s or ending.ended_s,
         ended_s=ending.ended_s,
         outcome=_outcome(ending, verdicts),
         hosts=ending.hosts,
@@ -101,6 +105,41 @@ def run_of(ending: Ending) -> Run:
         settings=_text(folder / "settings.json"),
         verdicts=verdicts,
     )
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    command: tuple[str, ...] = ()
+    cwd: str = ""
+    started_s: float | None = None
+
+
+class _Where(msgspec.Struct, frozen=True):
+    file: str = ""
+    line: int | None = None
+
+
+class _Cited(msgspec.Struct, frozen=True):
+    text: str = ""
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    cause: str
+    certainty: str
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    where: _Where | None = None
+    summary: str = ""
+    evidence: tuple[_Cited, ...] = ()
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    findings: tuple[_Finding, ...]
+    status: str = "unknown"
+
+
+class _Summary(msgspec.Struct, frozen=True):
+    sentence: str = ""
+    sentence_parts: dict[str, Any] | None = None
 
 
 def _outcome(ending: Ending, verdicts: tuple[Told, ...]) -> str:
@@ -114,12 +153,12 @@ def _outcome(ending: Ending, verdicts: tuple[Told, ...]) -> str:
     return GOOD if ending.failed is False else ENDED
 
 
-def _verdicts(folder: Path) -> Iterator[Mapping[str, Any]]:
+def _verdicts(folder: Path) -> Iterator[_Verdict]:
     """The last one, then those on waits that ended by themselves."""
     own = folder / ".unhang"
     for path in (folder / "verdict.json", *sorted((own / "past").glob("*/verdict.json"))[-8:]):
-        document = _json(path, MOST_VERDICT)
-        if document.get("findings"):
+        document = _decoded(path, MOST_VERDICT, _Verdict)
+        if document is not None and document.findings:
             yield document
 
 
@@ -127,10 +166,9 @@ def _sentences(own: Path) -> dict[str, dict[str, Any]]:
     """How each sentence that was said is carried: every look leaves a summary, of the verdict it came to."""
     found = {}
     for path in sorted(own.glob("summary-*.json"), key=_number)[-MOST_SUMMARIES:]:
-        summary = _json(path, MOST_SUMMARY)
-        parts = summary.get("sentence_parts")
-        if isinstance(parts, dict):
-            found[_clean(str(summary.get("sentence", "")))] = cleaned(parts, _clean)
+        summary = _decoded(path, MOST_SUMMARY, _Summary)
+        if summary is not None and summary.sentence_parts is not None:
+            found[_clean(summary.sentence)] = cleaned(summary.sentence_parts, _clean)
     return found
 
 
@@ -144,39 +182,35 @@ def _clean(text: str) -> str:
     return without_secrets(printable(text))
 
 
-def _told(document: Mapping[str, Any], hosts: tuple[str, ...], sentences: Mapping[str, dict[str, Any]]) -> Told:
-    first = document["findings"][0]
-    where = first.get("where") or {}
-    nodes = tuple(str(node) for node in first.get("nodes", [])) or (hosts if len(hosts) == 1 else ())
-    sentence = _clean(str(first.get("summary", "")))
+def _told(document: _Verdict, hosts: tuple[str, ...], sentences: Mapping[str, dict[str, Any]]) -> Told:
+    first = document.findings[0]
+    nodes = first.nodes or (hosts if len(hosts) == 1 else ())
+    sentence = _clean(first.summary)
     return Told(
-        cause=str(first["cause"]),
-        certainty=str(first["certainty"]),
-        status=str(document.get("status", "unknown")),
-        ranks=tuple(int(rank) for rank in first.get("ranks", [])),
+        cause=first.cause,
+        certainty=first.certainty,
+        status=document.status,
+        ranks=first.ranks,
         nodes=nodes,
         cards=_cards(first, nodes),
-        place=f"{where['file']}:{where['line']}" if where.get("file") else "",
+        place=f"{first.where.file}:{first.where.line}" if first.where is not None and first.where.file else "",
         sentence=sentence[:500],
         parts=sentences.get(sentence),
     )
 
 
-def _cards(finding: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[str, ...]:
+def _cards(finding: _Finding, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """The cards a finding's evidence names, of a finding about cards."""
-    if finding["cause"] != "gpu-hardware":
+    if finding.cause != "gpu-hardware":
         return ()
-    return tuple(
-        sorted(cards_named(" ".join(str(item.get("text", "")) for item in finding.get("evidence", [])), nodes))
-    )
+    return tuple(sorted(cards_named(" ".join(item.text for item in finding.evidence), nodes)))
 
 
-def _json(path: Path, most: int) -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
+def _decoded(path: Path, most: int, kind: type[_Kind]) -> _Kind | None:
+    with suppress(OSError, *UNDECODABLE):
         if path.stat().st_size <= most:
-            found = json.loads(path.read_bytes())
-            return found if isinstance(found, dict) else {}
-    return {}
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+    return None
 
 
 def _text(path: Path) -> str:

@@ -49,11 +49,12 @@ def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None
     voice = Voice(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict)
     gaps: list[NotChecked] = []
-    lines = made("headline", lambda: [_headline(verdict, voice)], [], gaps)
+    nothing: list[str] = []
+    lines = [*made("headline", lambda: [_headline(verdict, voice)], nothing, gaps)]
     lines += ["", f"**{voice.say(say('You'))}**"]
-    lines += made("you", lambda: _you(verdict, voice), [], gaps)
+    lines += made("you", lambda: _you(verdict, voice), nothing, gaps)
     lines += ["", f"**{voice.say(say('Your administrator'))}**"]
-    lines += made("administrator", lambda: _administrator(verdict, voice), [], gaps)
+    lines += made("administrator", lambda: _administrator(verdict, voice), nothing, gaps)
     lines += [f"- {sentence(gap.what, voice)}{voice.colon}{sentence(gap.because, voice)}" for gap in gaps]
     return "\n".join(lines) + "\n"
 

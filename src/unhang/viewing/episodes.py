@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.viewing.plain_files import whole
 
 _Kind = TypeVar("_Kind")
@@ -81,5 +82,5 @@ def decoded(path: Path, kind: type[_Kind]) -> _Kind | None:
     """A small JSON file as ``kind``; None where it is missing, too large or something else."""
     try:
         return msgspec.json.decode(whole(path, MOST_DOCUMENT), type=kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (OSError, *UNDECODABLE):
         return None

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.viewing.plain_files import opened
 
 FOLDER = "machine"
@@ -64,7 +65,7 @@ class MachineSeries:
     def _take(self, line: bytes) -> None:
         try:
             found = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             return  # a torn line costs only itself
         at_s = found.get("t_s") if isinstance(found, dict) else None
         if not _is_number(at_s):

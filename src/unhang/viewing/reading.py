@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from unhang.errors import UsageError
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.findings import Text, say
 from unhang.records.views import PHASES
 from unhang.viewing.plain_files import whole
@@ -93,7 +94,7 @@ def _plan(folder: Path) -> dict[str, Any]:
         raise UsageError(
             f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
         ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise UsageError(f"{folder}/run.json is torn or something else") from error
     if not isinstance(found, dict) or str(found.get("schema")).partition("/")[0] != _KIND:
         raise UsageError(f"{folder}/run.json is torn or something else")
@@ -109,7 +110,7 @@ def _ask(records: Path) -> None:
 
 
 def _state(path: Path) -> LiveState | None:
-    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    with suppress(OSError, *UNDECODABLE):
         state = msgspec.json.decode(whole(path, MOST_BYTES), type=LiveState)
         return state if is_whole(state) else None
     return None

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from unhang.errors import UnhangError, UsageError
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.findings import Text, say
 from unhang.viewing.reading import JUST_BEGUN, MOST_BYTES, NO_LAST_STATE, Reading, is_whole
 from unhang.watch.live_state import LiveState
@@ -104,7 +105,7 @@ class Remote:
     def _reading(self, body: bytes) -> Reading:
         try:
             told = msgspec.json.decode(body, type=_Shared)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise UnhangError("what the server answers is no state of a run, or that of another version") from error
         if told.state is not None and not is_whole(told.state):
             raise UnhangError("what the server answers is no state of a run, or that of another version")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from unhang.evidence.checkpoints.checkpoint import FLAWS, LAYOUTS, Checkpoint
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.checkpoints/1"
@@ -28,7 +29,7 @@ def read_listing(raw: bytes, *, source: Source) -> tuple[Checkpoint, ...] | Unre
     """The checkpoints in a listing, or why it cannot be believed."""
     try:
         listing = msgspec.json.decode(raw, type=_Listing)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         return Unread(source, f"is no listing of checkpoints: {str(error)[:200]}")
     if listing.schema != SCHEMA or len(listing.checkpoints) > MOST or not all(map(_possible, listing.checkpoints)):
         return Unread(source, "is a listing of checkpoints that cannot be right")

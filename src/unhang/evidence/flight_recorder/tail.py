@@ -88,6 +88,8 @@ class _Tail:
 
     def _header(self) -> Header:
         words = self.machine.stack[self.machine.marks[0] : self.machine.marks[1] - 2]
+        if len(words) % 2 or not all(type(key) is str for key in words[::2]):
+            raise Irregular
         return read_header(dict(zip(words[::2], words[1::2], strict=True)), self.shared)
 
     def _entry_start(self, byte: int) -> bytes:

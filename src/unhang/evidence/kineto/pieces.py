@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.evidence.kineto.opening import HEAD_BYTES, events_begin
 from unhang.evidence.streams import BROKEN
 
@@ -134,7 +135,7 @@ def _try(piece: bytes, reading: Reading) -> list[Event] | None:
         return _DECODER.decode(b"[" + piece + b"]")
     except msgspec.ValidationError:
         return _one_by_one(piece, reading)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         return None
 
 
@@ -142,13 +143,13 @@ def _one_by_one(piece: bytes, reading: Reading) -> list[Event] | None:
     """Some event is not as it should be: the others are kept."""
     try:
         raws = _EACH.decode(b"[" + piece + b"]")
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return None
     events = []
     for raw in raws:
         try:
             events.append(_ONE.decode(raw))
-        except (msgspec.DecodeError, UnicodeDecodeError):  # noqa: PERF203 - one bad event must not cost the others
+        except UNDECODABLE:  # noqa: PERF203 - one bad event must not cost the others
             reading.damaged += 1
     return events
 
@@ -169,7 +170,7 @@ def _whole_events(buffer: bytes) -> tuple[list[Event], int]:
         end = cut.start() + 1
         try:
             events.append(_ONE.decode(buffer[begin:end]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             if end - begin > HEAD_BYTES:
                 break
             continue  # the cut was inside an event

@@ -22,7 +22,7 @@ from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.meetings import meetings
-from unhang.report.html.stack_groups import stack_groups
+from unhang.report.html.stack_groups import StackGroup, stack_groups
 from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
@@ -36,6 +36,8 @@ from unhang.report.verdict_document import verdict_document
 from unhang.report.voice import Voice
 
 ASSETS = Path(__file__).parent
+NOBODY: frozenset[int] = frozenset()
+NO_STACKS: tuple[tuple[StackGroup, ...], int] = ((), 0)
 
 
 def write_html(
@@ -65,13 +67,13 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
     voice.redactor.learn_from(verdict, facts)
     style, script = _asset("page.css"), _asset("page.js")
     gaps: list[NotChecked] = []
-    late = made("ranks", lambda: late_ranks(verdict, facts), frozenset(), gaps)
+    late = made("ranks", lambda: late_ranks(verdict, facts), NOBODY, gaps)
     nothing: list[Any] = []
     data = {
         "groups": made("timeline", lambda: timelines(facts, late, voice), nothing, gaps),
         "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()},
     }
-    stacks, stacks_left_out = made("stacks", lambda: stack_groups(facts, late, voice), ([], 0), gaps)
+    stacks, stacks_left_out = made("stacks", lambda: stack_groups(facts, late, voice), NO_STACKS, gaps)
     graph = made("who waits for whom", lambda: wait_graph(facts, late, voice), EMPTY, gaps)
     meeting = made("meetings", lambda: [] if facts.graph.edges else meetings(facts, voice), nothing, gaps)
     return (

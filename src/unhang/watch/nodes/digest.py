@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.records.views import PHASES
 from unhang.watch.call_prints import MOST_GROUPS as PRINTED_GROUPS
 from unhang.watch.call_prints import MOST_STRETCHES, Print
@@ -194,7 +195,7 @@ def read_digest(data: bytes) -> Digest | None:
     """What :func:`pack` made; None for anything else."""
     try:
         found = _digests.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return None
     right = (found.columns is None or _sound(found.columns)) and (found.pace is None or sound(found.pace))
     right = right and len(found.calls) <= MOST_STRETCHES * PRINTED_GROUPS
@@ -205,7 +206,7 @@ def read_hello(data: bytes) -> Hello | None:
     """What :func:`pack` made; None for anything else."""
     try:
         found = _hellos.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return None
     return found if len(found.ranks) == len(found.pids) <= MOST_RANKS else None
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from unhang.evidence.streams import BROKEN
 from unhang.watch import private_files
 from unhang.watch.machine import series_file
 
@@ -64,7 +65,7 @@ def unpack(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
                 if info.filename == "bundle.json":
                     content = _by_our_clock(content, ahead_s)
                 private_files.write(target / info.filename, content)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
+    except BROKEN:
         return False
     return (target / "bundle.json").exists()
 

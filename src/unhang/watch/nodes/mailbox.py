@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.watch import private_files
 
 FOLDER = "nodes"
@@ -112,7 +113,7 @@ class Box(Generic[Kind]):
             if mark == self._seen:
                 return False
             value: Kind = self._decoder.decode(self._path.read_bytes())
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *UNDECODABLE):
             return False
         self._seen, self.last = mark, value
         return True

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.watch import private_files
 from unhang.watch.nodes.exchange import MOST_BYTES
 from unhang.watch.nodes.sealing import Sealed
@@ -72,6 +73,6 @@ def _content(sealed: Sealed, node: int, told: Announced) -> bytes | None:
 def _announced(value: bytes) -> Announced | None:
     try:
         told = msgspec.msgpack.decode(value, type=Announced)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
     return told if 0 <= told.parts <= MOST_PARTS else None

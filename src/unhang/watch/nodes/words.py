@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from unhang.evidence.decoding import UNDECODABLE
 from unhang.watch.summary import Summary
 
 MOST_TEXT = 200_000
@@ -69,7 +70,7 @@ def read_word(data: bytes) -> Word | None:
     """What :func:`pack` made; None for anything else."""
     try:
         return msgspec.msgpack.decode(data, type=Word)
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return None
 
 
@@ -77,5 +78,5 @@ def read_said(data: bytes) -> Said | None:
     """What :func:`pack` made; None for anything else."""
     try:
         return msgspec.msgpack.decode(data, type=Said)
-    except (msgspec.DecodeError, RecursionError):
+    except UNDECODABLE:
         return None

@@ -1,0 +1,108 @@
+"""Bugs put back on purpose, each found within a bound: a fuzzer that finds nothing has to show that it could.
+
+Each is a replacement in a copy of the package; the copy is what the fuzzer then imports.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """``now`` in ``file`` becomes ``then``; ``target`` finds it among ``count`` inputs, by a sentence with ``says``."""
+
+    name: str
+    file: str
+    now: str
+    then: str
+    target: str
+    count: int
+    says: str
+
+
+BUGS = (
+    Bug(
+        "text becomes a number outside knowledge/numbers.py",
+        "evidence/logs/times.py",
+        "seconds = numbers.duration_s(part, unit_s)",
+        "seconds = int(part) * unit_s",
+        "readers",
+        40_000,
+        "failed: log",
+    ),
+    Bug(
+        "a dump is unpickled",
+        "evidence/flight_recorder/reading.py",
+        "    return read_whole(data, shared)\n",
+        "    __import__('pickle').loads(data)\n    return read_whole(data, shared)\n",
+        "readers",
+        8000,
+        "executed:",
+    ),
+    Bug(
+        "control characters reach the output",
+        "report/printable.py",
+        'return _SURROGATES.sub("\\ufffd", _HIDDEN.sub("", text))',
+        "return text",
+        "diagnose",
+        800,
+        "control character",
+    ),
+    Bug(
+        "a rank that stands in a group and left nothing is not known",
+        "facts/build.py",
+        "for rank in {*world, *_members(groups)}:",
+        "for rank in world:",
+        "diagnose",
+        4000,
+        "KeyError",
+    ),
+    Bug(
+        "text of another node that is no UTF-8",
+        "evidence/decoding.py",
+        "(msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
+        "(msgspec.DecodeError,)",
+        "wire",
+        1500,
+        "failed: wire: UnicodeDecodeError",
+    ),
+)
+
+
+def prove() -> int:
+    """Put every bug back, one at a time; print after how many inputs it was found."""
+    missed = [bug.name for bug in BUGS if not found(bug)]
+    print(f"{len(BUGS) - len(missed)} of {len(BUGS)} bugs that were put back were found")
+    return 1 if missed else 0
+
+
+def found(bug: Bug) -> bool:
+    """Whether the fuzzer finds ``bug``."""
+    with tempfile.TemporaryDirectory(prefix="unhang-fuzz-") as folder:
+        shutil.copytree(ROOT / "src" / "unhang", Path(folder) / "unhang")
+        file = Path(folder) / "unhang" / bug.file
+        text = file.read_text(encoding="utf-8")
+        assert text.count(bug.now) == 1, f"{bug.name}: the place it was put back has changed"
+        file.write_text(text.replace(bug.now, bug.then), encoding="utf-8")
+        words = ["-m", "tests.fuzz", "--target", bug.target, "--count", str(bug.count), "--seed", "proof"]
+        words += ["--until", bug.says]
+        run = subprocess.run(
+            [sys.executable, *words],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(ROOT), str(ROOT / "tests")))},
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+    lines = [line for line in run.stdout.splitlines() if bug.says in line]
+    print(f"{'found ' if lines else 'MISSED'} {bug.name}: {lines[0][:160] if lines else run.stderr[-300:]}", flush=True)
+    return bool(lines)
