@@ -21,7 +21,7 @@ from unhang.evidence.bundle import read_manifest
 from unhang.evidence.checkpoints import listing
 from unhang.evidence.checkpoints.looking import find_checkpoints
 from unhang.evidence.evidence_reader import EvidenceReader
-from unhang.evidence.flight_recorder import read_recording
+from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.found_files import Found, FoundFile
 from unhang.evidence.kinds import HEAD_BYTES, Kind, decide
 from unhang.evidence.kineto.reading import read_trace
