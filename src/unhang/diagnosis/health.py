@@ -42,6 +42,9 @@ def health_of(facts: Facts) -> Health:
     open_ranks = [rank for rank in range(facts.world_size) if shown.get(rank) is None]
     if open_ranks:
         return Health((), tuple(_lacking(open_ranks, facts)))
+    looks = {_looks(facts.ranks[rank]) for rank, how in shown.items() if how == MOVES}
+    if len(looks) > 1 or 0 in looks:
+        return Health((), (say("some ranks were looked at less often than others"),))
     by_steps = [rank for rank, how in shown.items() if how == STEPS]
     if by_steps and facts.unread:
         return Health((), (say("some of what was given could not be read"),))
@@ -63,6 +66,11 @@ def _shown_by(known: RankFacts, facts: Facts) -> str | None:
 def _planned(known: RankFacts) -> bool:
     """It waits where its program says that it will: in a guard, with somebody named."""
     return known.guard_wait is not None and bool(known.guard_wait.ranks)
+
+
+def _looks(known: RankFacts) -> int:
+    """How often its stack was seen. Of a bundle that lost a file, what that would tell is not known."""
+    return len(known.earlier_stacks) + (known.stack is not None)
 
 
 def _loop_of(known: RankFacts) -> Progress | None:

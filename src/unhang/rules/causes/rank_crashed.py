@@ -102,10 +102,21 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
     if crash.exit_code == UNCAUGHT and not crash.exception and lone_last_lines(facts):
         # Lines are missing in front of other ranks' last words: what this one said may have stood there too.
         return Certainty.LIKELY
+    if crash.exception and _in_a_line_with_others(facts, crash):
+        return Certainty.LIKELY
     if stall is not None or crash.signal is not None:
         return Certainty.CERTAIN
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
     return Certainty.LIKELY if alone else Certainty.CERTAIN
+
+
+def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
+    """Line breaks were lost: what stands in one line with a timeout may have come before it or after it."""
+    place = crash.evidence.source
+    return any(
+        (event.source.path, event.source.line) == (place.path, place.line)
+        for event in facts.events_of("wd.", "hb.", "gloo.to")
+    )
 
 
 def _others_failed_too(facts: Facts, ranks: tuple[int, ...]) -> bool:
