@@ -22,6 +22,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Severity, Status, Verdict
+from unhang.report.terminal import clean_streams
 
 FORMS = (
     *(("text", "en"), ("html", "en"), ("markdown", "en"), ("json", "zh")),
@@ -36,7 +37,7 @@ def check(given: Input, place: Path, number: int) -> Iterator[str]:
     """What is wrong with what unhang makes of ``given``."""
     write_files(given.files, place / "input")
     errors = io.StringIO()
-    with contextlib.redirect_stderr(errors):
+    with contextlib.redirect_stderr(errors), clean_streams():
         yield from _chain(given, place / "input", FORMS[number % len(FORMS)])
     yield from wrong_with_errors(errors.getvalue())
 
@@ -80,8 +81,11 @@ def _promises(given: Input, verdict: Verdict) -> Iterator[str]:
         yield "health: healthy with exit code 1"
     if given.foreign or given.seed.name.startswith("found-"):
         return
-    if given.seed.troubled and verdict.status is Status.HEALTHY and code == 0:
+    troubled = given.seed.troubled or usual_code(given.seed) == 1
+    if troubled and verdict.status is Status.HEALTHY and code == 0:
         yield "health: a troubled job is called healthy"
+    if given.misspelt:
+        return
     for finding in verdict.findings:
         wrong = finding.certainty is Certainty.CERTAIN and finding.severity is not Severity.NOTE
         if wrong and finding.cause.value not in given.seed.causes | usual_causes(given.seed):
@@ -95,6 +99,15 @@ def verdict_on(files: Mapping[str, bytes]) -> tuple[Verdict, int]:
         write_files(files, Path(folder))
         verdict = diagnose(build_facts(read_evidence([folder])))
     return verdict, exit_code(verdict)
+
+
+@cache
+def usual_code(seed: Seed) -> int:
+    """The exit code for ``seed`` as it is."""
+    try:
+        return verdict_on(seed.files)[1]
+    except UnhangError:
+        return 2
 
 
 @cache

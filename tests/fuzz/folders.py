@@ -32,35 +32,40 @@ class Input:
     seed: Seed
     files: dict[str, bytes]
     foreign: bool = False
+    misspelt: bool = False
+    """Letters of names were changed: an exception may be called something that it is not."""
 
 
 def changed(rng: Random, seed: Seed) -> Input:
     """One input made of ``seed``."""
     files = dict(seed.files)
-    strange = False
+    strange = misspelt = False
     for _ in range(rng.choice((1, 1, 2, 3))):
         if not files:
             break
         name = rng.choice(sorted(files))
         how = rng.random()
         if how < 0.68:
-            files[name], forged = mutated(rng, files[name], rng.choice((1, 1, 2, 4)))
-            strange = strange or forged or name.endswith(".py")
+            made = mutated(rng, files[name], rng.choice((1, 1, 2, 4)))
+            files[name], misspelt = made.data, misspelt or made.misspelt
+            strange = strange or made.forged or name.endswith(".py")
         elif how < 0.76 and files[name][:1] not in (b"\x80", b"{", b"["):
             files[name] = foreign(rng, files[name])
             strange = True
         elif how < 0.82 and len(files) > 1:
             del files[name]
+            # a bundle does not list its files: without the one that tells its pace a slow job is a moving job
+            strange = strange or seed.moves
         elif how < 0.88:
             files[_renamed(rng, name)] = files.pop(name)
         elif how < 0.93:
-            files[_renamed(rng, name)], _ = mutated(rng, files[name], 1)
+            files[_renamed(rng, name)] = mutated(rng, files[name], 1).data
             strange = True
         elif how < 0.97:
             files = {f"all.{kind}": mutated_archive(rng, packed(files, kind)) for kind in [rng.choice(KINDS)]}
         else:
             files[rng.choice(NAMES)] = rng.choice((b"", rng.randbytes(300), b"[" * 200_000, b"x\n", files[name]))
-    return Input(seed, files, strange)
+    return Input(seed, files, strange, misspelt)
 
 
 def _renamed(rng: Random, name: str) -> str:

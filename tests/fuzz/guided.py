@@ -37,7 +37,7 @@ def change(data: bytes, most: int, seed: int) -> bytes:
     else:
         number = rng.randrange(len(NAMES))
         content = rng.choice(reading.reader_seeds()[NAMES[number]])
-    changed = foreign(rng, content) if rng.random() < 0.1 else mutated(rng, content, 1)[0]
+    changed = foreign(rng, content) if rng.random() < 0.1 else mutated(rng, content, 1).data
     return bytes([number]) + changed[: most - 1]
 
 

@@ -14,6 +14,7 @@ import pickle
 import pickletools
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from random import Random
 from typing import Any
@@ -350,15 +351,27 @@ def mutators_for(data: bytes) -> tuple[Mutator, ...]:
     return TEXT
 
 
-FORGERIES = frozenset((odd_json, odd_pickle))
+FORGERIES = frozenset((odd_json, odd_pickle, odd_opcodes))
 """These put another value in the place of one: what comes of it may be the whole record of another job."""
 
 
-def mutated(rng: Random, data: bytes, times: int) -> tuple[bytes, bool]:
-    """``data`` changed ``times`` times, and whether it may tell another story now."""
-    forged = False
+@dataclass(frozen=True, slots=True)
+class Mutated:
+    """``data`` now. ``forged``: it may tell another story; ``misspelt``: a name in it may be another name."""
+
+    data: bytes
+    forged: bool = False
+    misspelt: bool = False
+
+
+def mutated(rng: Random, data: bytes, times: int) -> Mutated:
+    """``data`` changed ``times`` times."""
+    used: list[tuple[Mutator, bool]] = []
     for _ in range(times):
         mutator = rng.choice(mutators_for(data))
-        forged = forged or mutator in FORGERIES
+        used.append((mutator, data[:1] == b"\x80"))
         data = mutator(rng, data)
-    return data, forged
+    flipped = [pickled for mutator, pickled in used if mutator is flip_bytes]
+    # a pickle carries no checksum: a byte of a number that changed makes another number
+    forged = any(mutator in FORGERIES for mutator, _ in used) or any(flipped)
+    return Mutated(data, forged, bool(flipped))

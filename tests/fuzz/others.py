@@ -93,7 +93,7 @@ def compare_input(rng: Random, number: int) -> Files:
               for side, ms in (("a", 2), ("b", 20)) for rank in (0, 1)}  # fmt: skip
     files = runs if number % 2 else traces
     for name in rng.sample(sorted(files), rng.choice((1, 1, 2))):
-        files[name] = mutated(rng, files[name], rng.choice((1, 2)))[0]
+        files[name] = mutated(rng, files[name], rng.choice((1, 2))).data
     return files
 
 
@@ -117,7 +117,7 @@ def view_input(rng: Random, number: int) -> Files:
         "bundle.json": b'{"schema":"unhang.bundle/1","world_size":2,"taken_s":2.0}',
     }
     name = LIVE_FILE if rng.random() < 0.6 else rng.choice(sorted(files))
-    files[name] = mutated(rng, files[name], rng.choice((1, 2)))[0]
+    files[name] = mutated(rng, files[name], rng.choice((1, 2))).data
     return files
 
 
@@ -156,7 +156,7 @@ def history_input(rng: Random, number: int) -> Files:
         "settings.json": b'{"schema": "unhang.settings/1"}',
     }
     for name in rng.sample(sorted(files), rng.choice((1, 2))):
-        files[name] = mutated(rng, files[name], rng.choice((1, 2)))[0]
+        files[name] = mutated(rng, files[name], rng.choice((1, 2))).data
     files["rows"] = rng.randbytes(8)
     return files
 
@@ -217,7 +217,7 @@ def bundle_input(rng: Random, number: int) -> Files:
     bundles = [seed for seed in case_seeds() if "bundle.json" in seed.files]
     files = dict(bundles[number % len(bundles)].files)
     name = rng.choice(sorted(files))
-    files[name] = mutated(rng, files[name], 1)[0]
+    files[name] = mutated(rng, files[name], 1).data
     if rng.random() < 0.2:
         files[rng.choice(("../x", "/etc/x", "logs/../../x", "stacks/\x1b[2J", "logs/" + "a/" * 50))] = b"x"
     return {"node.zip": mutated_archive(rng, packed(files, rng.choice(KINDS[:1])))}

@@ -193,7 +193,7 @@ def made(rng: Random, number: int) -> tuple[str, bytes]:
         return name, mutated_archive(rng, data)
     if name == "log" and rng.random() < 0.3:
         return name, foreign(rng, data)
-    return name, mutated(rng, data, rng.choice((1, 1, 2, 3)))[0]
+    return name, mutated(rng, data, rng.choice((1, 1, 2, 3))).data
 
 
 def check(name: str, data: bytes, place: Path) -> Iterator[str]:

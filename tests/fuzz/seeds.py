@@ -25,6 +25,11 @@ class Seed:
     troubled: bool = False
     causes: frozenset[str] = field(default_factory=frozenset)
 
+    @property
+    def moves(self) -> bool:
+        """It is a look at a job that moved: what is wrong with it stands in single files."""
+        return b'"moving":true' in self.files.get("bundle.json", b"").replace(b" ", b"")
+
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """Every file below ``folder`` by its path there."""

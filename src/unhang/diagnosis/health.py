@@ -1,8 +1,8 @@
 """Whether the job is shown to be well. Silence is never health: every rank of a known world needs something positive.
 
 A rank is well when it ended with 0, when a look at the living job saw it move, or when its steps advance to the very
-end of what was read, beside those of all others. A job that stalls a minute later shows such steps too, so anything
-that could not be read takes the last of the three away.
+end of what was read, beside those of all others. A job that stalls a minute later shows such steps too, so whatever
+could not be read leaves the first alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def health_of(facts: Facts) -> Health:
     if len(looks) > 1 or 0 in looks:
         return Health((), (say("some ranks were looked at less often than others"),))
     by_steps = [rank for rank, how in shown.items() if how == STEPS]
-    if by_steps and facts.unread:
+    if facts.unread and set(shown.values()) != {ENDED}:
         return Health((), (say("some of what was given could not be read"),))
     if by_steps and not _side_by_side([_loop_of(facts.ranks[rank]) for rank in by_steps]):
         return Health((), (say("the last steps of the ranks differ"),))
@@ -70,7 +70,8 @@ def _planned(known: RankFacts) -> bool:
 
 def _looks(known: RankFacts) -> int:
     """How often its stack was seen. Of a bundle that lost a file, what that would tell is not known."""
-    return len(known.earlier_stacks) + (known.stack is not None)
+    stacks = (known.stack, *known.earlier_stacks)
+    return sum(any(thread.frames for thread in stack.threads) for stack in stacks if stack is not None)
 
 
 def _loop_of(known: RankFacts) -> Progress | None:
@@ -117,6 +118,7 @@ def _lacking(ranks: list[int], facts: Facts) -> Iterable[Text]:
     silent = [rank for rank in ranks if rank not in facts.ranks or facts.ranks[rank].state is RankState.MISSING]
     if silent:
         yield say("nothing was read of {ranks:who}", ranks=silent)
-    others = [rank for rank in ranks if rank not in set(silent)]
+    heard = set(ranks) - set(silent)
+    others = [rank for rank in ranks if rank in heard]
     if others:
         yield say("of {ranks:who} neither an end nor steps up to the end of what was read were seen", ranks=others)

@@ -91,7 +91,7 @@ def _as_note(verdict: Verdict) -> Verdict:
     verdict = replace(verdict, findings=findings, restart=_restart(verdict, findings))
     if any(finding.severity is not Severity.NOTE for finding in findings):
         return verdict
-    if verdict.ranks_missing:
+    if verdict.ranks_missing or verdict.unread:
         return replace(verdict, status=Status.UNKNOWN)
     planned = say("what {ranks:who} {ranks:does|do} is planned, by the program's own marks", ranks=findings[0].ranks)
     return replace(verdict, status=Status.HEALTHY, checked=shown((planned,)))

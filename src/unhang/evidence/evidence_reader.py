@@ -28,6 +28,12 @@ _EMPTY = "an empty file"
 _OUR_OWN = ("a verdict of unhang", "a plan of unhang run", "a record of unhang run", "a report of unhang")
 
 
+_OF_A_BUNDLE = re.compile(r"(?:^|/)(?:(?P<evidence>dumps|stacks)/(?:earlier/)?rank_|machine/[a-z_]+\.jsonl?$)")
+_PAPERS = (Kind.PACE, Kind.COMPARED, Kind.CHECKPOINTS, Kind.EARLIER, Kind.NODES, Kind.MACHINE)
+_HELD = {"dumps": (Kind.RECORDING,), "stacks": (Kind.STACKS,), None: _PAPERS}
+"""What a bundle holds where, unless it is empty."""
+
+
 class EvidenceReader:
     """Collects what the format readers return.
 
@@ -39,6 +45,8 @@ class EvidenceReader:
         self._evidence = EvidenceSet(inputs=list(inputs))
         self._dumps: list[tuple[Path, int, str, Identity | None]] = []
         self._one_by_one: OneByOne | None = None
+        self._foreign: list[str] = []
+        """Files that stand where a bundle holds something else."""
         self._passed_over: Counter[str] = Counter()
         self._passed_over_example: dict[str, str] = {}
 
@@ -66,6 +74,9 @@ class EvidenceReader:
             Kind.NODES: self._take_nodes,
             Kind.MACHINE: self._take_machine,
         }
+        place = _OF_A_BUNDLE.search(piece.name)
+        if place is not None and piece.decision.kind not in (*_HELD[place["evidence"]], Kind.EMPTY):
+            self._foreign.append(piece.name)
         takers.get(piece.decision.kind, self._pass_over)(piece)
 
     def finish(self, tell: Callable[[int, str], None] | None = None) -> EvidenceSet:
@@ -75,6 +86,12 @@ class EvidenceReader:
             apply_manifests(self._evidence)
         except Exception as error:  # noqa: BLE001 - what was read stays read without what the manifests know of it
             self._evidence.unread.append(Unread.after(error, self._evidence.manifests[0].source))
+        folders = [manifest.source.path.removesuffix("bundle.json") for manifest in self._evidence.manifests]
+        for name in self._foreign:
+            if any(name.startswith(folder) for folder in folders):
+                self._evidence.unread.append(
+                    Unread(Source(name), "is not what a bundle holds there", rank_from_name(name))
+                )
         named = self._passed_over_example.get(_EMPTY) in self._evidence.inputs
         if not named and (self._evidence.logs or self._evidence.recordings):
             # launchers open a log for each stream of each rank; most stay empty, which is nothing to report

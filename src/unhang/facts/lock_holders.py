@@ -42,7 +42,10 @@ def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
         return None
     looks = [lock_holder(look) for look in rank.earlier_stacks]
     same = [look for look in looks if look is not None and _user_place(look) == _user_place(holder)]
-    return Certainty.CERTAIN if same and len(same) == len(looks) else Certainty.LIKELY
+    # a dump that is not there may have been lost: what tells for sure is a thread that sleeps with the lock, or our own
+    # thread in the rank, which does not run
+    told = sleeps_with_lock(holder) or rank.beats is False
+    return Certainty.CERTAIN if told and same and len(same) == len(looks) else Certainty.LIKELY
 
 
 def lock_holder(stack: StackDump) -> ThreadStack | None:

@@ -34,6 +34,7 @@ _COMPLAINT = re.compile(r"^(?:Error|Permission Denied|Failed to \w+).*$")
 _COMPILED = frozenset(
     {"c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "cu", "cuh", "inc", "tcc", "rs", "pyx", "s", "S", "go"}
 )
+_FRAME_ENDS = re.compile(r"^\S[^()]*:\d+\)$")
 _INTERPRETER_SHIM = re.compile(r"^<(?:shim|interpreter trampoline)>$")
 _SPACES = " \t\r\n,"
 
@@ -79,6 +80,7 @@ class _TextReader:
         self.processes: list[_Process] = []
         self._budget = budget
         self._thread: _Thread | None = None
+        self._torn = False
 
     def feed(self, line: str, number: int) -> None:
         if found := PROCESS.match(line):
@@ -92,8 +94,12 @@ class _TextReader:
         elif self._thread is None:
             if _COMPLAINT.match(line):
                 self._budget.note(f"py-spy could not read the process: {line[:200]}", number)
-        elif (frame := read_frame(line)) is not None and self._budget.take(number):
-            self._thread.keeper.add(frame)
+        elif (frame := read_frame(line)) is not None:
+            if self._budget.take(number):
+                self._thread.keeper.add(frame)
+        elif not self._torn and _is_torn(line):
+            self._torn = True
+            self._budget.note("a line of the stack is damaged", number)
 
     def close_thread(self) -> None:
         """Hand the thread that is being read to its process."""
@@ -119,6 +125,13 @@ def read_frame(line: str) -> Frame | None:
     if file.rpartition(".")[2] in _COMPILED:
         return Frame(function, file, None, native=True)
     return Frame(function, file, numbers.whole(number) or None)
+
+
+def _is_torn(line: str) -> bool:
+    """A part of a frame: it is not closed, or it is the end of one."""
+    if line.startswith("    ") and line[4:5] not in ("", " "):
+        return "(" not in line or not line.endswith(")")
+    return _FRAME_ENDS.search(line) is not None
 
 
 def _opening_of_last_parenthesis(line: str) -> int | None:

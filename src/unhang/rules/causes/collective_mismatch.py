@@ -162,7 +162,7 @@ def _certainty(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]
     if disagreement.group == STACK_GROUP and any(p.pending is None for p in progress):
         # Somebody is in no call at all: the others may wait for it in different groups, which stacks do not name.
         return Certainty.POSSIBLE
-    if not disagreement.records_align or disagreement.aborted or _way_unknown(camps):
+    if not disagreement.records_align or disagreement.aborted or _way_unknown(facts, camps):
         return Certainty.LIKELY
     heard = {rank for ranks in disagreement.calls.values() for rank in ranks}
     if not disagreement.odd and group is not None and set(group.members) - heard:
@@ -171,10 +171,12 @@ def _certainty(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]
     return Certainty.CERTAIN
 
 
-def _way_unknown(camps: tuple[Camp, ...]) -> bool:
-    """Calls at different places, and no source: a loop that ended early or a branch on the rank may lead there."""
+def _way_unknown(facts: Facts, camps: tuple[Camp, ...]) -> bool:
+    """Calls at different places, and of some rank no source: a loop that ended early or a branch may lead there."""
     places = {camp.where for camp in camps}
-    return len(places) > 1 and any(camp.context is CodeContext.NO_SOURCE for camp in camps)
+    activities = (facts.ranks[rank].activity for camp in camps for rank in camp.ranks if rank in facts.ranks)
+    contexts = (*(camp.context for camp in camps), *(known.context for known in activities if known is not None))
+    return len(places) > 1 and CodeContext.NO_SOURCE in contexts
 
 
 def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:

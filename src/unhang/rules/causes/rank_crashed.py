@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.crashes import Crash, is_echo, lone_last_lines, own_crashes, signal_name
+from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
 from unhang.facts.failure_kinds import cause_of_text, port_of_the_job
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import (
@@ -31,8 +31,6 @@ from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CRASHED
 SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7
-UNCAUGHT = 1
-"""The exit code of Python after an exception, which it prints."""
 SENT_BY_HAND = (15, 2, 1)
 """Only crashes that the launcher did not cause carry these."""
 
@@ -96,11 +94,9 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Finding:
 def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> Certainty:
     if not ranks:
         return Certainty.LIKELY
-    if not crash.exception and crash.signal is None and _others_failed_too(facts, ranks):
-        # A bare exit code may be the echo of what another rank's end did; its own log, which would tell, says nothing.
-        return Certainty.LIKELY
-    if crash.exit_code == UNCAUGHT and not crash.exception and lone_last_lines(facts):
-        # Lines are missing in front of other ranks' last words: what this one said may have stood there too.
+    if not crash.exception and crash.signal is None:
+        return Certainty.LIKELY  # of what the process died stands in no line that was read
+    if crash.exception and crash.time_s is None and _timed_out_elsewhere(facts, ranks):
         return Certainty.LIKELY
     if crash.exception and _in_a_line_with_others(facts, crash):
         return Certainty.LIKELY
@@ -113,19 +109,14 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
 def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
     """Line breaks were lost: what stands in one line with a timeout may have come before it or after it."""
     place = crash.evidence.source
-    return any(
-        (event.source.path, event.source.line) == (place.path, place.line)
-        for event in facts.events_of("wd.", "hb.", "gloo.to")
-    )
+    events = (event.source for event in facts.events_of("wd.", "hb.", "gloo.to", "te."))
+    others = (trace.source for trace in facts.tracebacks if trace.message != crash.message)
+    return any((one.path, one.line) == (place.path, place.line) for one in (*events, *others))
 
 
-def _others_failed_too(facts: Facts, ranks: tuple[int, ...]) -> bool:
-    """Another rank ended by itself with a failure, not by the launcher."""
-    ends = ((r.rank, r.exit) for r in facts.ranks.values() if r.exit is not None and not r.ended_by_recorder)
-    return any(
-        rank not in ranks and exit_.exit_code not in (None, 0) and not exit_.terminated_by_launcher
-        for rank, exit_ in ends
-    )
+def _timed_out_elsewhere(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    """Others timed out, and nothing tells whether that was before this exception or after it."""
+    return any(event.rank is not None and event.rank not in ranks for event in facts.events_of("wd.timeout"))
 
 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
