@@ -148,7 +148,7 @@ def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) ->
         where=odd.where,
         waiter_where=other.where if other is not None else None,
         calls=calls_of(disagreement),
-        because=tuple(_because(disagreement, camps)),
+        because=tuple(_because(facts, disagreement, camps)),
         evidence=quote_disagreement(disagreement),
         remedies=_remedies(disagreement),
         rule=__name__.rsplit(".", 1)[-1],
@@ -214,7 +214,7 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
     )
 
 
-def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Text]:
+def _because(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Text]:
     for signature, ranks in disagreement.calls.items():
         if not signature.input_elements and not signature.input_dtypes:  # a barrier, or a place in a log
             yield say("{ranks:who}: {operation}", ranks=ranks, operation=signature.operation)
@@ -242,7 +242,7 @@ def _because(disagreement: Disagreement, camps: tuple[Camp, ...]) -> Iterator[Te
     places = {camp.where for camp in camps if camp.where is not None}
     if len(places) == 1:
         yield say("all ranks are at the same line: what they pass to it differs")
-    if _way_unknown(camps):
+    if _way_unknown(facts, camps):
         yield say("the source was not in the evidence: a branch or the end of a loop may explain the other call")
     if not disagreement.records_align:
         yield say("some records start later than others, so positions may be shifted against each other")
