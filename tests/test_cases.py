@@ -61,6 +61,7 @@ def test_case(folder: Path) -> None:
     verdict = decide(folder)
 
     assert list(broken_promises(wanted, verdict)) == []
+    assert [gap for gap in (*verdict.not_checked, *verdict.unread) if gap.failed] == []
 
 
 def broken_promises(wanted: dict[str, Any], verdict: Verdict) -> Iterator[str]:
