@@ -28,7 +28,7 @@ _EMPTY = "an empty file"
 _OUR_OWN = ("a verdict of unhang", "a plan of unhang run", "a record of unhang run", "a report of unhang")
 
 
-_OF_A_BUNDLE = re.compile(r"(?:^|/)(?:(?P<evidence>dumps|stacks)/(?:earlier/)?rank_|machine/[a-z_]+\.jsonl?$)")
+_OF_A_BUNDLE = re.compile(r"(?:^|/)(?:(?P<evidence>dumps|stacks)/(?:earlier/)?\w*rank_\d|machine/[a-z_]+\.jsonl?$)")
 _PAPERS = (Kind.PACE, Kind.COMPARED, Kind.CHECKPOINTS, Kind.EARLIER, Kind.NODES, Kind.MACHINE)
 _HELD = {"dumps": (Kind.RECORDING,), "stacks": (Kind.STACKS,), None: _PAPERS}
 """What a bundle holds where, unless it is empty."""
