@@ -37,6 +37,8 @@ def choose_recordings(recordings: Sequence[Recording]) -> Choice:
     jobs = _split_jobs(named)
     latest = max(jobs, key=_job_order, default=[])
     not_checked = [_two_jobs(jobs, latest)] if len(jobs) > 1 else []
+    if unread:
+        not_checked.append(_of_nobody(len(unread)))
     for job in jobs:
         if job is not latest:
             unread.extend(Unread(r.source, "belongs to another job than the one diagnosed", r.rank) for r in job)
@@ -49,6 +51,15 @@ def choose_recordings(recordings: Sequence[Recording]) -> Choice:
             advanced.add(rank)
         by_rank[rank] = recording
     return Choice(by_rank, unread, not_checked, advanced)
+
+
+def _of_nobody(count: int) -> NotChecked:
+    return NotChecked(
+        say("what {count} dumps without a rank tell", count=count),
+        say("no rank in their names; rename them to end in the rank"),
+        "mv DUMP DUMP_rank_3",
+        caps=Certainty.LIKELY,
+    )
 
 
 def _with_ranks(recordings: Sequence[Recording]) -> list[Recording]:
