@@ -81,8 +81,8 @@ def _promises(given: Input, verdict: Verdict) -> Iterator[str]:
         yield "health: healthy with exit code 1"
     if given.foreign or given.seed.name.startswith("found-"):
         return
-    # a job that moves and that a case calls no more than possibly slow may be well
-    unsure = given.seed.moves and "/unsure_" in given.seed.name
+    # a job that moves may be well where a case calls it no more than possibly slow, or where names no longer tell
+    unsure = given.seed.moves and ("/unsure_" in given.seed.name or given.misspelt)
     troubled = not unsure and (given.seed.troubled or usual_code(given.seed) == 1)
     if troubled and verdict.status is Status.HEALTHY and code == 0:
         yield "health: a troubled job is called healthy"

@@ -355,6 +355,10 @@ FORGERIES = frozenset((odd_json, odd_pickle, odd_opcodes))
 """These put another value in the place of one: what comes of it may be the whole record of another job."""
 
 
+SPELLING = frozenset((flip_bytes, insert, into_words, nuls))
+"""These put other letters into words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutated:
     """``data`` now. ``forged``: it may tell another story; ``misspelt``: a name in it may be another name."""
@@ -371,7 +375,7 @@ def mutated(rng: Random, data: bytes, times: int) -> Mutated:
         mutator = rng.choice(mutators_for(data))
         used.append((mutator, data[:1] == b"\x80"))
         data = mutator(rng, data)
-    flipped = [pickled for mutator, pickled in used if mutator is flip_bytes]
+    flipped = [pickled for mutator, pickled in used if mutator in SPELLING]
     # a pickle carries no checksum: a byte of a number that changed makes another number
-    forged = any(mutator in FORGERIES for mutator, _ in used) or any(flipped)
+    forged = any(mutator in FORGERIES or (mutator is flip_bytes and pickled) for mutator, pickled in used)
     return Mutated(data, forged, bool(flipped))

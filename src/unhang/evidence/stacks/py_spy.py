@@ -34,6 +34,8 @@ _COMPLAINT = re.compile(r"^(?:Error|Permission Denied|Failed to \w+).*$")
 _COMPILED = frozenset(
     {"c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "cu", "cuh", "inc", "tcc", "rs", "pyx", "s", "S", "go"}
 )
+_JOINED = re.compile(r":\d+\)\s+\S+ \(")
+"""The end of a frame and the beginning of another in one line."""
 _FRAME_ENDS = re.compile(r"^\S[^()]*:\d+\)$")
 _INTERPRETER_SHIM = re.compile(r"^<(?:shim|interpreter trampoline)>$")
 _SPACES = " \t\r\n,"
@@ -94,7 +96,7 @@ class _TextReader:
         elif self._thread is None:
             if _COMPLAINT.match(line):
                 self._budget.note(f"py-spy could not read the process: {line[:200]}", number)
-        elif (frame := read_frame(line)) is not None:
+        elif (frame := read_frame(line)) is not None and not _JOINED.search(line):
             if self._budget.take(number):
                 self._thread.keeper.add(frame)
         elif not self._torn and _is_torn(line):
@@ -128,7 +130,9 @@ def read_frame(line: str) -> Frame | None:
 
 
 def _is_torn(line: str) -> bool:
-    """A part of a frame: it is not closed, or it is the end of one."""
+    """A part of a frame, or several: it is not closed, or it is the end of one, or it holds more."""
+    if _JOINED.search(line) is not None:
+        return True
     if line.startswith("    ") and line[4:5] not in ("", " "):
         return "(" not in line or not line.endswith(")")
     return _FRAME_ENDS.search(line) is not None

@@ -98,12 +98,18 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
         return Certainty.LIKELY  # of what the process died stands in no line that was read
     if crash.exception and crash.time_s is None and _timed_out_elsewhere(facts, ranks):
         return Certainty.LIKELY
+    if crash.exception == "RuntimeError" and _is_cut(crash.message):
+        return Certainty.LIKELY  # the rest may say that a partner was lost
     if crash.exception and _in_a_line_with_others(facts, crash):
         return Certainty.LIKELY
     if stall is not None or crash.signal is not None:
         return Certainty.CERTAIN
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
     return Certainty.LIKELY if alone else Certainty.CERTAIN
+
+
+def _is_cut(message: str) -> bool:
+    return not message.strip() or message.count("[") > message.count("]")
 
 
 def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
