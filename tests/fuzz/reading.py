@@ -37,6 +37,7 @@ from unhang.knowledge.messages import match_message
 from unhang.lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 Reader = Callable[[bytes, Path], Any]
+STACKS = Path(__file__).parents[1] / "evidence" / "stacks"
 WINDOW = 40
 """So many lines of a log or a stack are given at once."""
 _SOURCE = Source("fuzzed")
@@ -46,6 +47,16 @@ def _log(data: bytes, place: Path) -> Any:
     listener = StackListener()
     reading = read_log(io.BytesIO(data), source="fuzzed_rank_1.log", rank=1, listener=listener, modified_s=1.7e9)
     return [reading, *listener.stacks("fuzzed", 1)]
+
+
+@cache
+def _steps() -> bytes:
+    return b"".join(b"[rank%d]: step %d loss 1.0\n" % (at % 4, at) for at in range(100_000))
+
+
+def _large_log(data: bytes, place: Path) -> Any:
+    """In the middle of a log of many blocks, of which only parts are read line by line; one in eight, for its time."""
+    return _log(data if len(data) % 8 else _steps() + data + b"\n" + _steps(), place)
 
 
 def _stacks(data: bytes, place: Path) -> Any:
@@ -73,7 +84,8 @@ def _any_file(data: bytes, place: Path) -> Any:
     """A file of any kind: what is it, and its reader."""
     path = place / "file"
     path.write_bytes(data)
-    found = Found(files=[FoundFile(path, str(path), len(data), 1.7e9, place)])
+    seen = path.stat()
+    found = Found(files=[FoundFile(path, str(path), len(data), 1.7e9, place, (seen.st_dev, seen.st_ino))])
     reader = EvidenceReader(DEFAULT_LIMITS, [str(path)])
     for piece in Pieces(found, DEFAULT_LIMITS):
         reader.take(piece)
@@ -107,6 +119,7 @@ def _name(data: bytes, place: Path) -> Any:
 
 READERS: dict[str, Reader] = {
     "log": _log,
+    "large log": _large_log,
     "stacks": _stacks,
     "recording": _dump,
     "manifest": _paper(read_manifest),
@@ -145,6 +158,8 @@ def reader_seeds() -> dict[str, tuple[bytes, ...]]:
                 found[kind].append(content)
     for name, made in _made().items():
         found[name] += made
+    found["large log"] = found["log"]
+    found["stacks"] += [path.read_bytes() for path in sorted(STACKS.iterdir())]
     everything = [content for name in sorted(found) for content in found[name][:40]]
     found["file"] = [*everything, *(packed({"a.log": each[:2000]}, kind) for each in everything[:6] for kind in KINDS)]
     found["name"] = [name.encode() for seed in case_seeds() for name in seed.files] + [foreign(Random(0), b"")] * 9
@@ -185,13 +200,13 @@ def made(rng: Random, number: int) -> tuple[str, bytes]:
     name = SHARES[number % len(SHARES)]
     known = reader_seeds()[name]
     data = known[number // len(SHARES) % len(known)]
-    if name in ("log", "stacks"):
+    if name in ("log", "large log", "stacks"):
         lines = data.split(b"\n")
         at = rng.randrange(max(1, len(lines) - WINDOW // 2))
         data = b"\n".join(lines[at : at + WINDOW])
     if name == "file" and data[:2] in (b"PK", b"\x1f\x8b"):
         return name, mutated_archive(rng, data)
-    if name == "log" and rng.random() < 0.3:
+    if name in ("log", "large log") and rng.random() < 0.3:
         return name, foreign(rng, data)
     return name, mutated(rng, data, rng.choice((1, 1, 2, 3))).data
 
