@@ -82,18 +82,18 @@ def packed(files: dict[str, bytes], kind: str) -> bytes:
     """``files`` as somebody would send them."""
     target = io.BytesIO()
     if kind == "log.gz":
-        return gzip.compress(b"".join(files.values())[: 1 << 20], 1)
+        return gzip.compress(b"".join(files.values())[: 1 << 20], 1, mtime=0)
     if kind == "zip":
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for name, content in files.items():
-                archive.writestr(name, content)
+                archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 1)
         return target.getvalue()
-    with tarfile.open(fileobj=target, mode="w:gz" if kind == "tar.gz" else "w") as tar:
+    with tarfile.open(fileobj=target, mode="w") as tar:
         for name, content in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
-    return target.getvalue()
+    return gzip.compress(target.getvalue(), 1, mtime=0) if kind == "tar.gz" else target.getvalue()
 
 
 def mutated_archive(rng: Random, data: bytes) -> bytes:

@@ -42,8 +42,8 @@ BUGS = (
     Bug(
         "a dump is unpickled",
         "evidence/flight_recorder/reading.py",
-        "    return read_whole(data, shared)\n",
-        "    __import__('pickle').loads(data)\n    return read_whole(data, shared)\n",
+        "    return read(data, shared, whole=whole)\n",
+        "    __import__('pickle').loads(data)\n    return read(data, shared, whole=whole)\n",
         "readers",
         8000,
         "executed:",
@@ -51,8 +51,8 @@ BUGS = (
     Bug(
         "control characters reach the output",
         "report/printable.py",
-        'return _SURROGATES.sub("\\ufffd", _HIDDEN.sub("", text))',
-        "return text",
+        'return "" if category in _HIDDEN else character',
+        "return character",
         "diagnose",
         800,
         "control character",

@@ -96,9 +96,9 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
         return Certainty.LIKELY
     if not crash.exception and crash.signal is None:
         return Certainty.LIKELY  # of what the process died stands in no line that was read
-    if crash.exception and crash.time_s is None and _timed_out_elsewhere(facts, ranks):
+    if crash.exception and crash.time_s is None and _timed_out_elsewhere(facts, crash):
         return Certainty.LIKELY
-    if crash.exception == "RuntimeError" and _is_cut(crash.message):
+    if crash.signal is None and _is_cut(crash.message):
         return Certainty.LIKELY  # the rest may say that a partner was lost
     if crash.exception and _in_a_line_with_others(facts, crash):
         return Certainty.LIKELY
@@ -120,9 +120,12 @@ def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
     return any((one.path, one.line) == (place.path, place.line) for one in (*events, *others))
 
 
-def _timed_out_elsewhere(facts: Facts, ranks: tuple[int, ...]) -> bool:
-    """Others timed out, and nothing tells whether that was before this exception or after it."""
-    return any(event.rank is not None and event.rank not in ranks for event in facts.events_of("wd.timeout"))
+def _timed_out_elsewhere(facts: Facts, crash: Crash) -> bool:
+    """Others timed out in files of their own: nothing tells whether that was before this exception or after it."""
+    return any(
+        event.rank not in (None, crash.rank) and event.source.path != crash.evidence.source.path
+        for event in facts.events_of("wd.timeout")
+    )
 
 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
