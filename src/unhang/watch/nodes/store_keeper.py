@@ -128,6 +128,7 @@ class Keeper:
         self._allowed, self._at = 1.0 * ACCEPTED_A_SECOND, time.monotonic()
         self._known: dict[asyncio.Task[None], socket.socket] = {}
         self._decoder = msgspec.msgpack.Decoder(Question)
+        self._closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -144,6 +145,7 @@ class Keeper:
         try:
             self._loop.run_forever()
         finally:
+            self._closing = True
             self._loop.remove_reader(self._listener)
             lines = [self._listener, *self._known.values()]
             for task in list(self._known):
@@ -170,7 +172,11 @@ class Keeper:
 
     def _pause(self, seconds: float) -> None:
         self._loop.remove_reader(self._listener)
-        self._loop.call_later(seconds, self._loop.add_reader, self._listener, self._accept)
+        self._loop.call_later(seconds, self._listen_again)
+
+    def _listen_again(self) -> None:
+        if not self._closing:  # the loop still turns while the last connections end
+            self._loop.add_reader(self._listener, self._accept)
 
     def _welcome(self, line: socket.socket, address: str) -> None:
         full = self._strangers.total() >= MOST_STRANGERS or self._strangers[address] >= MOST_FROM_ONE
