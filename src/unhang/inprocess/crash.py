@@ -127,7 +127,8 @@ class CrashEvidence:
                 "time_s": round(time.time(), 3),
                 "thread": thread,
                 "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-                "message": _without_secrets(str(value)),
+                # what is loaded for it runs text as code, after which Python no longer ends by SIGINT as without us
+                "message": "" if isinstance(value, KeyboardInterrupt) else _without_secrets(str(value)),
                 "file": path,
                 "line": line,
                 "function": function,
