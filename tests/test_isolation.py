@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from unhang.cli.verdict_output import exit_code
+from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.logs.lines import LineReader
@@ -22,7 +23,6 @@ from unhang.report.html.page import to_html
 from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
 from unhang.report.text import to_text
-from unhang.rules.all_rules import ALL_RULES
 from unhang.rules.rule import Answer, Rule
 
 CASES = Path(__file__).parent / "cases"

@@ -22,6 +22,7 @@ ROOMS = (
     "evidence",
     "facts",
     "rules",
+    "causes",
     "diagnosis",
     "report",
     "comparing",

@@ -56,6 +56,27 @@ class Certainty(str, enum.Enum):
         return self if self.order <= limit.order else limit
 
 
+class Grade(enum.IntEnum):
+    """What a signal rests on, from strong to weak. How certain it may make a finding: ``diagnosis/grades.py``."""
+
+    KERNEL = 8
+    """What the kernel, a driver or an exit status says."""
+    RECORD = 7
+    """What a recorder of the calls says: flight recorder, our record, a collective's own fingerprint."""
+    SOURCE = 6
+    """Stacks, with the source of the lines they stand at."""
+    STACK = 5
+    """Stacks alone."""
+    STATED = 4
+    """What a program, a library or a launcher states about itself: an exception, a message, a setting."""
+    ORDER = 3
+    """What the order and the times of lines imply, and who is silent."""
+    WORDS = 2
+    """What words of failure in general imply, in a line that no table knows."""
+    USUAL = 1
+    """What usually lies behind such a picture."""
+
+
 class Severity(str, enum.Enum):
     """What a finding does to the job."""
 
@@ -265,9 +286,9 @@ class Finding:
     remedies: tuple[Remedy, ...] = ()
     consequences: tuple[Consequence, ...] = ()
     rule: str = ""
-    """File name of the rule that found it; for tests and ``--debug``, never printed as a cause."""
-    weight: float = 0.0
-    """Tie-breaker between findings of equal certainty: higher explains more of the evidence."""
+    """File name of the detector that found it; for tests and ``--debug``, never printed as a cause."""
+    grade: Grade | None = None
+    """What it rests on; None for what ``unhang check`` finds."""
     check: str = ""
     """The question of ``unhang check`` that found it; empty for a stall."""
     subject: str = ""

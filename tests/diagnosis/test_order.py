@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.facts.jobs import call, job, recording
 from tests.test_cases import case_folders, name_of
+from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet, Recording
 from unhang.facts.build import build_facts
 from unhang.report.json import to_json
-from unhang.rules.all_rules import ALL_RULES
 
 SEEDS = range(6)
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from unhang.causes.single_rank_work import WORK
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, say
 from unhang.knowledge.environment import variables
 from unhang.knowledge.terms import terms
 from unhang.report import language
 from unhang.report.known_sentences import known_sentences, values_of
-from unhang.rules.causes.single_rank_work import WORK
 
 SOURCES = Path(language.__file__).parents[1]
 

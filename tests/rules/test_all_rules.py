@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from unhang import causes
+from unhang.diagnosis.detectors import ALL_RULES
 from unhang.findings import Cause, Finding, NotChecked, RuledOut
-from unhang.rules import causes
-from unhang.rules.all_rules import ALL_RULES
 from unhang.rules.rule import Rule
 
 FOLDER = Path(causes.__file__).parent

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.test_cases import KINDS, case_folders, decide
+from unhang.diagnosis.detectors import ALL_RULES
 from unhang.findings import Cause, Remedy, Severity, Verdict
 from unhang.report.explain.find import explain
 from unhang.report.explain.printed import explanation_sheet
 from unhang.report.language import languages, translate
 from unhang.report.voice import Voice
-from unhang.rules.all_rules import ALL_RULES
 
 each_cause = pytest.mark.parametrize("cause", Cause, ids=lambda cause: cause.value)
 

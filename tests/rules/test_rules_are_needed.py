@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.test_cases import broken_promises, case_folders, expected
+from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.rules.all_rules import ALL_RULES
 from unhang.rules.rule import Rule
 
 

@@ -45,7 +45,7 @@ class VerdictOutput:
         if self.debug:
             for finding in verdict.findings:
                 print(
-                    f"rule {finding.rule}: {finding.cause.value}, {finding.certainty.value}, weight {finding.weight}",
+                    f"rule {finding.rule}: {finding.cause.value}, {finding.certainty.value}, grade {finding.grade!r}",
                     file=sys.stderr,
                 )
         if out is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.failed import joined, without_health_of_the_rest
 from unhang.diagnosis.gaps import gaps_of, stacks_wanted
+from unhang.diagnosis.grades import graded
 from unhang.diagnosis.health import Health, health_of, shown
 from unhang.diagnosis.levels import at_moment_of_look
 from unhang.diagnosis.machine_notes import noting_machines
@@ -21,8 +23,7 @@ from unhang.diagnosis.unseen_stacks import unseen_stacks
 from unhang.facts.model import Facts
 from unhang.facts.steps import Steps
 from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict, say
-from unhang.rules.all_rules import ALL_RULES
-from unhang.rules.rule import Answer, Rule
+from unhang.rules.rule import Answer, Rule, Signal
 
 
 @dataclass(slots=True)
@@ -81,8 +82,10 @@ def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
     answers = Answers()
     for rule in rules:
         for answer in _answers(rule, facts):
-            if isinstance(answer, Finding):
-                answers.findings.append(answer)
+            if isinstance(answer, Signal):
+                answers.findings.append(graded(answer, rule.name))
+            elif isinstance(answer, Finding):
+                answers.findings.append(replace(answer, rule=rule.name))
             else:
                 answers.not_checked.append(answer)
     return answers

@@ -78,9 +78,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         key = (finding.check, finding.subject, str(finding.summary))
         known = joined.get(key)
         joined[key] = finding if known is None else replace(known, nodes=_both(known.nodes, finding.nodes))
-    return tuple(
-        sorted(joined.values(), key=lambda f: (_WEIGHT[f.severity], -f.certainty.order, -f.weight, f.check, f.subject))
-    )
+    return tuple(sorted(joined.values(), key=lambda f: (_WEIGHT[f.severity], -f.certainty.order, f.check, f.subject)))
 
 
 def _both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a rule is: it recognises one cause in the facts, or says why it cannot."""
+"""What a detector is: it sees one cause in the facts and yields signals of it, or says why it cannot look."""
 
 from __future__ import annotations
 
@@ -7,21 +7,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Text
+from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, Severity, Text
 
-Answer = Finding | NotChecked
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that points to a cause. What it says is that of ``finding``, whose certainty is not decided yet.
+
+    ``whole``: nothing that could contradict it is missing. ``diagnosis`` makes a certainty of grade and wholeness, and
+    decides what explains what: a detector never asks what another one saw.
+    """
+
+    grade: Grade
+    whole: bool
+    finding: Finding
+
+
+Answer = Signal | Finding | NotChecked
 Check = Callable[[Facts], Iterator[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its name (the file's), the cause it recognises, and its check."""
+    """One detector: its name (the file's), the cause it recognises, and its check."""
 
     name: str
     cause: Cause
     check: Check
     page: str
     """The module's docstring: the documentation page of the rule."""
+
+
+def signal(cause: Cause, grade: Grade, summary: Text, *, whole: bool = True, **parts: Any) -> Signal:
+    """A :class:`Signal` of something that stops the job unless ``severity`` says otherwise."""
+    severity = parts.pop("severity", Severity.STOPS)
+    return Signal(grade, whole, Finding(cause, Certainty.POSSIBLE, severity, summary, grade=grade, **parts))
 
 
 def finding(cause: Cause, certainty: Certainty, summary: Text, **parts: Any) -> Finding:

@@ -15,7 +15,7 @@ SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
 CPU_BACKENDS = {"gloo", "mpi", "ucc"}
 
 
-def transport_suspects(facts: Facts, stall: SymmetricStall, rule: str) -> Iterator[Finding]:
+def transport_suspects(facts: Facts, stall: SymmetricStall) -> Iterator[Finding]:
     """One *possible* finding each; on groups that no GPU takes part in only the network."""
     cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
     for cause in SUSPECTS[:1] if cpu else SUSPECTS:
@@ -27,7 +27,6 @@ def transport_suspects(facts: Facts, stall: SymmetricStall, rule: str) -> Iterat
             say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
             group=group_label(facts, stall.group),
             remedies=(_test_of(cause),),
-            rule=rule,
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from unhang.diagnosis.detectors import ALL_RULES
 from unhang.findings import Cause, Text, say
 from unhang.report.explain.page import Line, Page
-from unhang.rules.all_rules import ALL_RULES
 
 _PART = re.compile(r"^(What happens|Why it hangs|Example|Fix|Certain when|Possible when): ", re.MULTILINE)
 LABELS: dict[str, Text] = {
@@ -31,7 +31,7 @@ def cause_page(name: str) -> Page | None:
         meaning=_given(title, parts.get("What happens", "")),
         do=_given(parts.get("Fix", "")),
         details=tuple(details),
-        source=f"unhang/rules/causes/{cause.value.replace('-', '_')}.py",
+        source=f"unhang/causes/{cause.value.replace('-', '_')}.py",
     )
 
 

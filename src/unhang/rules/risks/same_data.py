@@ -108,7 +108,6 @@ def _uneven(having: Sequence[tuple[RankStart, LoaderStart]], splits: Sequence[Sp
         because=(*because, *_why(starts, splits)),
         evidence=_evidence(first, splits),
         remedies=tuple(_remedies(splits)),
-        weight=1.0,
     )
 
 

@@ -1,0 +1,155 @@
+"""collective-mismatch: in logs alone: torch's debug wrapper, its dump analyser or NCCL say that calls do not fit.
+
+What happens: TORCH_DISTRIBUTED_DEBUG=DETAIL prints two fingerprints that differ in operation, shape or dtype.
+Why it hangs: without the wrapper these ranks would wait for each other in calls that do not belong together.
+Example: rank 0 gathers `[41, 256]` where rank 1 gathers `[40, 256]`, both at sequence number 0.
+Fix: make the shapes equal (pad, drop the last batch), keep one order of calls on all ranks.
+Certain when: never; the printed calls are certain, which rank is wrong is not.
+Possible when: never; NCCL's truncated message alone is left to `unknown`: versions and strangers cause it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.fingerprints import PrintedMismatch, printed_mismatch
+from unhang.facts.model import Facts
+from unhang.facts.printed_parameters import odd_models, parameter_counts
+from unhang.facts.said import first_attempt, quotes
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import hosts_of, place_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.COLLECTIVE_MISMATCH
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Printed fingerprints first, then what torch's own checks say."""
+    printed = printed_mismatch(facts)
+    if printed is not None and printed.differs_in and not _belongs_elsewhere(printed):
+        yield _found(facts, printed)
+        return
+    named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
+    if named and printed is None:
+        ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
+        yield _plain(
+            Certainty.LIKELY,
+            say("{ranks:who} issued other collectives than the others, says torch's own check", ranks=ranks),
+            quotes(named),
+            ranks,
+        )
+        return
+    counts = parameter_counts(facts)
+    if odd := odd_models(counts):
+        yield _other_model(facts, counts, odd)
+        return
+    model = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
+    if model and not facts.disagreements:
+        yield _plain(Certainty.LIKELY, say("ranks brought tensors of different sizes to one call"), quotes(model))
+        return
+
+
+def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> Answer:
+    """DDP counts the parameters of all ranks before the first step."""
+    events = first_attempt(facts.events_of("ddp.shape"))
+    tied = len(odd) == len(counts)
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say("ranks have built models with different numbers of parameters")
+        if tied
+        else say("{ranks:who} built another model than the others: DDP counts other parameters", ranks=odd),
+        ranks=odd,
+        nodes=hosts_of(facts, odd),
+        phase=Phase.INIT,
+        where=place_of(facts, odd[0]),
+        because=tuple(
+            say("rank {rank}'s model has {count} parameters", rank=rank, count=count)
+            for rank, count in sorted(counts.items())[:4]
+        ),
+        evidence=quotes(events),
+        remedies=(
+            Remedy(
+                title=say("Build the same model on every rank"),
+                kind=RemedyKind.CODE,
+                change=say("look for a branch on the rank, a local configuration or a checkpoint in the model's code"),
+                cost=say("none"),
+                verify=say("print(len(list(model.parameters()))) is the same on every rank"),
+            ),
+        ),
+    )
+
+
+def _belongs_elsewhere(printed: PrintedMismatch) -> bool:
+    """One side is in other work than the other, or has posted nothing: not the same call with other sizes."""
+    if any(call.blank for call in printed.calls.values()):
+        return True
+    return "operation" in printed.differs_in and bool(printed.side_work)
+
+
+def _found(facts: Facts, printed: PrintedMismatch) -> Answer:
+    ranks = printed.odd or tuple(sorted(printed.calls))
+    kinds = " and ".join(printed.differs_in)
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say(
+            "{ranks:who} called another {kinds} than the others at position {position}",
+            ranks=ranks,
+            kinds=kinds,
+            position=printed.position,
+        )
+        if printed.odd
+        else say(
+            "{ranks:who} disagree in {kinds} at position {position}",
+            ranks=ranks,
+            kinds=kinds,
+            position=printed.position,
+        ),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        phase=printed.phase,
+        where=printed.where,
+        calls=printed.as_calls(),
+        because=tuple(_because(printed)),
+        evidence=printed.evidence,
+        remedies=(_equal_calls(),),
+    )
+
+
+def _because(printed: PrintedMismatch) -> Iterator[Text]:
+    for rank, call in sorted(printed.calls.items()):
+        yield say(
+            "rank {rank}: {operation} of shape {shape}, {dtype}",
+            rank=rank,
+            operation=call.operation,
+            shape="x".join(str(size) for size in call.shape) or "none",
+            dtype=call.dtype or "no tensor",
+        )
+    if not printed.odd and len(printed.calls) == 2:
+        yield say("of two ranks it cannot be told which one is wrong")
+
+
+def _plain(certainty: Certainty, summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> Answer:
+    return finding(
+        CAUSE,
+        certainty,
+        summary,
+        ranks=ranks,
+        evidence=evidence,
+        because=(say("TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks, the operation and the shapes"),),
+        remedies=(_equal_calls(),),
+    )
+
+
+def _equal_calls() -> Remedy:
+    return Remedy(
+        title=say("Let all ranks issue the same call with the same shape"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "pad to the largest size (all-reduce the size with MAX first), use drop_last, or pass dummy data through "
+            "branches that a rank's batch does not need"
+        ),
+        cost=say("one small all-reduce and the padding"),
+        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
+    )

@@ -1,0 +1,66 @@
+"""gpu-oom: in logs alone: a line says that the GPU's memory ran out, and no traceback stands around it.
+
+What happens: a launcher, NCCL or a torn paste prints the out-of-memory line alone.
+Why it hangs: the rank that could not allocate never joins the next collective.
+Example: `NCCL WARN Failed to CUDA malloc 6291456 bytes`, or the exception's last line in a paste of three lines.
+Fix: less memory per step on that rank; look for strangers on its card.
+Certain when: never: whether the program survived it is not told.
+Possible when: the program counts further steps after it: it was caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.crashes import own_crashes
+from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.GPU_OOM
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Lines about GPU memory that no exception of the job carries."""
+    nccl = [e for e in first_attempt(facts.events_of("n.cuda")) if "out of memory" in value_of(e, "error")]
+    events = (*saying(facts, "oom"), *nccl)
+    if not events or any(c.is_gpu_memory for c in own_crashes(facts)):
+        return
+    ranks = ranks_in(events)
+    survived = all(_went_on(facts, event) for event in events)
+    yield finding(
+        CAUSE,
+        Certainty.POSSIBLE if survived or own_crashes(facts) else Certainty.LIKELY,
+        say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
+        if ranks
+        else say("a process ran out of GPU memory"),
+        ranks=ranks,
+        nodes=hosts_in(events),
+        because=(
+            say("steps were counted after it, so the program may have caught it")
+            if survived
+            else say("nothing that was read shows the program going on after it"),
+        ),
+        evidence=quotes(events),
+        remedies=(_less_memory(),),
+    )
+
+
+def _went_on(facts: Facts, event: LogEvent) -> bool:
+    return any(
+        p.source.path == event.source.path and p.last_line > (event.source.line or 0) and p.rank == event.rank
+        for log in facts.logs
+        for p in log.progress
+    )
+
+
+def _less_memory() -> Remedy:
+    return Remedy(
+        title=say("Use less memory per step on this rank"),
+        kind=RemedyKind.CONFIG,
+        change=say("halve the batch, cap the sequence length, or checkpoint activations; nvidia-smi shows strangers"),
+        cost=say("smaller batches cost some throughput; checkpointing about a third more compute"),
+        verify=say("torch.cuda.max_memory_allocated() stays below the card's size on every rank"),
+    )

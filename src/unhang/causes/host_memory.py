@@ -1,0 +1,302 @@
+"""host-memory: the host's memory ran out, or one of its limits: OOM killer, /dev/shm, locked memory, open files.
+
+What happens: the kernel kills a process or a data-loader worker; NCCL cannot make its shared segment in a container;
+the network card may not lock memory; too many sockets are open.
+Why it hangs: the process that lost its memory does not come to the next collective, or never finishes setting up.
+Example: `DataLoader worker (pid 4711) is killed by signal: Killed`; `failed to extend /dev/shm/nccl-… : No space left`.
+Fix: `--shm-size=16g` (or `--ipc=host`), `--ulimit memlock=-1`, `ulimit -n 65536`, fewer workers, a larger request.
+Certain when: the kernel, the scheduler or NCCL says so.
+Possible when: a process ended by SIGKILL or SIGBUS and nothing says who sent it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.crashes import own_crashes
+from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
+from unhang.facts.settings import settings_of
+from unhang.facts.shm_segments import SegmentTrouble, trouble_with
+from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.rule import Answer, finding
+from unhang.rules.waiting import timeouts_after
+
+CAUSE = Cause.HOST_MEMORY
+SIGKILL, SIGBUS = 9, 7
+_SYSTEM_ERROR = "unhandled system error"
+# More ranks than these fail alike for one reason of the machine: the machine is named, not they.
+MOST_NAMED = 2
+_NO_MEMORY = re.compile(r"Cannot allocate memory|ENOMEM")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """What the kernel, a scheduler, NCCL or Python say about memory; the first of them leads."""
+    answers = [
+        _killed(facts),
+        _shared_memory(facts),
+        _locked_memory(facts),
+        _open_files(facts),
+        _exception(facts),
+        _silent_kill(facts),
+    ]
+    yield from (answer for answer in answers if answer is not None)
+
+
+def _killed(facts: Facts) -> Answer | None:
+    events = list(saying(facts, "host-memory"))
+    loader = [
+        e for e in first_attempt(facts.events_of("dl.killed")) if value_of(e, "signal").strip().startswith("Killed")
+    ]
+    if not events and not loader:
+        return None
+    told = bool(events)
+    ours = bool(loader) or any(_ours(facts, event) for event in events)
+    return _found(
+        facts,
+        [*events, *loader],
+        (Certainty.CERTAIN if ours else Certainty.LIKELY) if told else Certainty.LIKELY,
+        say("the host ran out of memory and a process of the job was killed")
+        if told
+        else say("a data-loader worker was killed by SIGKILL: the sign of the host's memory running out"),
+        (_less_host_memory(),),
+    )
+
+
+def _ours(facts: Facts, event: LogEvent) -> bool:
+    """The killed process is one of the job's, as its pid or the scheduler says."""
+    pids = {known.pid for known in facts.ranks.values()} | {e.pid for e in facts.exits}
+    if event.kind.startswith("k."):
+        return event.values.get("pid") in pids - {None}
+    return True
+
+
+def _shared_memory(facts: Facts) -> Answer | None:
+    bus = [e for e in first_attempt(facts.events_of("dl.killed")) if "Bus error" in value_of(e, "signal")]
+    events = [*saying(facts, "shm"), *bus]
+    if not events:
+        return None
+    trouble = trouble_with(events)
+    if trouble is not SegmentTrouble.NO_ROOM:
+        return _not_opened(facts, events, trouble)
+    found = _found(
+        facts, events, Certainty.CERTAIN, say("shared memory (/dev/shm) is too small on this machine"), (_larger_shm(),)
+    )
+    if not found.ranks and any(event.kind.startswith("dl.") for event in events):
+        lost = _lost_a_loader(facts)
+        found = replace(found, ranks=lost, nodes=found.nodes or hosts_of(facts, lost))
+    without_p2p = settings_of(facts).get("NCCL_P2P_DISABLE")
+    if without_p2p is None or without_p2p.value != "1":
+        return found
+    # The workaround for one fault leads into the next: the verdict says both.
+    return replace(
+        found,
+        because=(
+            say("NCCL_P2P_DISABLE=1 sends what GPUs exchange through shared memory, which needs the more of it"),
+            *found.because,
+        ),
+        evidence=(*found.evidence, without_p2p.evidence),
+        consequences=(
+            *found.consequences,
+            Consequence(
+                Cause.P2P_BROKEN,
+                found.ranks,
+                1,
+                say("P2P had been switched off: whatever was behind that is still there"),
+            ),
+        ),
+    )
+
+
+def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -> Finding | None:
+    """There was room: a larger /dev/shm would not help."""
+    if trouble is SegmentTrouble.NO_NAME:
+        return None  # a defect of NCCL: version-mismatch names it
+    if trouble is SegmentTrouble.NO_RIGHT:
+        return _found(
+            facts, events, Certainty.LIKELY, say("this user may not write to /dev/shm on this machine"), (_open_shm(),)
+        )
+    return _found(
+        facts,
+        events,
+        Certainty.POSSIBLE,
+        say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed"),
+        (_one_shm(),),
+    )
+
+
+def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
+    """Ranks whose own exception says that a worker of their loader ended: the line about the worker names nobody."""
+    lost = {t.rank for t in facts.tracebacks if t.rank is not None and "DataLoader worker" in t.message}
+    return tuple(sorted(lost))
+
+
+def _locked_memory(facts: Facts) -> Answer | None:
+    events = [
+        e
+        for e in first_attempt(facts.events_of("n.ibcall"))
+        if "reg_mr" in value_of(e, "call") or "create_qp" in value_of(e, "call") or "create_cq" in value_of(e, "call")
+    ]
+    events = [e for e in events if _NO_MEMORY.search(e.text) or e.values.get("errno") == 12]
+    if not events:
+        return None
+    return _found(
+        facts,
+        events,
+        Certainty.LIKELY,
+        say("the network card could not lock memory: the limit of locked memory (ulimit -l) is too low"),
+        (_unlimited_memlock(),),
+    )
+
+
+def _open_files(facts: Facts) -> Answer | None:
+    events = list(saying(facts, "limits"))
+    if not events:
+        return None
+    return _found(
+        facts,
+        events,
+        Certainty.LIKELY,
+        say("the limit of open files is too low: connections to other ranks could not be made"),
+        (_more_files(),),
+    )
+
+
+def _exception(facts: Facts) -> Answer | None:
+    crashes = [c for c in own_crashes(facts) if c.is_host_memory]
+    if not crashes:
+        return None
+    ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
+    return finding(
+        CAUSE,
+        Certainty.CERTAIN if ranks else Certainty.LIKELY,
+        say("a process found no memory on the host: {message}", message=crashes[0].message[:100]),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        where=crashes[0].where,
+        because=(say("it is the first failure; what other ranks report follows from it"),),
+        evidence=tuple(c.evidence for c in crashes[:3]),
+        remedies=(_less_host_memory(),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _silent_kill(facts: Facts) -> Answer | None:
+    """SIGKILL or SIGBUS without a word of the kernel: memory is the usual sender, not the only one."""
+    crashes = [c for c in own_crashes(facts) if c.signal in (SIGKILL, SIGBUS)]
+    if not crashes or saying(facts, "host-memory", "shm", "killed"):
+        return None
+    ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
+    evidence: tuple[Evidence, ...] = tuple(c.evidence for c in crashes[:3])
+    return finding(
+        CAUSE,
+        Certainty.POSSIBLE,
+        say("possible: the host's OOM killer sends SIGKILL, a full /dev/shm SIGBUS; no kernel log was given"),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        evidence=evidence,
+        remedies=(_less_host_memory(),),
+    )
+
+
+def _found(
+    facts: Facts, events: list[LogEvent], certainty: Certainty, summary: Text, remedies: tuple[Remedy, ...]
+) -> Finding:
+    ranks = ranks_in(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
+    return finding(
+        CAUSE,
+        certainty,
+        summary,
+        ranks=ranks,
+        nodes=tuple(dict.fromkeys((*hosts_in(events), *hosts_of(facts, ranks)))),
+        because=(say("the line quoted says so; socket and collective errors of other ranks follow from it"),),
+        evidence=quotes(events),
+        remedies=remedies,
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _ranks_by_pid(facts: Facts, events: list[LogEvent]) -> tuple[int, ...]:
+    """The kernel names a process, which may be a rank's."""
+    pids = {event.values.get("pid") for event in events} - {None}
+    ended = {e.rank for e in facts.exits if e.rank is not None and e.pid in pids}
+    return tuple(sorted(ended | {rank for rank, known in facts.ranks.items() if known.pid in pids}))
+
+
+def _ranks_of_failed_calls(facts: Facts, events: list[LogEvent]) -> tuple[int, ...]:
+    """NCCL's warning names no rank; the rank whose exception says that a system call inside NCCL failed is it."""
+    if not all(event.kind.startswith("n.") for event in events):
+        return ()
+    failed = ranks_in(e for e in first_attempt(facts.events_of("ncclerr", "py.error")) if _SYSTEM_ERROR in e.text)
+    return failed if len(failed) <= MOST_NAMED else ()
+
+
+def _less_host_memory() -> Remedy:
+    return Remedy(
+        title=say("Use less host memory, or ask for more"),
+        kind=RemedyKind.CONFIG,
+        change=say("fewer DataLoader workers, smaller prefetch_factor, no in-memory data set per worker; raise --mem"),
+        cost=say("slower loading with fewer workers"),
+        verify=say("free -g stays above 10 % while training; no new oom-kill line in dmesg"),
+    )
+
+
+def _larger_shm() -> Remedy:
+    return Remedy(
+        title=say("Give the container a larger /dev/shm"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "docker run --shm-size=16g (or --ipc=host); Kubernetes: an emptyDir with medium: Memory on /dev/shm"
+        ),
+        cost=say("memory of the host, as far as it is used"),
+        verify=say("df -h /dev/shm shows the new size inside the container"),
+    )
+
+
+def _open_shm() -> Remedy:
+    return Remedy(
+        title=say("Let every user write to /dev/shm"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say("chmod 1777 /dev/shm; remove old /dev/shm/nccl-* and /dev/shm/torch_* of other users"),
+        cost=say("none"),
+        verify=say("touch /dev/shm/test works as the user of the job, on every node"),
+    )
+
+
+def _one_shm() -> Remedy:
+    return Remedy(
+        title=say("Let all ranks of a machine share one /dev/shm, or keep NCCL out of it"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "containers: --ipc=host, or one volume on /dev/shm for all; RemoveIPC=no in logind.conf; "
+            "to compare: NCCL_CUMEM_HOST_ENABLE=0, then NCCL_SHM_DISABLE=1; another NCCL release"
+        ),
+        cost=say("NCCL_SHM_DISABLE=1 is slower where GPUs have no P2P: only to compare"),
+        verify=say("the job passes its first collective"),
+    )
+
+
+def _unlimited_memlock() -> Remedy:
+    return Remedy(
+        title=say("Lift the limit of locked memory"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "docker run --ulimit memlock=-1; on the host: '* - memlock unlimited' in limits.conf, or LimitMEMLOCK"
+        ),
+        cost=say("none"),
+        verify=say("ulimit -l prints unlimited inside the job"),
+    )
+
+
+def _more_files() -> Remedy:
+    return Remedy(
+        title=say("Raise the limit of open files"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say("ulimit -n 65536 before the launcher, or nofile in limits.conf / LimitNOFILE of the service"),
+        cost=say("none"),
+        verify=say("ulimit -n prints the new number inside the job on every node"),
+    )

@@ -1,0 +1,275 @@
+"""rank-conditional-collective: a collective that only some ranks reach, because the way to it depends on the rank.
+
+What happens: a collective (or a sharded forward, a state dict, a save, an evaluation) stands inside `if rank == 0:` or
+after a rank-dependent `continue` or `return`.
+Why it hangs: those inside wait for partners that are outside the branch and never come.
+Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric reduced on rank 0 only.
+Fix: move the collective out of the branch; let all ranks compute and only one print or write.
+Certain when: the call site of one camp lies in a branch on the rank in the program's source.
+Possible when: there is no source, and one camp's call site differs from the others' inside the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.branch_camps import entered_alone, excludes
+from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
+from unhang.facts.caught import caught_in_a_call
+from unhang.facts.left_by_rank import rank_bounds_between, settled_by_rank
+from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.rank_rounds import RankBound
+from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, Where, say
+from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of, place_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """One camp's call site lies in a branch on the rank."""
+    for disagreement in facts.disagreements:
+        camps = camps_of_disagreement(facts, disagreement)
+        inside = [c for c in camps if c.context is CodeContext.RANK_BRANCH]
+        outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
+        calls = calls_of(disagreement)
+        if inside and outside:
+            if settled_by_rank(facts, outside[0], inside[0]):
+                continue
+            if (told := _left_by(facts, outside[0], inside[0])) is not None:
+                yield _left_alone(facts, outside[0], inside[0], calls, disagreement.group, told)
+            elif entered_alone(inside[0], outside[0], facts.world_size):
+                yield _entered_alone(facts, inside[0], outside[0], calls, disagreement.group)
+            else:
+                yield _left_out(facts, outside[0], inside[0], calls, disagreement.group)
+        elif len(inside) == len(camps) >= 2:
+            yield from _all_inside(facts, inside, calls, disagreement.group)
+    for stall in facts.stalls:
+        yield from _of_stall(facts, stall)
+    yield from _unused_parameters(facts)
+
+
+def _all_inside(facts: Facts, camps: list[Camp], calls: tuple[Call, ...], group: str) -> Iterator[Answer]:
+    """Of two arms the one with fewer ranks is odd. In one and the same arm nobody has entered alone: those whom the
+    branch leads around it at times have gone around a call in an earlier step."""
+    if len({(c.where.file if c.where is not None else "", c.reading.branch) for c in camps}) > 1:
+        smaller, bigger = _smaller_and_other(camps, camps)
+        yield _entered_alone(facts, smaller, bigger, calls, group)
+        return
+    led_around = [c for c in camps if excludes(c, c.ranks, facts.world_size)]
+    if not led_around:
+        return
+    lag, wait = _smaller_and_other(led_around, camps)
+    known = len(led_around) == 1
+    yield _left_out(facts, lag, wait, calls, group, Certainty.CERTAIN if known else Certainty.LIKELY)
+
+
+def _smaller_and_other(among: list[Camp], camps: list[Camp]) -> tuple[Camp, Camp]:
+    smaller = min(among, key=lambda c: (len(c.ranks), c.ranks))
+    return smaller, next(c for c in camps if c is not smaller)
+
+
+def _unused_parameters(facts: Facts) -> Iterator[Answer]:
+    """DDP's own word: parameters that got no gradient on some ranks, whose reduction the others wait for."""
+    events = facts.events_of("ddp.unused")
+    if not events:
+        return
+    ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
+    yield finding(
+        CAUSE,
+        Certainty.CERTAIN,
+        say("DDP waits for gradients of parameters that {ranks:who} did not use in this step", ranks=ranks)
+        if ranks
+        else say("DDP waits for gradients of parameters that a rank did not use in this step"),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        where=place_of(facts, ranks[0]) if ranks else None,
+        because=(say("DDP raised it itself: the reduction of the step before has not finished"),),
+        evidence=tuple(Evidence(e.source, e.text, e.rank) for e in events[:2]),
+        remedies=(_all_parameters(),),
+    )
+
+
+def _all_parameters() -> Remedy:
+    return Remedy(
+        title=say("Let every parameter take part in every step, or tell DDP that some do not"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "add 0.0 * sum(p.sum() for p in unused) to the loss, or DistributedDataParallel("
+            "find_unused_parameters=True)"
+        ),
+        cost=say("find_unused_parameters walks the graph in every step (a few percent)"),
+        verify=say("TORCH_DISTRIBUTED_DEBUG=INFO names no parameter without gradient"),
+    )
+
+
+def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    """Waiters inside a branch that the laggards have gone around for good."""
+    lag, wait = camps_of_stall(facts, stall)
+    if lag.what == "group-setup" and lag.context is CodeContext.RANK_BRANCH and lag.branch_line != wait.branch_line:
+        # Making a group needs every rank of the job, not only those that will be in it.
+        yield _entered_alone(facts, lag, wait, (), stall.group)
+        return
+    if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
+        return
+    if not excludes(wait, stall.laggards, facts.world_size) or settled_by_rank(facts, lag, wait):
+        return
+    calls = call_of(wait.ranks, stall.call)
+    if (told := _left_by(facts, lag, wait)) is not None:
+        yield _left_alone(facts, lag, wait, calls, stall.group, told)
+    elif entered_alone(wait, lag, facts.world_size):
+        yield _entered_alone(facts, wait, lag, calls, stall.group)
+    else:
+        yield _left_out(facts, lag, wait, calls, stall.group)
+
+
+def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
+    """The laggards will not come: they have ended, are in another call, or at the end; work they do would end."""
+    if any(facts.ranks[r].state in (RankState.CRASHED, RankState.FALLEN, RankState.STOPPED) for r in stall.laggards):
+        return False
+    if caught_in_a_call(facts, stall):
+        return True
+    if stall.reason == "silent":
+        return False
+    return lag.ended or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION) or lag.context is CodeContext.AFTER_LOOP
+
+
+def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call, ...], group: str) -> Answer:
+    operation = "new_group" if inside.what == "group-setup" else operation_of(inside.call)
+    return finding(
+        CAUSE,
+        Certainty.CERTAIN,
+        say(
+            "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
+            ranks=inside.ranks,
+            operation=operation,
+        ),
+        ranks=inside.ranks,
+        nodes=hosts_of(facts, inside.ranks),
+        group=group_label(facts, group),
+        phase=inside.phase,
+        where=inside.where,
+        waiter_where=outside.where,
+        calls=calls,
+        because=_because(inside, outside),
+        evidence=_evidence(inside, outside),
+        remedies=(_move_out(inside.branch_line),),
+    )
+
+
+def _left_out(
+    facts: Facts,
+    lag: Camp,
+    wait: Camp,
+    calls: tuple[Call, ...],
+    group: str,
+    certainty: Certainty = Certainty.CERTAIN,
+) -> Answer:
+    operation = operation_of(wait.call)
+    return finding(
+        CAUSE,
+        certainty,
+        say(
+            "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
+            ranks=lag.ranks,
+            operation=operation,
+        ),
+        ranks=lag.ranks,
+        nodes=hosts_of(facts, lag.ranks),
+        group=group_label(facts, group),
+        phase=lag.phase,
+        where=lag.where,
+        waiter_where=wait.where,
+        calls=calls,
+        because=_because(wait, lag),
+        evidence=_evidence(lag, wait),
+        remedies=(_move_out(wait.branch_line),),
+    )
+
+
+def _left_by(facts: Facts, past: Camp, inside: Camp) -> tuple[Where, RankBound] | None:
+    """The jump by which ``past`` left the loop around ``inside``, on what a rank of its kind finds out there."""
+    told = rank_bounds_between(facts, past, inside)
+    return next((one for one in told if one[1].kind != "loop" and one[1].hangs_on == "finding"), None)
+
+
+def _left_alone(
+    facts: Facts, past: Camp, inside: Camp, calls: tuple[Call, ...], group: str, told: tuple[Where, RankBound]
+) -> Answer:
+    loop, bound = told
+    return finding(
+        CAUSE,
+        Certainty.CERTAIN,
+        say(
+            "{ranks:who} left the loop at line {line} under a test of the rank; the others are still in it",
+            ranks=past.ranks,
+            line=bound.line,
+        ),
+        ranks=past.ranks,
+        nodes=hosts_of(facts, past.ranks),
+        group=group_label(facts, group),
+        phase=past.phase,
+        where=past.where,
+        waiter_where=inside.where,
+        calls=calls,
+        because=_because(inside, past),
+        evidence=_evidence(past, inside),
+        remedies=(_leave_together(loop.file, bound),),
+    )
+
+
+def _leave_together(file: str, bound: RankBound) -> Remedy:
+    return Remedy(
+        title=say("Let all ranks decide it together at {file}:{line}", file=file, line=bound.line),
+        kind=RemedyKind.CODE,
+        change=say(
+            "flag = torch.tensor(float({test})); dist.all_reduce(flag, op=dist.ReduceOp.MAX); if flag.item(): then all "
+            "ranks leave in the same step",
+            test=bound.test,
+        ),
+        cost=say("one small all-reduce a step"),
+        verify=say("every rank prints the same number of steps made"),
+    )
+
+
+def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
+    lines: list[Text] = []
+    if inside.where is not None:
+        lines.append(
+            say(
+                "{file}:{line} is reached only through the branch on the rank at line {branch}",
+                file=inside.where.file,
+                line=inside.where.line,
+                branch=inside.branch_line,
+            )
+        )
+    if outside.where is not None:
+        lines.append(
+            say(
+                "{ranks:who} {ranks:stands|stand} at {file}:{line} instead",
+                ranks=outside.ranks,
+                file=outside.where.file,
+                line=outside.where.line,
+            )
+        )
+    elif outside.ended:
+        lines.append(say("{ranks:who} {ranks:has|have} ended with exit code 0", ranks=outside.ranks))
+    return tuple(lines)
+
+
+def _evidence(first: Camp, second: Camp) -> tuple[Evidence, ...]:
+    return tuple(camp.evidence for camp in (first, second) if camp.evidence is not None)
+
+
+def _move_out(branch: int | None) -> Remedy:
+    return Remedy(
+        title=say("Let every rank reach the collective: move it out of the branch at line {branch}", branch=branch)
+        if branch is not None
+        else say("Let every rank reach the collective: move it out of the branch on the rank"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "call the collective (or the model) on all ranks, and keep only printing and writing inside the branch"
+        ),
+        cost=say("the other ranks do the same small work"),
+        verify=say("all ranks pass this line in the same step"),
+    )

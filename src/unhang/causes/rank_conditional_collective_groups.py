@@ -1,0 +1,81 @@
+"""rank-conditional-collective: a rank went around a collective of one group and waits in the next, of another group.
+
+What happens: its partner in the first group waits there for it; it waits further down, in the other, for its partner.
+Why it hangs: they wait for each other in a circle, although all ranks use the groups in one order.
+Example: `if mask.any(): dist.all_reduce(y, group=tp)` with an empty mask on one rank, then the all-reduce of all.
+Fix: let every member of the group reach the call, with zeros where it has nothing.
+Certain when: never; a call that was queued and not waited for may stand behind the line that is seen.
+Possible when: likely, where the source shows both calls one below the other in one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.gone_around import GoneAround, gone_around
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Circles in which somebody is past the call that it is awaited in."""
+    for cycle in facts.graph.cycles:
+        found = gone_around(facts, cycle)
+        if found is not None:
+            yield _found(facts, found)
+
+
+def _found(facts: Facts, found: GoneAround) -> Answer:
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say(
+            "{gone:who} went around {operation} in group {group}, which {waiting:who} {waiting:waits|wait} in",
+            gone=found.gone,
+            operation=found.left.operation,
+            group=group_label(facts, found.left.group),
+            waiting=found.waiting,
+        ),
+        ranks=found.gone,
+        nodes=hosts_of(facts, found.gone),
+        group=group_label(facts, found.left.group),
+        phase=Phase.COMMUNICATION,
+        where=place_of(facts, found.gone[0]),
+        waiter_where=place_of(facts, found.waiting[0]),
+        calls=(*call_of(found.gone, found.call), *call_of(found.waiting[:1], found.left)),
+        because=tuple(_because(facts, found)),
+        evidence=(found.call.evidence, found.left.evidence),
+        remedies=(
+            Remedy(
+                title=say("Let every member of the group reach {operation}", operation=found.left.operation),
+                kind=RemedyKind.CODE,
+                change=say("call it on all members, with zeros where a rank has nothing to give"),
+                cost=say("one more collective in the steps that skipped it"),
+                verify=say("all ranks pass this line in the same step"),
+            ),
+        ),
+    )
+
+
+def _because(facts: Facts, found: GoneAround) -> Iterator[Text]:
+    yield say(
+        "{gone:who} {gone:stands|stand} at line {below}, below line {line} of the same block, and has not entered the "
+        "call there",
+        gone=found.gone,
+        below=found.gone_line,
+        line=found.line,
+    )
+    if found.test_line is not None:
+        yield say(
+            "that call is reached only where line {line} lets it: `{test}`", line=found.test_line, test=found.test
+        )
+    yield say(
+        "there {gone:who} {gone:waits|wait} in group {group} for {waiting:who}: neither side can go on",
+        gone=found.gone,
+        group=group_label(facts, found.call.group),
+        waiting=found.waiting,
+    )

@@ -1,0 +1,276 @@
+"""rank-crashed: one rank ended by an exception or a signal; the others time out as a consequence.
+
+What happens: one process raises, is killed, or loses the thread that trains while the process lives on.
+Why it hangs: the others are inside a collective that this rank will never join; nothing tells them.
+Example: rank 2 raises `FileNotFoundError` in its data set; ranks 0, 1 and 3 wait in all_reduce until the limit.
+Fix: mend what the exception says; let the whole job die with the rank (torchrun does, a swallowed exception does not).
+Certain when: the exception or signal is recorded, its rank is known, and the others wait or fell after it.
+Possible when: an exception is recorded but neither its rank nor its time can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
+from unhang.facts.failure_kinds import cause_of_text, port_of_the_job
+from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Consequence,
+    Evidence,
+    Finding,
+    Remedy,
+    RemedyKind,
+    Text,
+    say,
+)
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_rank
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.RANK_CRASHED
+SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7
+SENT_BY_HAND = (15, 2, 1)
+"""Only crashes that the launcher did not cause carry these."""
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """The first failure that is nobody's echo; ranks that live on after an exception."""
+    crashes = [c for c in own_crashes(facts) if not c.is_gpu_memory and not _names_its_cause(c, facts)]
+    told: set[int | None] = set()
+    if crashes:
+        first = crashes[0]
+        same = [c for c in crashes if _same_failure(c, first)]
+        told = {c.rank for c in same}
+        yield _crash(facts, first, same)
+    for stall in facts.stalls:
+        if not told & set(stall.laggards):
+            swallowed = _swallowed(facts, stall)
+            if swallowed is not None:
+                yield swallowed
+
+
+def _names_its_cause(crash: Crash, facts: Facts) -> bool:
+    """The error says itself what it died of (a device, a port, a driver): that rule leads. A torn traceback says
+    nothing, and an exit code nothing more than the exceptions whose rank the log does not name."""
+    if not crash.exception:
+        told = any(t.rank is None and t.exception and not is_echo(t) for t in facts.tracebacks)
+        return crash.signal is None and (crash.exit_code is None or told)
+    cause = cause_of_text(f"{crash.exception}: {crash.message}")
+    if cause is Cause.RENDEZVOUS and "already in use" in crash.message:
+        return port_of_the_job(facts.tracebacks)
+    return cause is not None
+
+
+def _same_failure(crash: Crash, first: Crash) -> bool:
+    return (crash.attempt, crash.exception, crash.message[:80]) == (first.attempt, first.exception, first.message[:80])
+
+
+def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Finding:
+    ranks = tuple(sorted({c.rank for c in same if c.rank is not None}))
+    stall = next((s for s in facts.stalls if set(s.laggards) & set(ranks)), None)
+    call = stall.call if stall is not None else None
+    where = crash.where or (place_of(facts, crash.rank) if crash.rank is not None else None)
+    return finding(
+        CAUSE,
+        _certainty(facts, crash, ranks, stall),
+        _summary(crash, ranks),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        group=group_label(facts, stall.group) if stall is not None else None,
+        where=where,
+        waiter_where=call.where if call else None,
+        calls=call_of(stall.direct_waiters, call) if stall is not None else (),
+        because=_because(facts, crash, ranks, stall),
+        evidence=tuple(_evidence(crash, same, stall)),
+        remedies=(_remedy(crash),),
+        consequences=_consequences(facts, ranks, stall),
+    )
+
+
+def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> Certainty:
+    if not ranks:
+        return Certainty.LIKELY
+    if not crash.exception and crash.signal is None:
+        return Certainty.LIKELY  # of what the process died stands in no line that was read
+    if crash.exception and crash.time_s is None and _timed_out_elsewhere(facts, crash):
+        return Certainty.LIKELY
+    if crash.signal is None and _is_cut(crash.message):
+        return Certainty.LIKELY  # the rest may say that a partner was lost
+    if crash.exception and _in_a_line_with_others(facts, crash):
+        return Certainty.LIKELY
+    if stall is not None or crash.signal is not None:
+        return Certainty.CERTAIN
+    alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
+    return Certainty.LIKELY if alone else Certainty.CERTAIN
+
+
+def _is_cut(message: str) -> bool:
+    return not message.strip() or message.count("[") > message.count("]")
+
+
+def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
+    """Line breaks were lost: what stands in one line with a timeout may have come before it or after it."""
+    place = crash.evidence.source
+    events = (event.source for event in facts.events_of("wd.", "hb.", "gloo.to", "te."))
+    others = (trace.source for trace in facts.tracebacks if trace.message != crash.message)
+    return any((one.path, one.line) == (place.path, place.line) for one in (*events, *others))
+
+
+def _timed_out_elsewhere(facts: Facts, crash: Crash) -> bool:
+    """Others timed out in files of their own: nothing tells whether that was before this exception or after it."""
+    return any(
+        event.rank not in (None, crash.rank) and event.source.path != crash.evidence.source.path
+        for event in facts.events_of("wd.timeout")
+    )
+
+
+def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
+    if crash.signal is not None and not ranks:
+        return say("a process was killed by {name}; which rank it was is not told", name=signal_name(crash.signal))
+    if crash.signal is not None:
+        return say(
+            "{ranks:who} {ranks:was|were} killed by {name}; the others wait for it",
+            ranks=ranks,
+            name=signal_name(crash.signal),
+        )
+    if not crash.exception and not ranks:
+        return say("a process ended with exit code {code}", code=crash.exit_code)
+    if not crash.exception:
+        return say("{ranks:who} ended with exit code {code}", ranks=ranks, code=crash.exit_code)
+    message = crash.message.splitlines()[0][:120] if crash.message else ""
+    if not ranks:
+        return say("a process ended with {exception}: {message}", exception=crash.exception, message=message)
+    return say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=crash.exception, message=message)
+
+
+def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Text, ...]:
+    lines = []
+    if crash.thread:
+        lines.append(say("the exception ended thread {thread}; the process lived on", thread=crash.thread))
+    elif crash.message:
+        lines.append(say("it is the first exception in time that is not an echo of a lost partner"))
+    if crash.signal == SIGKILL:
+        lines.append(
+            say("SIGKILL leaves no trace in the process: the host's OOM killer, a scheduler or a person sent it")
+        )
+    if crash.signal in SENT_BY_HAND:
+        lines.append(say("the launcher did not send it: it ended the others, and only after this"))
+    if crash.signal in (SIGSEGV, SIGBUS):
+        lines.append(say("a crash in native code: the Python line is in faulthandler's output, if it was on"))
+    if stall is not None and stall.call is not None:
+        lines.append(
+            say(
+                "{waiters:who} {waiters:waits|wait} in {operation} for it",
+                waiters=stall.waiters,
+                operation=operation_of(stall.call),
+            )
+        )
+    echoes = [t for t in facts.tracebacks if t.rank is not None and t.rank not in ranks]
+    if echoes:
+        lines.append(say("{count} exception(s) on other ranks only say that a partner is gone", count=len(echoes)))
+    return tuple(lines)
+
+
+def _evidence(crash: Crash, same: list[Crash], stall: Stall | None) -> Iterator[Evidence]:
+    yield crash.evidence
+    for other in same[1:3]:
+        if other is not crash:
+            yield other.evidence
+    if stall is not None and stall.call is not None:
+        yield stall.call.evidence
+
+
+def _remedy(crash: Crash) -> Remedy:
+    if crash.signal == SIGKILL:
+        return Remedy(
+            title=say("Find who sent SIGKILL"),
+            kind=RemedyKind.COLLECT,
+            change=say("dmesg -T | grep -i -E 'oom|killed process'; sacct -j JOBID --format=State,ExitCode,MaxRSS"),
+            cost=say("none"),
+            verify=say("a line names the process id and the reason"),
+        )
+    if crash.signal in SENT_BY_HAND:
+        return Remedy(
+            title=say("Find who sent {name} to this process", name=signal_name(crash.signal)),
+            kind=RemedyKind.COLLECT,
+            change=say("ask who works on this node; journalctl and the scheduler's log at that time; last -x"),
+            cost=say("none"),
+            verify=say("somebody or something names this process id"),
+        )
+    if crash.signal is not None:
+        return Remedy(
+            title=say("Get the line of the native crash"),
+            kind=RemedyKind.ENVIRONMENT,
+            change=say("run again with PYTHONFAULTHANDLER=1 and TORCH_SHOW_CPP_STACKTRACES=1"),
+            cost=say("none"),
+            verify=say("the log of this rank shows a stack at the crash"),
+            set={"PYTHONFAULTHANDLER": "1", "TORCH_SHOW_CPP_STACKTRACES": "1"},
+        )
+    if crash.thread:
+        return Remedy(
+            title=say("Let an exception in a thread end the process"),
+            kind=RemedyKind.CODE,
+            change=say("train in the main thread, or set threading.excepthook to os._exit(1) after printing"),
+            cost=say("the job ends at once instead of after its limit"),
+            verify=say("the launcher reports the failing rank within seconds"),
+        )
+    return Remedy(
+        title=say("Mend the exception of this rank; the timeouts go with it"),
+        kind=RemedyKind.CODE,
+        change=say("see {exception} at the place named above", exception=crash.exception or "the error"),
+        cost=say("none"),
+        verify=say("the job passes this step on all ranks"),
+    )
+
+
+def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Consequence, ...]:
+    echoes = {t.rank for t in facts.tracebacks if t.rank is not None} - set(ranks)
+    fallen = {r.rank for r in facts.ranks.values() if r.exit is not None and r.exit.terminated_by_launcher} - set(ranks)
+    waiting = set(stall.waiters) if stall is not None else set()
+    affected = tuple(sorted(echoes | fallen | waiting))
+    if not affected:
+        return ()
+    return (
+        Consequence(
+            Cause.RANK_CRASHED,
+            affected,
+            len(affected),
+            say("{ranks:who} waited for it, timed out or were ended by the launcher", ranks=affected),
+        ),
+    )
+
+
+def _swallowed(facts: Facts, stall: Stall) -> Finding | None:
+    """A laggard that stands in an exception handler: it failed, and keeps the process alive."""
+    ranks = [
+        r
+        for r in stall.laggards
+        if (activity := facts.ranks[r].activity) is not None
+        and activity.context is CodeContext.EXCEPT_HANDLER
+        and facts.ranks[r].state is not RankState.STOPPED
+    ]
+    if not ranks:
+        return None
+    raise_again = Remedy(
+        title=say("Raise the exception again after logging it"),
+        kind=RemedyKind.CODE,
+        change=say("end the handler with `raise`, so that the launcher ends the job"),
+        cost=say("the job ends at once instead of after its limit"),
+        verify=say("the launcher reports the failing rank within seconds"),
+    )
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say("{ranks:who} caught an exception and went on alone; the others wait for it", ranks=ranks),
+        ranks=tuple(ranks),
+        nodes=hosts_of(facts, ranks),
+        group=group_label(facts, stall.group),
+        where=place_of(facts, ranks[0]),
+        waiter_where=stall.call.where if stall.call else None,
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=(say("{ranks:who} {ranks:stands|stand} inside an except block", ranks=ranks),),
+        evidence=tuple(quote for rank in ranks for quote in quote_rank(facts.ranks[rank])),
+        remedies=(raise_again,),
+    )

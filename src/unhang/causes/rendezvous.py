@@ -1,0 +1,204 @@
+"""rendezvous: the ranks did not find each other at start: address, port, world size, store.
+
+What happens: the port is taken, the host name leads nowhere (or to loopback), fewer or more processes come than
+announced.
+Why it hangs: everyone waits at the store until the last rank has come; it never does.
+Example: `Timed out after 601 seconds waiting for clients. 3/4 clients joined`; `Address already in use` on rank 0.
+Fix: one free port, a MASTER_ADDR that every node reaches, the same --nnodes and --nproc-per-node everywhere.
+Certain when: the store says which of these it is.
+Possible when: only a connection attempt failed; that is harmless while rank 0 still starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.failure_kinds import port_of_the_job
+from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.knowledge import numbers
+from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.RENDEZVOUS
+LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")
+_KEY_NUMBER = re.compile(r":(\d+)$")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Port taken, address wrong, ranks missing or too many: whatever the store says first."""
+    for answer in (_port_taken(facts), _unreachable(facts), _too_many(facts), _too_few(facts)):
+        if answer is not None:
+            yield answer
+            return
+
+
+def _port_taken(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("store.bind", "store.inuse"))
+    if not events or not (events[0].kind == "store.bind" or port_of_the_job(facts.tracebacks)):
+        return None
+    port = next((p for e in events for name in ("bind_port", "port") if (p := value_of(e, name))), "")
+    return _found(
+        facts,
+        events,
+        Certainty.LIKELY,
+        say("port {port} of the store is already in use on this machine", port=port)
+        if port
+        else say("the port of the store is already in use on this machine"),
+        (say("another job, or a process left over from the last one, listens there"),),
+        _free_port(),
+    )
+
+
+def _unreachable(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("store.connect", "rdzv.connect", "store.noaddr"))
+    if not any(e.kind in ("store.connect", "rdzv.connect") for e in events):
+        return None
+    place = next((e for e in events if value_of(e, "host")), None)
+    host = value_of(place, "host") if place is not None else ""
+    loopback = bool(LOOPBACK.match(host))
+    because = [say("no process answered there within the limit")]
+    if loopback:
+        because.insert(0, say("{host} is this machine itself: other nodes can never be reached through it", host=host))
+    return _found(
+        facts,
+        events,
+        Certainty.LIKELY,
+        say("rank 0's store at {host}:{port} was not reached", host=host, port=value_of(place, "port"))
+        if place is not None
+        else say("the rendezvous store was not reached"),
+        tuple(because),
+        _reachable_address(),
+    )
+
+
+def _too_many(facts: Facts) -> Answer | None:
+    events = [e for e in first_attempt(facts.events_of("store.barrier_wait", "store.barrier_to")) if _joined(e)]
+    over = [e for e in events if e.values["joined"] > e.values["world_size"]]
+    if not over:
+        return None
+    return _found(
+        facts,
+        tuple(over),
+        Certainty.CERTAIN,
+        say(
+            "{joined} processes joined a store that waits for {world}: two jobs "
+            "share it, or a restart met the old store",
+            joined=over[0].values["joined"],
+            world=over[0].values["world_size"],
+        ),
+        (say("a count above the world size never comes back to it, so the barrier waits for ever"),),
+        _own_store(),
+    )
+
+
+def _too_few(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("store.count", "store.barrier_to", "rdzv.to"))
+    if not events:
+        return None
+    counted = next((e for e in events if _joined(e)), None)
+    group = _group_number(events)
+    if counted is not None:
+        summary = say(
+            "only {joined} of {world} processes came",
+            joined=counted.values["joined"],
+            world=counted.values["world_size"],
+        )
+    else:
+        summary = say("not all nodes came to the rendezvous in time")
+    return _found(
+        facts,
+        events,
+        Certainty.POSSIBLE if group is not None and group > 1 else Certainty.LIKELY,
+        summary,
+        (
+            say("group {group} of this job: earlier ones were made, so addresses and ports are right", group=group),
+            say("ranks that did not come were late, or do not call new_group for it"),
+        )
+        if group is not None and group > 1
+        else (say("the missing ones were not started, cannot reach the address, or have another world size"),),
+        _same_launch(),
+    )
+
+
+def _joined(event: LogEvent) -> bool:
+    return isinstance(event.values.get("joined"), int) and isinstance(event.values.get("world_size"), int)
+
+
+def _group_number(events: tuple[LogEvent, ...]) -> int | None:
+    """How many groups had been made: the number at the end of the barrier's key."""
+    told = [numbers.whole(m[1]) for e in events if (m := _KEY_NUMBER.search(value_of(e, "key")))]
+    return min((number for number in told if number is not None), default=None)
+
+
+def _found(
+    facts: Facts,
+    events: tuple[LogEvent, ...],
+    certainty: Certainty,
+    summary: Text,
+    because: tuple[Text, ...],
+    remedy: Remedy,
+) -> Answer:
+    ranks = ranks_in(events)
+    return finding(
+        CAUSE,
+        certainty,
+        summary,
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        because=because,
+        evidence=quotes(events),
+        remedies=(remedy,),
+    )
+
+
+def _free_port() -> Remedy:
+    return Remedy(
+        title=say("Use a free port"),
+        kind=RemedyKind.CONFIG,
+        change=say(
+            "torchrun --standalone (one machine), or --master-port with another number; ss -ltnp shows who has it"
+        ),
+        cost=say("none"),
+        verify=say("the job passes init_process_group"),
+    )
+
+
+def _reachable_address() -> Remedy:
+    return Remedy(
+        title=say("Name rank 0 by an address that every node reaches"),
+        kind=RemedyKind.CONFIG,
+        change=say(
+            "MASTER_ADDR = an address of the first node in the nodes' network (not 127.x, not a name that /etc/hosts "
+            "maps to 127.0.1.1); open the port in the firewall"
+        ),
+        cost=say("none"),
+        verify=say("from every node: nc -zv MASTER_ADDR MASTER_PORT while rank 0 waits"),
+    )
+
+
+def _own_store() -> Remedy:
+    return Remedy(
+        title=say("Give each job a store of its own"),
+        kind=RemedyKind.CONFIG,
+        change=say(
+            "another --master-port / --rdzv-id per job; end left-over processes; WORLD_SIZE = number of processes"
+        ),
+        cost=say("none"),
+        verify=say("worker_count never exceeds world_size in the log"),
+    )
+
+
+def _same_launch() -> Remedy:
+    return Remedy(
+        title=say("Start the same number of processes that is announced"),
+        kind=RemedyKind.CONFIG,
+        change=say(
+            "the same --nnodes, --nproc-per-node, --rdzv-endpoint on every node, and another --node-rank on each"
+        ),
+        cost=say("none"),
+        verify=say("all ranks print their rank within the limit"),
+    )

@@ -1,0 +1,244 @@
+"""single-rank-work: one rank works alone (tokenises, saves, logs, evaluates, downloads) while the others wait.
+
+What happens: one rank, mostly rank 0, does long legitimate work; its stack moves, or stands in a library that works.
+Why it hangs: the others are already in the next collective, whose limit runs while that work goes on.
+Example: rank 0 tokenises the data set for 40 minutes before a barrier; the others' limit is 30 minutes.
+Fix: let every rank do its share, cache the result before the job, move writes off the training thread; or wait without
+a collective (on the store or a file) and with a limit that fits.
+Certain when: the laggard's stack stands in such work and the others wait for it in a collective.
+Possible when: there are only log lines: a progress bar of one rank spans the others' limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.evidence.stacks.torn import is_torn
+from unhang.facts.camps import Camp, camps_of_stall, is_past
+from unhang.facts.guard_waits import is_guard
+from unhang.facts.lock_holders import holds_lock
+from unhang.facts.longer_generation import longer_generation
+from unhang.facts.machine_state import storage_signs
+from unhang.facts.main_process_first import turnstile_of
+from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.operations import is_barrier
+from unhang.facts.progress_from_stacks import MEETINGS
+from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.rules import machine_lines
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.rules.log_remedies import log_remedies
+from unhang.rules.rule import Answer, finding
+from unhang.rules.store_wait import wait_on_the_store
+
+CAUSE = Cause.SINGLE_RANK_WORK
+
+# Activities that are work of one's own: key of knowledge/activities → how to say it.
+WORK = {
+    "tokenize": "tokenising",
+    "dataset-map": "preprocessing a data set",
+    "torch-save": "saving a checkpoint",
+    "checkpoint": "saving a checkpoint",
+    "safetensors": "saving a checkpoint",
+    "tensorboard": "writing TensorBoard events",
+    "wandb": "logging to W&B",
+    "logging": "writing a log",
+    "evaluate": "evaluating",
+    "generate": "generating text",
+    "download": "downloading",
+    "http": "waiting for a network request",
+    "file-io": "reading or writing files",
+    "child-process": "waiting for a process it started",
+    "subprocess": "waiting for another program",
+    "debugger": "waiting for somebody at a prompt or breakpoint",
+    "compile": "compiling",
+    "sleep": "sleeping",
+    "compute": "computing",
+    "json": "reading or writing files",
+    "regex": "processing text",
+    "dataset-load": "loading a data set",
+    "checkpoint-load": "loading a checkpoint",
+    "experiment-log": "logging to an experiment tracker",
+    "plot": "drawing plots",
+    "process-pool": "working with a process pool",
+    "image-decode": "decoding images",
+    "file-lock": "waiting for a file lock",
+}
+_FILES = {"file-io", "json", "file-lock", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
+_SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """A single laggard that is alive, not frozen, and busy with its own work."""
+    for stall in facts.stalls:
+        if not _can_work(facts, stall):
+            continue
+        lag, wait = camps_of_stall(facts, stall)
+        # On a processor at the look, it computes, although both looks fell on one line.
+        moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
+        if _belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag):
+            continue
+        if longer_generation(facts, stall) is not None:
+            continue  # the others did the same work, and are done
+        yield _found(facts, stall, lag)
+
+
+def _can_work(facts: Facts, stall: Stall) -> bool:
+    """Alive, seen, not frozen, and few: work of most ranks is not work of one."""
+    if len(stall.laggards) > max(1, len(stall.waiters)):
+        return False
+    for rank in stall.laggards:
+        known = facts.ranks[rank]
+        if known.activity is None or not known.outlived_the_others or known.state is RankState.STOPPED:
+            return False
+        if known.stack is None:
+            # All there is of it is an exception that says that a partner is gone: it waited as well.
+            return False
+        if holds_lock(facts, known) is not None or _stands_in_its_own_call(facts, stall, rank):
+            return False
+    return True
+
+
+def _stands_in_its_own_call(facts: Facts, stall: Stall, rank: int) -> bool:
+    """It waits as well, in another call than the others at that position."""
+    if all(disagreement.group != stall.group for disagreement in facts.disagreements):
+        return False
+    progress = facts.groups[stall.group].progress.get(rank)
+    return progress is not None and progress.pending is not None
+
+
+def _may_wait_too(stall: Stall, lag: Camp) -> bool:
+    """In backward with no record of its collectives: its hooks may have issued one that does not fit the others'."""
+    return lag.what == "backward" and stall.reason in ("silent", "dead")
+
+
+def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
+    """Another rule knows better: loader, teardown, handler, past the loop."""
+    if lag.where is None and lag.what not in WORK:
+        # A thread without a line of the program, in nothing that is known as work.
+        return True
+    if lag.what == "native" and not moving:
+        return True
+    if lag.what in _SPARED or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
+        return True
+    if lag.context is CodeContext.EXCEPT_HANDLER or is_past(lag, wait):
+        return True
+    return lag.phase is Phase.DATA and lag.what.startswith(("dataloader", "dataset-item", "collate", "pin-memory"))
+
+
+def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
+    doing = WORK.get(lag.what) or (
+        say("busy in {function}", function=lag.where.function) if lag.where is not None else "working alone"
+    )
+    moving = any(facts.ranks[r].moving for r in stall.laggards)
+    if lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
+        doing = f"standing still in {lag.where.function}"
+    known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
+    certain = (known_work or moving) and not (lag.where is None and _torn(facts, stall))
+    certainty = Certainty.CERTAIN if certain else Certainty.LIKELY
+    signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
+    return finding(
+        CAUSE,
+        certainty,
+        _summary(stall, doing),
+        ranks=stall.laggards,
+        nodes=hosts_of(facts, stall.laggards),
+        group=group_label(facts, stall.group),
+        phase=lag.phase,
+        where=place_of(facts, stall.laggards[0]),
+        waiter_where=stall.call.where if stall.call else None,
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=(*_because(stall, doing, moving=moving), *machine_lines.because(signs)),
+        evidence=(*quote_stall(facts, stall), *machine_lines.evidence(signs)),
+        remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
+    )
+
+
+def _torn(facts: Facts, stall: Stall) -> bool:
+    """Where its work was called from was lost: the others may do the same work, and be done."""
+    stacks = (facts.ranks[rank].stack for rank in stall.laggards)
+    return any(stack is not None and is_torn(stack) for stack in stacks)
+
+
+def writes_or_reads(phase: Phase | None, what: str) -> bool:
+    """Work that storage may hold up."""
+    return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or what in _FILES
+
+
+def _idle(facts: Facts, rank: int) -> bool:
+    """Off the processor and at one place in both looks: it waits for something, a lock perhaps."""
+    known = facts.ranks[rank]
+    return known.moving is False and known.process_state == "S"
+
+
+def _summary(stall: Stall, doing: str | Text) -> Text:
+    if stall.call is not None and is_guard(stall.call):
+        return say(
+            "{ranks:who} {ranks:is|are} {doing}; the others wait for it in {guard}, on the store",
+            ranks=stall.laggards,
+            doing=doing,
+            guard=stall.call.operation,
+        )
+    return say(
+        "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective",
+        ranks=stall.laggards,
+        doing=doing,
+    )
+
+
+def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
+    if not is_guard(stall.call):
+        yield say(
+            "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
+            ranks=stall.laggards,
+            doing=doing,
+        )
+    if moving:
+        yield say("its stack moves between two looks: it works, it is not stuck")
+    if stall.call is not None:
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in {operation}",
+            waiters=stall.direct_waiters,
+            operation=operation_of(stall.call),
+        )
+    indirect = set(stall.waiters) - set(stall.direct_waiters)
+    if indirect:
+        yield say(
+            "{indirect:who} {indirect:waits|wait} for those in turn, in other groups", indirect=tuple(sorted(indirect))
+        )
+
+
+def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
+    waiter = stall.call.where if stall.call is not None else None
+    turnstile = turnstile_of(facts, stall)
+    at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
+    if turnstile is not None:
+        yield wait_on_the_store(turnstile, waiter)
+    if lag.phase is Phase.LOG:
+        yield from log_remedies()
+    elif lag.phase is Phase.SAVE:
+        yield Remedy(
+            title=say("Move the write off the training thread"),
+            kind=RemedyKind.CODE,
+            change=say("write from a background thread, or save sharded (torch.distributed.checkpoint.async_save)"),
+            cost=say("memory for one copy of what is written"),
+            verify=say("the step time after a save equals the step time before it"),
+        )
+    else:
+        yield Remedy(
+            title=say("Do this work before the job, or on every rank"),
+            kind=RemedyKind.CODE,
+            change=say("run the work once in a separate step and load its cached result, or give each rank its shard"),
+            cost=say("disk for the cache"),
+            verify=say("all ranks reach the next collective within seconds of each other"),
+        )
+        if turnstile is None and at_a_barrier:
+            yield wait_on_the_store("", waiter)
+    if is_guard(stall.call):
+        return
+    yield Remedy(
+        title=say("If it must stay on one rank, give the wait a limit that fits"),
+        kind=RemedyKind.CODE,
+        change=say("init_process_group(timeout=timedelta(hours=2)); new_group() does not inherit it"),
+        cost=say("a real stall is noticed that much later"),
+        verify=say("the limit in the watchdog's message is the one you set"),
+    )

@@ -1,0 +1,298 @@
+"""single-rank-work: in logs alone: a bar of one rank spans the others' limit, or their stack says for whom they wait.
+
+What happens: one rank tokenises, indexes, downloads or saves; its bar stands at the others' limit and is not done.
+Why it hangs: the others wait in a barrier (`main_process_first`) or the next collective for as long as it works.
+Example: `Running tokenizer … 9% [29:55<4:48:08]`, then ranks 1-3 time out after 30 minutes in an all-reduce of one
+element.
+Fix: prepare the data before the job, or on every rank; give the wait a limit that fits.
+Certain when: never from logs alone: the rank's stack is not seen.
+Possible when: only a barrier at the start of the job is known, or that rank 0 had not yet come to the first collective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unhang.evidence.items import Progress
+from unhang.facts.last_words import LastWords, last_words
+from unhang.facts.log_waits import Incident, incident_of
+from unhang.facts.main_process_first import WaitsForMain, waits_for_main
+from unhang.facts.model import Facts
+from unhang.facts.spanning_work import SpanningWork, absent_rank, spanning_work, unfinished_work
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Source, Text, say
+from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.rule import Answer, finding
+from unhang.rules.store_wait import wait_on_the_store
+
+CAUSE = Cause.SINGLE_RANK_WORK
+# A barrier this early in a group is the one that frameworks put around preparing data.
+FIRST_POSITIONS = 3
+# The last line and the moment the others began to wait lie this close together.
+SAME_MOMENT_S = 30.0
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Most telling first; one answer."""
+    if facts.graph.cycles or any(known.recording is not None for known in facts.ranks.values()):
+        return
+    incident = incident_of(facts)
+    work = spanning_work(facts)
+    if work is not None:
+        yield _bar(facts, work)
+        return
+    turnstile = waits_for_main(facts)
+    if turnstile is not None and not _no_longer_prepares(facts, turnstile, incident):
+        yield _turnstile(facts, turnstile)
+        return
+    if incident is None:
+        return
+    words = _busy_at_start(facts, incident)
+    if words is not None:
+        yield _spoke_of_it(facts, incident, words)
+    elif _first_barrier(facts, incident):
+        yield _early(facts, incident)
+
+
+def _bar(facts: Facts, work: SpanningWork) -> Answer:
+    ranks = () if work.rank is None else (work.rank,)
+    minutes = work.elapsed_s / 60
+    return _found(
+        facts,
+        Certainty.LIKELY,
+        say(
+            "{ranks:who} had worked on '{label}' for {minutes:.0f} minutes, as "
+            "long as the others may wait, and was at "
+            "{done} of {total}",
+            ranks=ranks,
+            label=work.label,
+            minutes=minutes,
+            done=work.done,
+            total=work.total,
+        )
+        if ranks
+        else say(
+            "one process had worked on '{label}' for {minutes:.0f} minutes, as long as the others may wait, and was at "
+            "{done} of {total}",
+            label=work.label,
+            minutes=minutes,
+            done=work.done,
+            total=work.total,
+        ),
+        ranks,
+        (
+            say("the limit in force is {limit:g} s", limit=work.limit_s)
+            if work.limit_seen
+            else say("torch's own limit is {limit:g} s, and the bar stands there", limit=work.limit_s),
+            say("the bar was moving: the work is slow, not stuck"),
+        ),
+        work,
+        Phase.DATA,
+    )
+
+
+def _turnstile(facts: Facts, turnstile: WaitsForMain) -> Answer:
+    ranks = () if turnstile.local and turnstile.waiter is None else (_first_of_node(facts, turnstile),)
+    bar = unfinished_work(facts)
+    return finding(
+        CAUSE,
+        Certainty.LIKELY,
+        say("the main process ({ranks:who}) was still preparing; the others wait for it to go first", ranks=ranks),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        phase=Phase.DATA,
+        waiter_where=turnstile.where,
+        because=(
+            say("the stack of rank {rank} ends in a barrier that lets the main process go first", rank=turnstile.waiter)
+            if turnstile.waiter is not None
+            else say("a waiter's stack ends in a barrier that lets the main process go first"),
+            say("it gave up by its limit; the connection was not closed, so the main process lived"),
+            *(
+                (
+                    say(
+                        "'{label}' stood at {done} of {total} and counted on",
+                        label=bar.label,
+                        done=bar.last_step,
+                        total=bar.total,
+                    ),
+                )
+                if bar is not None
+                else ()
+            ),
+        ),
+        evidence=(turnstile.evidence, *((_quoted(bar),) if bar is not None else ())),
+        remedies=(wait_on_the_store(turnstile.turnstile, turnstile.where), _before_the_job(), _longer()),
+    )
+
+
+def _no_longer_prepares(facts: Facts, turnstile: WaitsForMain, incident: Incident | None) -> bool:
+    """The main process is gone, or gave up waiting for others itself."""
+    if incident is None:
+        return False
+    return _first_of_node(facts, turnstile) in incident.ranks or any(wait.partner_gone for wait in incident.waits)
+
+
+def _quoted(bar: Progress) -> Evidence:
+    return Evidence(Source(bar.source.path, bar.last_line), bar.last_text, bar.rank)
+
+
+def _first_of_node(facts: Facts, turnstile: WaitsForMain) -> int:
+    """Rank 0; where each node has its own first process, the first rank seen on the waiter's node."""
+    if not turnstile.local or turnstile.waiter is None or turnstile.waiter not in facts.ranks:
+        return 0
+    host = facts.ranks[turnstile.waiter].host
+    same = [r for r, known in facts.ranks.items() if host is not None and known.host == host]
+    return min(same, default=0)
+
+
+def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
+    """A rank that did not give up spoke of saving or evaluating at the moment the others began to wait."""
+    began = incident.began_s
+    for words in last_words(facts):
+        if words.rank in incident.rank_set or words.phase not in (Phase.SAVE, Phase.EVAL):
+            continue
+        rank = words.rank if words.rank is not None else absent_rank(facts, incident)
+        if rank is None:
+            continue
+        timed = began is not None and words.time_s is not None
+        if timed and abs((words.time_s or 0.0) - (began or 0.0)) > SAME_MOMENT_S:
+            continue
+        if timed or rank == absent_rank(facts, incident):
+            return replace(words, rank=rank)
+    return None
+
+
+def _spoke_of_it(facts: Facts, incident: Incident, words: LastWords) -> Answer:
+    assert words.rank is not None
+    doing = "saving" if words.phase is Phase.SAVE else "evaluating"
+    return finding(
+        CAUSE,
+        Certainty.POSSIBLE,
+        say(
+            "possible: rank {rank} was still {doing} when the others had waited for their whole limit",
+            rank=words.rank,
+            doing=doing,
+        )
+        if words.counting
+        else say(
+            "possible: rank {rank} was {doing} when the others began to wait, and said nothing since",
+            rank=words.rank,
+            doing=doing,
+        ),
+        ranks=(words.rank,),
+        nodes=hosts_of(facts, (words.rank,)),
+        phase=words.phase,
+        because=(
+            say("(time of the timeout - limit) is the moment of its last line")
+            if words.time_s is not None
+            else say(
+                "its last words stand right before the timeouts, and {rank} is the one that did not time out",
+                rank=words.rank,
+            ),
+            say("its bar had not come to its end")
+            if words.counting
+            else say("whether it worked, waited for storage or had failed is not in the log"),
+        ),
+        evidence=(words.evidence, *(w.evidence for w in incident.waits[:2])),
+        remedies=(_look(words.rank), _longer()),
+    )
+
+
+def _first_barrier(facts: Facts, incident: Incident) -> bool:
+    """Everyone who gave up waits in one of the first barriers, rank 0 is not among them, and it did not just vanish."""
+    if 0 in incident.ranks or any(w.partner_gone for w in incident.waits) or not incident.waits:
+        return False
+    if facts.events_of("store.reset", "store.eof", "gloo.closed", "n.sock"):
+        return False
+    absent = absent_rank(facts, incident)
+    if absent != 0:
+        return False
+    return all(
+        (w.awaited == 0 and w.position is None)
+        or (w.barrier and w.position is not None and w.position <= FIRST_POSITIONS)
+        for w in incident.waits
+    )
+
+
+def _early(facts: Facts, incident: Incident) -> Answer:
+    return finding(
+        CAUSE,
+        Certainty.POSSIBLE,
+        say(
+            "possible: rank 0 was still preparing when the others had waited at the first barrier for their whole limit"
+        ),
+        ranks=(0,),
+        nodes=hosts_of(facts, (0,)),
+        phase=Phase.INIT,
+        because=(
+            say(
+                "{ranks:who} {ranks:waits|wait} in one of the first collectives of the job: a barrier",
+                ranks=incident.ranks,
+            ),
+            say("rank 0 did not time out in it, so it had not come there; its own log would say why"),
+        ),
+        evidence=tuple(w.evidence for w in incident.waits[:3]),
+        remedies=(_look(0), _before_the_job(), _longer()),
+    )
+
+
+def _found(
+    facts: Facts,
+    certainty: Certainty,
+    summary: Text,
+    ranks: tuple[int, ...],
+    because: tuple[Text, ...],
+    work: SpanningWork,
+    phase: Phase,
+) -> Answer:
+    incident = incident_of(facts)
+    waits = incident.waits[:2] if incident is not None else ()
+    return finding(
+        CAUSE,
+        certainty,
+        summary,
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks),
+        phase=phase,
+        because=because,
+        evidence=(work.evidence, *(w.evidence for w in waits)),
+        remedies=(
+            _before_the_job(),
+            *((wait_on_the_store("", None),) if any(wait.barrier for wait in waits) else ()),
+            _longer(),
+        ),
+    )
+
+
+def _look(rank: int) -> Remedy:
+    return Remedy(
+        title=say("Look at rank {rank} while the others wait", rank=rank),
+        kind=RemedyKind.COLLECT,
+        change=say("its log around that moment; py-spy dump --pid PID on its node"),
+        cost=say("none"),
+        verify=say("unhang diagnose with them added names what it did"),
+    )
+
+
+def _before_the_job() -> Remedy:
+    return Remedy(
+        title=say("Prepare the data before the job, or let every rank do its share"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "run the preprocessing once and save it to disk; in the job only load it (or raise its worker count)"
+        ),
+        cost=say("disk for the prepared data"),
+        verify=say("all ranks reach the first training step within a minute of each other"),
+    )
+
+
+def _longer() -> Remedy:
+    return Remedy(
+        title=say("If it must stay there, give the wait a limit that fits"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "init_process_group(timeout=timedelta(hours=6)) before anything waits (transformers: --ddp_timeout 21600)"
+        ),
+        cost=say("a real stall is noticed that much later"),
+        verify=say("a later timeout message prints the new limit"),
+    )

@@ -1,0 +1,250 @@
+"""uneven-data: ranks run a different number of steps.
+
+What happens: one rank runs out of batches first and leaves the loop: to the end, to an evaluation, to a save.
+Why it hangs: the others are still inside the loop and wait in a step's collective that this rank will never join.
+Example: `random_split` without a seed and a length filter: 1,000 samples on rank 0, 997 on rank 1; or no sampler.
+Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler; equal shards:
+`unhang reshard`), or stop together when the first rank runs out (`unhang.even_batches`, DDP's `join()`).
+Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, or recorded step
+totals differ between ranks; and no branch on the rank explains it, and no collective had settled the number of steps.
+Likely when: a `continue` or a handler on values of one rank may have led it around the calls of a step instead.
+Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.agreed_rounds import agreeing_call
+from unhang.facts.camps import Camp
+from unhang.facts.counts import UnequalCounts, unequal_counts
+from unhang.facts.left_by_rank import settled_by_rank
+from unhang.facts.left_early import LeftEarly, left_early
+from unhang.facts.model import CodeContext, Disagreement, Facts
+from unhang.facts.parted_ways import Parted
+from unhang.facts.program import find_source
+from unhang.facts.step_counts import StepCounts, step_counts
+from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.facts.ways_around import WaysAround
+from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, Where, say
+from unhang.rules.even_remedies import equal_shards, leave_together, same_batches
+from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
+from unhang.rules.rule import Answer, finding
+from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
+
+CAUSE = Cause.UNEVEN_DATA
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """One camp past the loop, the other inside it, and nobody went through a round without its collectives."""
+    counts = step_counts(facts)
+    for left in left_early(facts):
+        if settled_by_rank(facts, left.past, left.inside):
+            continue
+        if not left.went_around or counts.differ:
+            yield _found(facts, left, counts)
+
+
+def _agreed(facts: Facts, wait: Camp) -> int | None:
+    """Line of the collective by which the ranks had agreed on the number of rounds."""
+    where = wait.reading.where or wait.where  # the loop is where the stack was judged, a helper's frame may lie deeper
+    source = find_source(facts.sources, where.file) if where is not None else None
+    return agreeing_call(source, wait.loop_line)
+
+
+def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
+    lag, wait, parted = left.past, left.inside, left.parted
+    agreed, printed = _agreed(facts, wait), _printed(facts, lag.ranks)
+    # Steps or lengths that were told to differ need no other reason.
+    around = left.around if not counts.differ and printed is None else None
+    ways = around.ways if around is not None else ()
+    doubted = agreed is not None or (around is not None and around.skips)
+    code = tuple(decide_together(ways))
+    data = tuple(_remedies(facts, wait, parted, printed)) if left.over_data else ()
+    return finding(
+        CAUSE,
+        left.certainty.capped(Certainty.LIKELY) if doubted else left.certainty,
+        _summary(lag.ranks, left, around),
+        ranks=lag.ranks,
+        nodes=hosts_of(facts, lag.ranks),
+        group=group_label(facts, left.group),
+        phase=lag.phase,
+        where=lag.where,
+        waiter_where=wait.where,
+        calls=_calls(left),
+        because=(
+            *_parted(parted),
+            *_because(lag, wait, counts, agreed),
+            *_of_rounds(left),
+            *told_of_ways(ways),
+            *_of_printed(printed, counts),
+            *_of_split(facts),
+        ),
+        evidence=tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed)))),
+        remedies=(*data, *code),
+    )
+
+
+def _summary(ranks: tuple[int, ...], left: LeftEarly, around: WaysAround | None) -> Text:
+    if around is None or not around.out:
+        return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
+    if not left.over_data and len(around.out) == 1:
+        return say(
+            "{ranks:who} left the loop at line {line}; the others are still in it",
+            ranks=ranks,
+            line=around.out[0].where.line,
+        )
+    return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
+
+
+def _of_rounds(left: LeftEarly) -> Iterator[Text]:
+    if left.around is not None and left.same_rounds:
+        yield runs_equally_often(left.around)
+
+
+def _calls(left: LeftEarly) -> tuple[Call, ...]:
+    told_by = left.told_by
+    return calls_of(told_by) if isinstance(told_by, Disagreement) else call_of(told_by.direct_waiters, told_by.call)
+
+
+def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
+    loop = wait.loop_line
+    if lag.ended:
+        yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=lag.ranks)
+    elif lag.where is not None and lag.context is CodeContext.AFTER_LOOP:
+        yield say(
+            "{ranks:who} {ranks:stands|stand} at line {line}, after the loop", ranks=lag.ranks, line=lag.where.line
+        )
+    if wait.where is not None and wait.context is CodeContext.INSIDE_LOOP:
+        yield say(
+            "{ranks:who} {ranks:waits|wait} at line {line}, inside the loop that starts at line {loop}",
+            ranks=wait.ranks,
+            line=(wait.reading.where or wait.where).line,
+            loop=loop,
+        )
+    if agreed is not None:
+        yield say(
+            "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "
+            "compare its dtype and size on each rank",
+            line=agreed,
+        )
+    if counts.differ:
+        yield say("steps differ between ranks: {told}", told=counts.told)
+    if wait.context is CodeContext.NO_SOURCE:
+        yield say("the source was not in the evidence, so where the loop ends is not proven")
+
+
+def _parted(parted: Parted | None) -> Iterator[Text]:
+    if parted is None:
+        return
+    if parted.line is None:
+        yield say(
+            "{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=parted.past.ranks
+        )
+    else:
+        yield say(
+            "{ranks:who} {ranks:is|are} at line {line} of a function in whose line {step} the others make a step",
+            ranks=parted.past.ranks,
+            line=parted.line,
+            step=parted.step_line,
+        )
+    if parted.bars is not None:
+        told = parted.bars.told
+        yield say("one progress bar runs with several lengths at a time: {told}; the shortest is done", told=told)
+
+
+def _printed(facts: Facts, ranks: tuple[int, ...]) -> UnequalCounts | None:
+    """What the program printed of each rank's batches or samples, where these ranks had the fewest."""
+    counted = unequal_counts(facts)
+    return counted if counted is not None and counted.announced and counted.short == ranks else None
+
+
+def _of_printed(printed: UnequalCounts | None, counts: StepCounts) -> Iterator[Text]:
+    if printed is not None and not counts.differ:  # else that was said
+        yield say("ranks printed different numbers of {what}: {told}", what=printed.what, told=printed.told)
+
+
+def _lines(printed: UnequalCounts | None) -> tuple[Evidence, ...]:
+    return printed.evidence[:2] if printed is not None else ()
+
+
+def _evidence(facts: Facts, lag: Camp, wait: Camp, parted: Parted | None) -> Iterator[Evidence]:
+    yield from quote_rank(facts.ranks[lag.ranks[0]])[:1]
+    if lag.call is not None:
+        yield lag.call.evidence
+    if wait.evidence is not None:
+        yield wait.evidence
+    if parted is not None and parted.bars is not None:
+        yield parted.bars.evidence
+
+
+def _split(facts: Facts) -> tuple[str, UnseededSplit | None]:
+    """(path, the split without a seed); a loader that shuffles cuts nothing and comes last."""
+    splits = [(file.path, split) for file, split in splits_without_seed(facts.sources.values())]
+    return min(splits, key=lambda found: found[1].call.endswith("DataLoader"), default=("", None))
+
+
+def _of_split(facts: Facts) -> Iterator[Text]:
+    """Why the seeds that are there do not help."""
+    _, split = _split(facts)
+    if split is not None and split.draws_from and split.seeded:
+        yield say(
+            "{call} draws from the generator of {drawn}, which nothing seeds; seeded are those of {seeded}",
+            call=split.call,
+            drawn=split.draws_from,
+            seeded=", ".join(split.seeded),
+        )
+
+
+def _seed_what_draws() -> Remedy:
+    """Without source nobody knows what was drawn."""
+    return Remedy(
+        title=say("Give every split and shuffle of the data a seed, the same on every rank"),
+        kind=RemedyKind.CODE,
+        change=say(
+            "dataset.train_test_split(..., seed=42), random_split(..., generator=torch.Generator().manual_seed(42)); "
+            "unhang check -- CMD names those without one"
+        ),
+        cost=say("none"),
+        verify=say("print(len(loader)) shows the same number on every rank"),
+    )
+
+
+def _seeded(call: str) -> Text:
+    """How this call is given a seed that is the same on all ranks."""
+    name = call.rsplit(".", 1)[-1]
+    if name == "shuffle" and call.startswith(("random", "np", "numpy")):
+        return say("random.Random(42).shuffle(...), or numpy.random.default_rng(42).shuffle(...)")
+    if name in ("sample", "choice", "choices"):
+        return say("draw from random.Random(42) instead of the module's own state")
+    if name == "train_test_split" and "." in call and "model_selection" not in call:
+        return say("{call}(..., seed=42)", call=call)  # of datasets
+    if name in ("train_test_split", "shuffle"):
+        return say("{call}(..., seed=42) (datasets) or random_state=42 (scikit-learn)", call=name)
+    return say("{call}(..., generator=torch.Generator().manual_seed(42))", call=name)
+
+
+def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalCounts | None) -> Iterator[Remedy]:
+    path, split = _split(facts)
+    if split is not None:
+        yield Remedy(
+            title=say(
+                "Give the split a seed: {call} at {path}:{line} has none", call=split.call, path=path, line=split.line
+            ),
+            kind=RemedyKind.CODE,
+            change=_seeded(split.call),
+            cost=say("none"),
+            verify=say("print(len(loader)) shows the same number on every rank"),
+        )
+    shards, together = equal_shards(facts, _lines(printed)), leave_together(facts, _loop(wait))
+    if split is None and shards is None and parted is not None:
+        yield _seed_what_draws()
+    yield from (shards, together) if shards is not None else ()
+    yield same_batches()
+    yield from (together,) if shards is None else ()
+
+
+def _loop(wait: Camp) -> Where | None:
+    """Where the header of the loop around the waiters stands."""
+    where, line = wait.reading.where, wait.loop_line
+    return Where(where.file, line, where.function) if where is not None and line is not None else None

@@ -1,0 +1,204 @@
+"""version-mismatch: a bug or a mismatch of NCCL, CUDA, driver, torch or a library on top of them.
+
+What happens: ranks run different versions, a library was built for another GPU or another torch, or a version has a
+known fault that fits what is seen.
+Why it hangs: one side fails or takes another way than the others expect.
+Example: `Mismatched NCCL version detected : rank 0 version 22703 rank 4 version 22602`.
+Fix: one container image on all nodes; a version in which the fault is mended.
+Certain when: the library itself names the mismatch.
+Possible when: only the version fits a known fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.machines import machines_taken_for_one
+from unhang.facts.model import Facts
+from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
+from unhang.facts.settings import settings_of
+from unhang.facts.shm_segments import SegmentTrouble, trouble_with
+from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.VERSION_MISMATCH
+_LAUNCHES = {"ncclStrongStreamLaunchKernel", "ncclLaunchKernel", "cudaLaunchKernel", "ncclGroupEndInternal"}
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """What libraries say of versions, then what follows from two facts together."""
+    for look in (_said_so, _not_built_for_it, _one_machine, _nameless_segment, _blocking_launch):
+        answer = look(facts)
+        if answer is not None:
+            yield answer
+            return
+
+
+def _said_so(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("n.mixver", "cuda.driver", "cuda.noimage", "py.symbol"))
+    if not events:
+        return None
+    first = events[0]
+    if first.kind == "n.mixver":
+        summary = say(
+            "ranks run different versions of NCCL: {first} and {second}",
+            first=value_of(first, "a_version"),
+            second=value_of(first, "b_version"),
+        )
+    elif first.kind == "cuda.driver":
+        summary = say("the driver of this machine is older than this CUDA needs")
+    elif first.kind == "cuda.noimage":
+        summary = say("this build holds no code for this GPU")
+    else:
+        summary = say(
+            "a library was built against another version: {symbol} is missing", symbol=value_of(first, "symbol")
+        )
+    return _found(events, Certainty.CERTAIN, summary, (), (_one_image(),))
+
+
+def _not_built_for_it(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("n.maxshm"))
+    failed = first_attempt(facts.events_of("n.cuda", "cuda.error"))
+    if not events or not failed:
+        return None
+    return _found(
+        (*events, *failed),
+        Certainty.LIKELY,
+        say(
+            "this NCCL's kernels need {need} bytes of shared memory, the GPU offers {offer}",
+            need=value_of(events[0], "bytes"),
+            offer=value_of(events[0], "limit"),
+        ),
+        (say("the launch that fails afterwards is of such a kernel: this NCCL was not built for this GPU"),),
+        (_newer_nccl(),),
+    )
+
+
+def _one_machine(facts: Facts) -> Answer | None:
+    found = machines_taken_for_one(facts)
+    if found is None:
+        return None
+    failed = first_attempt(facts.events_of("n.cuda", "ncclerr"))
+    return _found(
+        failed,
+        Certainty.LIKELY,
+        say(
+            "NCCL takes {first} and {second} for one machine: ranks {a} and {b} exchange over P2P",
+            first=found.first_host,
+            second=found.second_host,
+            a=found.first,
+            b=found.second,
+        ),
+        (say("it tells machines apart by host name and boot id; here both are equal"),),
+        (_host_id(),),
+        (found.evidence,),
+    )
+
+
+def _nameless_segment(facts: Facts) -> Answer | None:
+    """NVIDIA/nccl pull request 2059: a handle of CUDA host memory is read as the name of a file in /dev/shm."""
+    events = first_attempt(facts.events_of("n.shmseg", "n.shmopen"))
+    if not events or trouble_with(events) is not SegmentTrouble.NO_NAME:
+        return None
+    return _found(
+        events,
+        Certainty.LIKELY,
+        say("NCCL was sent a name of a shared-memory file that is none: its ranks made that memory in different ways"),
+        (
+            say("a file that was never made is no lack of room: a larger /dev/shm does not help"),
+            say("known of NCCL 2.24 and later on machines with a NUMA node without memory"),
+        ),
+        (_no_cuda_host_memory(),),
+    )
+
+
+def _blocking_launch(facts: Facts) -> Answer | None:
+    setting = settings_of(facts).get("CUDA_LAUNCH_BLOCKING")
+    stacks = [e for e in facts.events_of("look.native") if value_of(e, "function") in _LAUNCHES]
+    if setting is None or setting.value != "1" or not stacks:
+        return None
+    return _found(
+        tuple(stacks),
+        Certainty.LIKELY,
+        say("CUDA_LAUNCH_BLOCKING=1 makes NCCL's launches wait for each other"),
+        (say("{ranks:who} {ranks:stands|stand} inside NCCL's launch of a kernel", ranks=ranks_in(stacks)),),
+        (_no_blocking(),),
+        (setting.evidence,),
+    )
+
+
+def _found(
+    events: tuple[LogEvent, ...],
+    certainty: Certainty,
+    summary: Text,
+    because: tuple[Text, ...],
+    remedies: tuple[Remedy, ...],
+    extra: tuple[Evidence, ...] = (),
+) -> Answer:
+    ranks = ranks_in(events)
+    return finding(
+        CAUSE,
+        certainty,
+        summary,
+        ranks=ranks if len(ranks) <= 2 else (),
+        nodes=hosts_in(events),
+        because=because,
+        evidence=(*extra, *quotes(events)),
+        remedies=remedies,
+    )
+
+
+def _one_image() -> Remedy:
+    return Remedy(
+        title=say("Run one image on all nodes"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say("the same container (torch, NCCL, CUDA) everywhere, on drivers that are new enough for it"),
+        cost=say("none"),
+        verify=say("python -m torch.utils.collect_env prints the same on every node"),
+    )
+
+
+def _newer_nccl() -> Remedy:
+    return Remedy(
+        title=say("Use an NCCL built for this GPU"),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say("pip install -U nvidia-nccl-cu12 (or the torch release that brings it)"),
+        cost=say("test the job once with it"),
+        verify=say("the line about ncclMaxSharedMem is gone"),
+    )
+
+
+def _host_id() -> Remedy:
+    return Remedy(
+        title=say("Give every machine a name of its own"),
+        kind=RemedyKind.ENVIRONMENT,
+        change=say(
+            "another host name per machine or container, or "
+            "NCCL_HOSTID=$(hostname -f) (NCCL 2.18 and later); update NCCL"
+        ),
+        cost=say("none"),
+        verify=say("channels between machines read 'via NET/'"),
+    )
+
+
+def _no_cuda_host_memory() -> Remedy:
+    return Remedy(
+        title=say("Let all ranks make shared memory in the same way"),
+        kind=RemedyKind.ENVIRONMENT,
+        change=say("NCCL_CUMEM_HOST_ENABLE=0 on all ranks; then an NCCL without the defect"),
+        cost=say("none that is known"),
+        verify=say("the job passes its first collective"),
+        set={"NCCL_CUMEM_HOST_ENABLE": "0"},
+    )
+
+
+def _no_blocking() -> Remedy:
+    return Remedy(
+        title=say("Run without CUDA_LAUNCH_BLOCKING"),
+        kind=RemedyKind.ENVIRONMENT,
+        change=say("unset CUDA_LAUNCH_BLOCKING in jobs with more than one rank"),
+        cost=say("CUDA errors are reported later than they happen"),
+        verify=say("the job passes its first collective"),
+        unset=("CUDA_LAUNCH_BLOCKING",),
+    )

@@ -1,0 +1,106 @@
+"""version-mismatch: a version in use has a known defect, and the job shows what that defect needs.
+
+What happens: the log prints a version of which a defect is known: in this operation, at this moment, on such a machine.
+Why it hangs: the library waits for itself; no rank is late and no line of the program is wrong.
+Example: `NCCL version 2.19.3`, and all ranks wait in an all-to-all that never ends.
+Fix: the version in which it is mended; until then the way around it.
+Certain when: never: other causes look the same.
+Possible when: the version is affected and what the defect needs is seen. An affected version alone is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.crashes import own_crashes
+from unhang.facts.log_waits import incident_of
+from unhang.facts.model import Facts
+from unhang.facts.printed_versions import PrintedVersion, printed_versions
+from unhang.facts.version_signs import seen_signs
+from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.versions import VersionRow, known_of
+from unhang.rules.rule import Answer, finding
+
+CAUSE = Cause.VERSION_MISMATCH
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Known defects of the versions printed, where nothing failed by itself."""
+    signs = seen_signs(facts)
+    if "stalled" not in signs or own_crashes(facts):
+        return
+    for used in printed_versions(facts):
+        rows = [row for row in known_of(used.package, used.version, ("bad",)) if row.signs]
+        fitting = [row for row in rows if signs.issuperset(row.signs)]
+        if fitting:
+            yield _suspected(facts, used, max(fitting, key=lambda row: len(row.signs)), signs)
+        elif narrow := [row for row in rows if row.affects.startswith("==")]:
+            yield _noted(used, narrow[0])
+
+
+def _suspected(facts: Facts, used: PrintedVersion, row: VersionRow, signs: frozenset[str]) -> Answer:
+    told = bool(row.telling) and signs.issuperset(row.telling)
+    return finding(
+        CAUSE,
+        Certainty.LIKELY if told else Certainty.POSSIBLE,
+        say(
+            "{package} {version} has a known defect that fits: {defect}",
+            package=used.package,
+            version=used.version,
+            defect=row.symptom,
+        ),
+        because=(
+            say("it is known from {source}", source=row.source),
+            say("nothing that was read tells of another reason; the same waiting has other causes too"),
+        ),
+        evidence=(used.evidence, *_waits(facts)),
+        remedies=(*_newer(used, row), *_around(row)),
+    )
+
+
+def _noted(used: PrintedVersion, row: VersionRow) -> Answer:
+    return finding(
+        CAUSE,
+        Certainty.POSSIBLE,
+        say(
+            "{package} {version} has a known defect; nothing that was read shows it here: {defect}",
+            package=used.package,
+            version=used.version,
+            defect=row.symptom,
+        ),
+        severity=Severity.NOTE,
+        because=(say("it is known from {source}", source=row.source),),
+        evidence=(used.evidence,),
+        remedies=(*_newer(used, row), *_around(row)),
+    )
+
+
+def _waits(facts: Facts) -> tuple[Evidence, ...]:
+    incident = incident_of(facts)
+    return tuple(w.evidence for w in incident.waits[:2]) if incident is not None else ()
+
+
+def _newer(used: PrintedVersion, row: VersionRow) -> Iterator[Remedy]:
+    if not row.fixed_in:
+        return
+    yield Remedy(
+        title=say("Use a version of {package} without it", package=used.package),
+        kind=RemedyKind.INFRASTRUCTURE,
+        change=say(
+            "mended in {package} {version}, by {source}", package=used.package, version=row.fixed_in, source=row.source
+        ),
+        cost=say("test the job once with it"),
+        verify=say("the log prints the new version, and the job passes this place several times"),
+    )
+
+
+def _around(row: VersionRow) -> Iterator[Remedy]:
+    if not row.workaround:
+        return
+    yield Remedy(
+        title=say("Or go around it until then"),
+        kind=RemedyKind.ENVIRONMENT,
+        change=say("known to help: {way}", way=row.workaround),
+        cost=say("may cost speed: measure a step before and after"),
+        verify=say("the job passes this place several times; without the setting it stalls again"),
+    )
