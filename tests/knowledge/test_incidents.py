@@ -12,7 +12,8 @@ import pytest
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
-from unhang.knowledge.incidents import files_by_cause, incidents, read
+from unhang.knowledge.incidents import File, files_by_cause, incidents
+from unhang.knowledge.tables import typed
 
 ROW = """
 checked = 2026-11-23
@@ -74,9 +75,9 @@ def test_rows_are_parted_by_one_blank_line() -> None:
     ],
 )
 def test_a_row_that_is_not_as_it_must_be_is_named(instead: str, of: str, says: str) -> None:
-    assert read(ROW, "gpu-oom.toml")[0].id == "project-1"
+    assert typed("incidents/gpu-oom.toml", File, ROW).incident[0].id == "project-1"
     with pytest.raises(KnowledgeError, match=rf"incidents/gpu-oom\.toml: .*{says}"):
-        read(ROW.replace(of, instead), "gpu-oom.toml")
+        typed("incidents/gpu-oom.toml", File, ROW.replace(of, instead))
 
 
 def test_the_whole_library_is_read_in_a_moment() -> None:

@@ -6,7 +6,6 @@ One file a cause, rows sorted by id; adding one needs no code. They are read whe
 from __future__ import annotations
 
 import datetime
-import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -14,13 +13,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from unhang.errors import KnowledgeError
 from unhang.findings import Cause
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unhang.knowledge.tables import typed
 
 Text = Annotated[str, msgspec.Meta(min_length=3, max_length=400)]
 Word = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.+_-]*$")]
@@ -66,7 +60,9 @@ class Incident(Situation, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Who found the cause: a merged fix, the person it happened to, a maintainer, or a published report."""
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file: the day its links were looked at, and its rows."""
+
     checked: datetime.date
     incident: tuple[Incident, ...]
 
@@ -84,14 +80,5 @@ def incidents() -> tuple[Incident, ...]:
 def files_by_cause() -> Iterator[tuple[str, tuple[Incident, ...]]]:
     """The name of each file without its ending, and its rows."""
     folder = files("unhang.knowledge").joinpath("incidents")
-    for place in sorted(folder.iterdir(), key=lambda place: place.name):
-        if place.name.endswith(".toml"):
-            yield place.name.removesuffix(".toml"), read(place.read_text(encoding="utf-8"), place.name)
-
-
-def read(text: str, name: str) -> tuple[Incident, ...]:
-    """The rows of one file called ``name``."""
-    try:
-        return msgspec.convert(tomllib.loads(text), _File).incident
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise KnowledgeError(f"incidents/{name}: {error}") from error
+    for name in sorted(place.name for place in folder.iterdir() if place.name.endswith(".toml")):
+        yield name.removesuffix(".toml"), typed(f"incidents/{name}", File).incident
