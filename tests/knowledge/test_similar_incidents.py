@@ -15,8 +15,8 @@ def ids(rows: list[Incident]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", incidents()[::15], ids=lambda row: row.id)
-def test_an_incident_is_found_first_by_its_own_signs(row: Incident) -> None:
-    assert likeness(row, " ".join(row.signs))[0][1] is row
+def test_an_incident_is_found_by_its_own_signs(row: Incident) -> None:
+    assert row in [found for _, found in likeness(row, " ".join(row.signs))[:SHOWN]]
 
 
 def test_messages_find_incidents_of_their_cause() -> None:

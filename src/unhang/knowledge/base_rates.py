@@ -11,6 +11,7 @@ shows how the number was chosen.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -22,9 +23,9 @@ from unhang.findings import Cause
 from unhang.knowledge.incidents import Incident, Situation, incidents
 from unhang.knowledge.tables import typed
 
-PSEUDO = 16.0
+PSEUDO = 8.0
 """Pseudo-incidents of every frequency: of the powers of two the one with the lowest log loss, each incident left out in
-turn (``docs/benchmarks.md`` has the curve; it is flat from 8 to 16)."""
+turn (``docs/benchmarks.md`` has the curve; it is flat between 4 and 16)."""
 KEYS = ("phase", "after", "operation", "backend", "nodes")
 _CAUSES = tuple(cause for cause in Cause if cause is not Cause.UNKNOWN)
 
@@ -61,7 +62,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file: the day it was looked at, and its studies."""
 
-    checked: object
+    checked: datetime.date
     study: tuple[Study, ...]
 
 
