@@ -23,9 +23,9 @@ from unhang.findings import Cause
 from unhang.knowledge.incidents import Incident, Situation, incidents
 from unhang.knowledge.tables import typed
 
-PSEUDO = 8.0
+PSEUDO = 32.0
 """Pseudo-incidents of every frequency: of the powers of two the one with the lowest log loss, each incident left out in
-turn (``docs/benchmarks.md`` has the curve; it is flat between 4 and 16)."""
+turn (``docs/benchmarks.md`` has the curve; it is flat between 16 and 64)."""
 KEYS = ("phase", "after", "operation", "backend", "nodes")
 _CAUSES = tuple(cause for cause in Cause if cause is not Cause.UNKNOWN)
 

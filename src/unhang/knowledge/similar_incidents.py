@@ -17,7 +17,7 @@ from functools import cache
 from unhang.knowledge.base_rates import known_of
 from unhang.knowledge.incidents import Incident, Situation, incidents
 
-FLOOR = 18.0
+FLOOR = 20.0
 """Likeness below which nothing is shown. Leaving each incident out in turn and asking with its signs and situation, at
 least six of ten incidents above it are of the same cause (``docs/benchmarks.md`` has the curve)."""
 FEWEST_WORDS = 3
