@@ -1,8 +1,8 @@
 """All that we print to a terminal passes here: no control character of somebody else's text reaches it.
 
-``clean_streams`` is what everything printed goes through. What goes to standard error loses its secrets there; what goes
-to standard output lost them before, value by value. Colours and a screen that moves are rich's, and made of text that
-was cleaned before (``console.Console``): they go past it. What a job prints never comes here.
+``clean_streams`` is what everything printed goes through. What goes to standard error loses its secrets there; what
+goes to standard output lost them before, value by value. Colours and a screen that moves are rich's, and made of text
+that was cleaned before (``console.Console``): they go past it. What a job prints never comes here.
 """
 
 from __future__ import annotations
