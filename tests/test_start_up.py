@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from unhang.cli.command_line import command_line
+from unhang.cli.diagnosing import Asked, asked_with
+
 HEAVY = {"asyncio", "ctypes", "hyperscan", "jinja2", "multiprocessing", "numpy", "torch", "yaml"}
 WITHOUT_PARSER = {*HEAVY, "typer", "pydantic"}
 """Nor these, where no option is among the words."""
@@ -36,11 +39,62 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("words", [("diagnose", "rank0.log"), ("explain", "Xid", "79")])
-def test_words_without_options_load_no_parser(words: tuple[str, ...], folder: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("diagnose", "rank0.log"),
+        ("explain", "Xid", "79"),
+        ("diagnose", "rank0.log", "--format", "json"),
+        ("diagnose", "--format=markdown", "rank0.log"),
+        ("diagnose", "--lang", "zh", "--no-color", "rank0.log"),
+        ("diagnose", "--redact", "rank0.log", "--out", "verdict.txt"),
+    ],
+)
+def test_simple_words_load_no_parser(words: tuple[str, ...], folder: Path) -> None:
     loaded = modules_after(*words, folder=folder)
-    assert "unhang.report.sheet" in loaded
+    assert "unhang.report.voice" in loaded
     assert not loaded & WITHOUT_PARSER
+
+
+SIMPLE = [
+    ["a.log"],
+    ["a.log", "b", "-"],
+    ["a", "--format", "json", "b"],
+    ["--format=html", "a"],
+    ["a", "--lang", "zh", "--lang", "en"],
+    ["a", "--redact", "--no-color", "--color"],
+    ["a", "--out", "x y", "--html=z.html"],
+    ["a", "--out=b=c"],
+]
+NOT_SIMPLE = [
+    [],
+    ["--redact"],
+    ["a", "--format", "yaml"],
+    ["a", "--format"],
+    ["a", "--format", "--redact"],
+    ["a", "--out="],
+    ["a", "--help"],
+    ["a", "--no-such"],
+    ["a", "--redact=yes"],
+    ["a", "--", "--redact"],
+    ["a", "--save-case", "d"],
+    ["a", "--debug"],
+]
+
+
+@pytest.mark.parametrize("words", SIMPLE)
+def test_words_are_read_without_the_parser_as_with_it(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with_parser: list[Asked] = []
+    monkeypatch.setattr(Asked, "answer", lambda asked: with_parser.append(asked) or 0)
+
+    command_line(["diagnose"])(args=["diagnose", *words], standalone_mode=False)
+
+    assert with_parser == [asked_with(words)]
+
+
+@pytest.mark.parametrize("words", NOT_SIMPLE)
+def test_other_words_are_left_to_the_parser(words: list[str]) -> None:
+    assert asked_with(words) is None
 
 
 @pytest.mark.parametrize("words", [("--help",), ("--version",), ("explain", "--lang", "zh", "Xid", "79")])
@@ -51,7 +105,7 @@ def test_short_commands_load_nothing_heavy(words: tuple[str, ...], folder: Path)
 
 
 def test_a_verb_loads_no_other_verb(folder: Path) -> None:
-    loaded = modules_after("diagnose", "--no-color", "rank0.log", folder=folder)
+    loaded = modules_after("diagnose", "--debug", "rank0.log", folder=folder)
     verbs = {
         "attach",
         "bisect",

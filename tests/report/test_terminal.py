@@ -198,3 +198,20 @@ def test_a_stream_without_a_file_behind_it_works(monkeypatch: pytest.MonkeyPatch
         print("a\x1b[2Jb")
 
     assert (target.getvalue(), sys.stdout is target) == ("ab\n", True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("diagnose", "runs/https://me:hunter2pass@host/x.log"),
+        ("diagnose", "--password=hunter2pass", "x"),
+        ("run", "--", "no-such-program-password=hunter2pass"),
+        ("diagnose", "--debug", "no-file-password=hunter2pass"),
+    ],
+)
+def test_no_secret_stands_on_standard_error(words: tuple[str, ...], tmp_path: Path) -> None:
+    ran = unhang(*words, folder=tmp_path)
+
+    assert ran.returncode in (2, 127)
+    assert ran.stderr
+    assert "hunter2" not in ran.stdout + ran.stderr

@@ -233,3 +233,33 @@ def test_a_closed_stream_stays_closed(tmp_path: Path) -> None:
     done = captured(tmp_path, sys.executable, "-c", program, stdout=None, preexec_fn=lambda: os.close(1))
 
     assert done.returncode == 9
+
+
+SECRETS = """
+import sys, time
+print("front", flush=True)
+time.sleep(1.5)  # nobody of ours is left to ask
+for number in range(20):
+    print(f"step {number} password=hunter{number:03}x", flush=True)
+    time.sleep(0.02)
+print("token=" + "q7wk" * 6, end="", flush=True)
+"""
+
+
+def test_secrets_leave_the_log_although_the_front_process_was_killed(tmp_path: Path) -> None:
+    job = subprocess.Popen(
+        words(tmp_path, sys.executable, "-c", SECRETS), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert job.stdout is not None
+        job.stdout.readline()
+        job.kill()
+        seen = job.stdout.read()  # ends when the last writer ends
+    finally:
+        job.kill()
+        job.communicate(timeout=LIMIT_S)
+
+    assert b"hunter019x" in seen
+    wait_for(lambda: b"hunter" not in kept(tmp_path, "launcher.stdout.log"), 10.0)
+    wait_for(lambda: b"q7wk" not in kept(tmp_path, "launcher.stdout.log"), 10.0)
+    assert kept(tmp_path, "launcher.stdout.log").count(b"step ") == 20

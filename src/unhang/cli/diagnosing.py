@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
@@ -54,9 +54,41 @@ class Asked:
         return exit_code(verdict)
 
 
-def without_options(words: Sequence[str]) -> int:
-    """The verdict on the paths ``words``, as text."""
-    return Asked(words).answer()
+_VALUES: Mapping[str, str] = {"--format": "form", "--lang": "lang", "--out": "out", "--html": "html"}
+_SWITCHES: Mapping[str, tuple[str, bool]] = {
+    "--redact": ("redact", True),
+    "--color": ("color", True),
+    "--no-color": ("color", False),
+}
+_FORMS = ("text", "json", "markdown", "html")
+
+
+def without_parser(words: Sequence[str]) -> int | None:
+    """The verdict on ``words``; None where they need the parser."""
+    asked = asked_with(words)
+    return None if asked is None else asked.answer()
+
+
+def asked_with(words: Sequence[str]) -> Asked | None:
+    """What ``words`` ask for, read as the parser reads them; None where only it can tell or say what is wrong."""
+    paths: list[str] = []
+    options: dict[str, Any] = {}
+    left = iter(words)
+    for word in left:
+        name, joined, value = word.partition("=")
+        if not word.startswith("-") or word == "-":
+            paths.append(word)
+        elif word in _SWITCHES:
+            options.update((_SWITCHES[word],))
+        elif name in _VALUES:
+            options[_VALUES[name]] = value if joined else next(left, "-")
+        else:
+            return None
+    given = [value for value in options.values() if isinstance(value, str)]
+    if not paths or options.get("form", "text") not in _FORMS or any(not one or one[0] == "-" for one in given):
+        return None
+    options.update({name: Path(options[name]) for name in ("out", "html") if name in options})
+    return Asked(paths, **options)
 
 
 def _read(paths: Sequence[str]) -> EvidenceSet:

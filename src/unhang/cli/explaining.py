@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 PASTE_CHARS = 1 << 20
 
 
-def without_options(words: Sequence[str]) -> int:
-    """What ``words`` mean, as text."""
-    return answer(words)
+def without_parser(words: Sequence[str]) -> int | None:
+    """What ``words`` mean, as text; None where an option is among them."""
+    return None if any(word.startswith("-") and word != "-" for word in words) else answer(words)
 
 
 def answer(words: Sequence[str], *, as_json: bool = False, lang: str | None = None, color: bool | None = None) -> int:

@@ -18,7 +18,7 @@ from unhang.errors import UnhangError
 from unhang.report.terminal import clean_streams
 
 WORKS = {"diagnose": "diagnosing", "explain": "explaining"}
-"""Modules that do the work of a verb for words among which no option is: loading a parser takes longer than that."""
+"""Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,7 +49,8 @@ def _run(words: list[str]) -> int:
     if "--debug" in words:
         _show_failures()
     try:
-        result = _without_options(words) if _plain(words) else _parsed(words)
+        code = _without_parser(words)
+        result = _parsed(words) if code is None else code
         sys.stdout.flush()
     except UnhangError as error:
         return _say_error(error, debug="--debug" in words)
@@ -74,14 +75,11 @@ def _show_failures() -> None:
     logging.getLogger("unhang").setLevel(logging.DEBUG)
 
 
-def _plain(words: list[str]) -> bool:
-    """Whether there is nothing to parse: a verb, and words that are no options."""
-    options = any(word.startswith("-") and word != "-" for word in words)
-    return len(words) > 1 and words[0] in WORKS and not options
-
-
-def _without_options(words: list[str]) -> int:
-    code: int = import_module(f"unhang.cli.{WORKS[words[0]]}").without_options(words[1:])
+def _without_parser(words: list[str]) -> int | None:
+    """The exit code of a verb with simple words; None where the words need the parser."""
+    if len(words) < 2 or words[0] not in WORKS:
+        return None
+    code: int | None = import_module(f"unhang.cli.{WORKS[words[0]]}").without_parser(words[1:])
     return code
 
 

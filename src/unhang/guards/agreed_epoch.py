@@ -17,6 +17,7 @@ from unhang.guards.batch_source import Failed, is_trouble
 from unhang.guards.even_epoch import ANSWER_LIMIT_S, Epoch, gather, told_lengths
 from unhang.guards.loader_lengths import must_not_run_ahead
 from unhang.guards.named_ranks import who
+from unhang.guards.telling import tell
 from unhang.guards.windows import LARGEST_WINDOW, Decision, decide, due, window_for
 from unhang.inprocess import marked
 
@@ -63,11 +64,9 @@ class AgreedEpoch:
         epoch = self._epoch
         if epoch.met.rank == 0 and epoch.name not in _warned and must_not_run_ahead(epoch.loader):
             _warned.add(epoch.name)
-            print(
-                f"[unhang] {epoch.name}: the loader is read up to {2 * LARGEST_WINDOW} batches ahead, and so is the "
-                "state it keeps (state_dict; Accelerate's last batch, which keeps its streams even by itself).",
-                file=sys.stderr,
-                flush=True,
+            tell(
+                f"{epoch.name}: the loader is read up to {2 * LARGEST_WINDOW} batches ahead, and so is the "
+                "state it keeps (state_dict; Accelerate's last batch, which keeps its streams even by itself)."
             )
 
     def _make_group(self) -> None:

@@ -6,13 +6,13 @@ A thread of ours asks the store twice a second, only while a loop runs; the loop
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from dataclasses import dataclass
 
 from unhang.errors import StoreLost
 from unhang.guards.meeting import Meeting
+from unhang.guards.telling import tell
 
 _ASK_EVERY_S = 0.4
 _ASKED_A_SECOND = 500
@@ -105,7 +105,7 @@ def _hear(alarm: Alarm) -> None:
         return
     # This rank may be in a collective without the other by now, where no exception reaches it.
     alarm.told = True
-    print(f"[unhang] {alarm.name}: {went(word)}; this rank is in batch {alarm.taken}", file=sys.stderr, flush=True)
+    tell(f"{alarm.name}: {went(word)}; this rank is in batch {alarm.taken}")
 
 
 def went(word: Word) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from unhang.errors import UsageError
 from unhang.guards import before_the_end
 from unhang.guards.copied import copied, here
 from unhang.guards.raised import told
+from unhang.guards.telling import tell
 from unhang.guards.waiting_calls import Call, WaitingCalls, key_of, matcher
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class BackgroundWriter:
             self.failed += 1
             if self.error is None:
                 self.error = error
-                _say(f"the log of {_name(self._writer)} fails: {_told(error)}; training goes on, this is said once")
+                tell(f"the log of {_name(self._writer)} fails: {_told(error)}; training goes on, this is said once")
 
     # ------------------------------------------------------------------------------------------------ what is said
 
@@ -298,21 +298,21 @@ class BackgroundWriter:
         behind_s = self._waiting.oldest_s()
         self._say_behind_after_ns = AGAIN_TIMES * behind_s * 1e9
         thinned = f", {self.left_out} values of curves left out" if self.left_out else ""
-        _say(
+        tell(
             f"the log of {_name(self._writer)} is {behind_s:.0f} s behind, {len(self._waiting)} calls wait{thinned}: "
             f"its storage is slow; log less, or to a faster path. Training does not wait for it"
         )
 
     def _say_the_end(self, written: bool, limit_s: float) -> None:
         if not written:
-            _say(
+            tell(
                 f"{len(self._waiting)} calls of {_name(self._writer)} were not written within {limit_s:g} s: "
                 f"its storage does not answer"
             )
         elif self.left_out or self.failed:
             left_out = f"{self.left_out} values were left out because the log was behind" if self.left_out else ""
             failed = f"{self.failed} calls failed, first with {_told(self.error)}" if self.failed else ""
-            _say(f"the log of {_name(self._writer)}: {'; '.join(filter(None, (left_out, failed)))}")
+            tell(f"the log of {_name(self._writer)}: {'; '.join(filter(None, (left_out, failed)))}")
 
 
 class _Asked:
@@ -352,9 +352,3 @@ def _name(writer: object) -> str:
 
 def _told(error: BaseException | None) -> str:
     return "" if error is None else told(error, 300)
-
-
-def _say(sentence: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"unhang: {sentence}\n")
-        sys.stderr.flush()

@@ -18,6 +18,7 @@ from unhang.guards.batch_source import END, Failed, Source
 from unhang.guards.loader_lengths import exact_length
 from unhang.guards.meeting import Meeting
 from unhang.guards.named_ranks import who
+from unhang.guards.telling import tell
 from unhang.guards.windows import WhenUneven
 from unhang.inprocess import marked
 
@@ -124,11 +125,7 @@ class Epoch:
         least = "" if exact else "at least "
         parts = [f"{who(ranks)} dropped {least}{n}" for n, ranks in by_number(dropped)]
         parts += [f"{who(ranks)} repeated {n}" for n, ranks in by_number(padded)]
-        print(
-            f"[unhang] {self.name}: {self.taken} batches on every rank; {', '.join(parts)}",
-            file=sys.stderr,
-            flush=True,
-        )
+        tell(f"{self.name}: {self.taken} batches on every rank; {', '.join(parts)}")
 
     def _refuse_to_go_past(self, *, ended: bool = False) -> None:
         word = self.alarm.heard

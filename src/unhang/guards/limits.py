@@ -16,6 +16,7 @@ from typing import Any
 
 from unhang.guards.arguments import seconds
 from unhang.guards.connection import OURS
+from unhang.guards.telling import tell
 
 STEPS_OF_INIT = 2
 """So many optimizer steps are of the start: compilation, first batches and first communicators are slow."""
@@ -79,7 +80,7 @@ def _set_and_tell(wanted_s: float) -> Limits:
             backend._set_default_timeout(timedelta(seconds=wanted_s))  # noqa: SLF001 - torch 2.4 to 2.13 have no other way
     found = _in_force(wanted_s)
     for note in found.notes:
-        print(f"[unhang] limits: {note}", file=sys.stderr, flush=True)
+        tell(f"limits: {note}")
     return found
 
 

@@ -20,6 +20,7 @@ from unhang.guards.call_site import calling_frame, innermost_user_line
 from unhang.guards.meeting import Gathered, Meeting, meeting
 from unhang.guards.phases import phase
 from unhang.guards.raised import told
+from unhang.guards.telling import tell
 from unhang.inprocess import marked
 
 A_DAY_S = 86400.0
@@ -175,11 +176,9 @@ class _Waiting:
             still = " (its process is stopped)" if self._kernel_says() is False else still
             others = self._here.world_size - 1
             wait = "rank waits" if others == 1 else "ranks wait"
-            print(
-                f"[unhang] {self._what}: rank {self._first} is at it since {waited_s:.0f} s{at}{still}; "
-                f"{others} {wait} on the store, where no watchdog limit applies",
-                file=sys.stderr,
-                flush=True,
+            tell(
+                f"{self._what}: rank {self._first} is at it since {waited_s:.0f} s{at}{still}; "
+                f"{others} {wait} on the store, where no watchdog limit applies"
             )
         return False
 

@@ -25,6 +25,7 @@ from unhang.guards.named_ranks import who
 from unhang.guards.raised import told
 from unhang.guards.seeding import last_seeded
 from unhang.guards.split_hints import unseeded_splits
+from unhang.guards.telling import tell
 from unhang.inprocess import marked
 
 _LOG = logging.getLogger("unhang.guards")
@@ -65,7 +66,7 @@ def same_on_all_ranks(value: Any, name: str = "value", *, timeout_s: float = 60.
         if met is not None:
             _compare(met, value, name, timeout_s, sys._getframe(1))  # noqa: SLF001 - the caller's file is looked at
     except StoreLost as error:
-        _warn(f"{name} was not compared: {error}")
+        tell(f"{name} was not compared: {error}")
 
 
 def _compare(met: Meeting, value: Any, name: str, timeout_s: float, caller: FrameType) -> None:
@@ -83,7 +84,7 @@ def _compare(met: Meeting, value: Any, name: str, timeout_s: float, caller: Fram
         difference = _describe(met, name, node, limits, camps, heard)
         raise _error(name, camps, heard, difference, look, value, caller)
     if failed:
-        _warn(f"{name} was not compared: it cannot be read ({failed})")
+        tell(f"{name} was not compared: it cannot be read ({failed})")
         return
     _LOG.info(
         "%s is the same on %d ranks (%s; %.1f s)",
@@ -118,7 +119,7 @@ def _exchange(met: Meeting, name: str, said: _Said, timeout_s: float) -> dict[in
     finally:
         marked.wait_over()
     if gathered.missing:
-        _warn(f"{name} was not compared: {who(gathered.missing)} did not call same_on_all_ranks within {timeout_s:g} s")
+        tell(f"{name} was not compared: {who(gathered.missing)} did not call same_on_all_ranks within {timeout_s:g} s")
         return None
     return {rank: _Said(*json.loads(value)) for rank, value in gathered.values.items()}
 
@@ -208,7 +209,3 @@ def _is_data(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_is_data, value.values()))
     return isinstance(value, int | float) or (hasattr(value, "__len__") and not isinstance(value, str | bytes))
-
-
-def _warn(text: str) -> None:
-    print(f"[unhang] {text}", file=sys.stderr, flush=True)

@@ -6,7 +6,6 @@ as many batches, is a line on standard error. A store that cannot be met on neve
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from unhang.errors import RanksDiffer, StoreLost
 from unhang.guards.even_batches import EvenBatches
 from unhang.guards.meeting import meeting
 from unhang.guards.sameness import same_on_all_ranks
+from unhang.guards.telling import tell
 from unhang.guards.together import together
 
 PATIENCE_S = 300.0
@@ -34,7 +34,7 @@ def same_batches(loader: Any, what: str = "training", *, timeout_s: float = PATI
     try:
         same_on_all_ranks(length(getattr(loader, "dataset", None)), f"rows of {what}", timeout_s=timeout_s)
     except RanksDiffer as error:  # as many batches all the same: nothing stalls
-        warn(f"{error}\n  They give as many batches all the same, so training goes on.")
+        tell(f"{error}\n  They give as many batches all the same, so training goes on.")
 
 
 def same_settings(
@@ -88,7 +88,7 @@ def all_here(name: str, *, timeout_s: float = PATIENCE_S) -> None:
     try:
         together(name, timeout_s=timeout_s)
     except StoreLost as error:
-        warn(f"{name}: the ranks were not counted: {error}")
+        tell(f"{name}: the ranks were not counted: {error}")
 
 
 def distributed() -> bool:
@@ -97,8 +97,3 @@ def distributed() -> bool:
         return meeting() is not None
     except StoreLost:
         return False
-
-
-def warn(text: str) -> None:
-    """A line on standard error."""
-    print(f"[unhang] {text}", file=sys.stderr, flush=True)

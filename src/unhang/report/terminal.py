@@ -1,6 +1,7 @@
 """All that we print to a terminal passes here: no control character of somebody else's text reaches it.
 
-``clean_streams`` is what everything printed goes through. Colours and a screen that moves are rich's, and made of text
+``clean_streams`` is what everything printed goes through. What goes to standard error loses its secrets there; what
+goes to standard output lost them before, value by value. Colours and a screen that moves are rich's, and made of text
 that was cleaned before (``console.Console``): they go past it. What a job prints never comes here.
 """
 
@@ -23,8 +24,11 @@ class Clean:
 
     def write(self, text: str) -> int:
         """Write ``text`` without what would act on a terminal."""
-        self.rich_proxied_file.write(printable(text))
+        self.rich_proxied_file.write(self._shown(text))
         return len(text)
+
+    def _shown(self, text: str) -> str:
+        return printable(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write all of them."""
@@ -33,6 +37,15 @@ class Clean:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.rich_proxied_file, name)
+
+
+class CleanErrors(Clean):
+    """Standard error: what is said there is made of somebody's words, files and commands."""
+
+    def _shown(self, text: str) -> str:
+        from unhang.secrets import without_secrets  # most runs have nothing to complain about
+
+        return printable(without_secrets(text))
 
 
 def behind(stream: IO[str]) -> IO[str]:
@@ -44,7 +57,7 @@ def behind(stream: IO[str]) -> IO[str]:
 def clean_streams() -> Iterator[None]:
     """Standard output and error, as long as we speak."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = Clean(behind(sys.stdout)), Clean(behind(sys.stderr))
+    sys.stdout, sys.stderr = Clean(behind(sys.stdout)), CleanErrors(behind(sys.stderr))
     try:
         yield
     finally:

@@ -8,6 +8,13 @@ from collections.abc import Iterator
 from unhang.secrets.lines import HintedLines, in_lower_case
 from unhang.secrets.words import is_random
 
+
+def _as_json(*words: str) -> Iterator[str]:
+    """Those of ``words`` that JSON writes in escapes, as it does by default, in lower case."""
+    escaped = ("".join(one if one.isascii() else f"\\u{ord(one):04x}" for one in word) for word in words)
+    return (word for word in escaped if "\\" in word)
+
+
 _SURE = (
     r"passw(?:or)?d\d?|passphrase|passcode|pass(?<![A-Za-z]pass)|pswd|pwd|secret|secret[-_]?id|api[-_ ]?key"
     r"|app[-_]?key|access[-_]?key(?:[-_]?(?:id|secret))?|private[-_]?key|secret[-_]?key|auth[-_]?key|account[-_]?key"
@@ -16,15 +23,20 @@ _SURE = (
 )
 _OF_TEXT = "pad|eos|bos|unk|sep|cls|mask|per|next|image|stop|special|first|last"
 _ACCESS = "token" + "".join(rf"(?<!{kind}[-_]token)" for kind in _OF_TEXT.split("|"))
-_CHINESE = r"密码|密钥|密匙|令牌|口令|秘钥|パスワード|비밀번호|пароль|passwort|kennwort|contraseña|senha|mot de passe"
-_NAME = rf"(?:(?:{_SURE}|{_ACCESS})(?![A-Za-z0-9_])|{_CHINESE})"
+_FOREIGN = (
+    *("密码", "密钥", "密匙", "令牌", "口令", "秘钥", "パスワード", "비밀번호", "пароль"),
+    *("passwort", "kennwort", "contraseña", "senha"),
+)
+_ELSEWHERE = "|".join(("mot de passe", *_FOREIGN, *map(re.escape, _as_json(*_FOREIGN))))
+_NAME = rf"(?:(?:{_SURE}|{_ACCESS})(?![A-Za-z0-9_])|{_ELSEWHERE})"
 _QUOTE = r"(?:\\{0,3}[\"'`])"
 _QUOTED = r"(?P<quote>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\n]){3,4096})(?P=quote)"
 _BARE = r"(?P<bare>[^\s\"'`&;,<>()\[\]{}|\\：，。；]{4,4096})"
-_GLUE = rf"{_QUOTE}?\s{{0,4}}(?:=>|:=|[=:：＝>]|,\s?(?=[\"'])|是|为|\b(?:is|was)\b)\s{{0,4}}(?:\$\{{\w{{1,64}}:-)?"
+_SIGNS = "|".join(("：", "＝", "是", "为", *map(re.escape, _as_json("：", "＝", "是", "为"))))
+_GLUE = rf"{_QUOTE}?\s{{0,4}}(?:=>|:=|[=:>]|{_SIGNS}|,\s?(?=[\"'])|\b(?:is|was)\b)\s{{0,4}}(?:\$\{{\w{{1,64}}:-)?"
 _ASSIGNED = re.compile(rf"(?P<name>{_NAME})(?P<glue>{_GLUE})(?:{_QUOTED}|{_BARE})")
 _BESIDE = re.compile(
-    rf"(?P<name>(?:--[\w.-]{{0,64}}?{_NAME}|\b(?:passw(?:or)?d|passphrase|token|secret|api[-_ ]key)|(?:{_CHINESE})"
+    rf"(?P<name>(?:--[\w.-]{{0,64}}?{_NAME}|\b(?:passw(?:or)?d|passphrase|token|secret|api[-_ ]key)|(?:{_ELSEWHERE})"
     rf"|\b(?:require|bind|root)(?:pass|pw)|\b[\w-]*(?:secret|access)[-_]\w*key))(?P<glue>\s{{1,4}})(?:{_QUOTED}|{_BARE})"
 )
 NAMING = re.compile(rf"--[\w.-]{{0,64}}?{_NAME}", re.IGNORECASE)
@@ -32,7 +44,7 @@ NAMING = re.compile(rf"--[\w.-]{{0,64}}?{_NAME}", re.IGNORECASE)
 HINTS = (
     *("pass", "pwd", "pswd", "bindpw", "rootpw", "userpw", "dbpw", "ldappw", "secret", "token", "key", "credential"),
     *("_pat", "_auth", "_cookie", "sk=", "ak=", "sk:", "ak:", 'sk"', 'ak"', "sk'", "ak'"),
-    *("密", "令牌", "口令", "秘钥", "パスワード", "비밀번호", "пароль", "kennwort", "contraseña", "senha", "mot de"),
+    *("mot de", *_FOREIGN, *_as_json(*_FOREIGN)),
 )
 """One of these stands, in lower case, in every line with a name."""
 

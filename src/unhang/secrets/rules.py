@@ -1,4 +1,4 @@
-"""By what a secret is known: the rules of gitleaks as rows of ``gitleaks.tsv``.
+"""By what a secret is known: the rules of gitleaks as rows of ``gitleaks.tsv``, and more services in ``services.txt``.
 
 Read with the standard library alone, and quickly: a training process reads it when an exception ends it.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PLACE = Path(__file__).with_name("gitleaks.tsv")
+_SERVICES = Path(__file__).with_name("services.txt")
 
 
 class Service(NamedTuple):
@@ -62,3 +63,10 @@ def service_hints() -> tuple[str, ...]:
 def services() -> tuple[Service, ...]:
     """What stands before the secrets that are not known by their own letters, and how these look."""
     return tuple(Service(re.compile(f"(?i:{row.service})"), re.compile(row.pattern)) for row in _rows("near"))
+
+
+@cache
+def service_names() -> frozenset[str]:
+    """Names, in lower case, of services whose keys may look like any checksum."""
+    lines = _SERVICES.read_text(encoding="ascii").splitlines()
+    return frozenset(name for line in lines if not line.startswith("#") for name in line.split())

@@ -1,7 +1,7 @@
 """Secrets that show by their letters: those with a known beginning, and words that only chance can have written.
 
-A word that looks like chance in hexadecimal may be a commit, a checksum or an address: it is a secret only behind a
-name that says so (``wandb: using key …``).
+A word that looks like chance in hexadecimal may be a commit, a checksum or an address, and one that is a little odd may
+be somebody's name for a thing: they are secrets only behind a name that says so (``wandb: using key …``).
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
+from unhang.secrets.letters import bits_of_chance
 from unhang.secrets.lines import HintedLines
-from unhang.secrets.rules import service_hints, services, shape_hints, shapes
+from unhang.secrets.rules import service_hints, service_names, services, shape_hints, shapes
 
 SHORTEST = 14
 _LONGEST = 4096
 _BEFORE = 72
 """So many letters before a word may name it."""
+_BESIDE = 36
+"""In so many letters before a word the name of a service is about it."""
 _WORD = re.compile(rf"[A-Za-z0-9+/_.~%!$-]{{{SHORTEST},}}={{0,3}}")
 _NUMBER = re.compile(r"[\d./%+-]+(?:[eE][+-]?\d+)?[A-Za-z]{0,4}")
+_DIGIT = re.compile(r"\d")
 _RUN = re.compile(r"[A-Za-z0-9]+")
 _PIECE = re.compile(r"(?:(?<=\.)|(?<![A-Za-z0-9_/-]))[A-Za-z0-9_-]{32,}(?![A-Za-z0-9_/-])")
 """As base64 for URLs writes it: - and _ are letters, too."""
@@ -31,12 +35,21 @@ _CHECKSUM = re.compile(rf"(?<![A-Za-z0-9])(?:{_UUID.pattern}|[0-9a-f]{{32,64}})(
 _JOINED = str.maketrans("", "", "-_")
 _PART = 28
 """Chance may fill a part of a word only."""
-_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_BITS = 10.0
+"""So surely chance, and not a person, wrote a word of 16 letters and digits: no word of torch's, transformers' and our
+own sources and logs has more than four."""
+_BITS_DASHED = 20.0
+_BITS_NAMED = 3.0
+"""Behind a name that says that it is a secret, little is needed."""
+_BITS_OF_LETTERS = 8.0
+"""A name without a digit is likelier a person's."""
+_DASHED = re.compile(r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)+-*")
+_HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9_-]{40,}={0,2}")
 _MANGLED = re.compile(r"_*Z[A-Z]?[0-9A-Z]")
 """C++ names as the linker knows them: capitals and numbers all over."""
 _OWN_NAME = re.compile(
-    r"(?:[A-Za-z0-9]{1,8}[_-])?(?:key|pat|sdk|sk|token|secret|apikey|api)[_-](?:[a-z0-9]{2,4}-)?(.+)"
+    r"(?:[A-Za-z0-9]{1,20}[_-])?(?:key|pat|sdk|sk|token|secret|apikey|api|live|production)[_-](?:[a-z0-9]{2,4}-)?(.+)"
 )
 _BEHIND_PREFIX = re.compile(r"[A-Za-z][\w.-]{1,24}?[_./-](?=[0-9]*[a-f])[0-9a-f]{30,64}(?:_[0-9a-f]{6,40})?")
 _OF_CHECKSUMS = re.compile(
@@ -60,11 +73,11 @@ _NAMED = (
     r"(?:key|auth|pat|cred|creds|credential|credentials|login|secret|token|authtoken|sid|licen[cs]e|webhook|dsn|code"
     r"|password|passwd|密码|密钥|令牌|口令)"
 )
+_BEGINS = r"(?:^|[^A-Za-z]|(?<=[a-z])(?=[A-Z]))"
 _NAMING = re.compile(
-    rf"(?:^|[^a-z]){_NAMED}[\"'\\]{{0,3}}\s{{0,2}}(?:=|:|=>|:=|>|,|is|was|：|＝|是|为)?[\s\"'\\]{{0,4}}$"
+    rf"{_BEGINS}(?i:{_NAMED})[\"'\\]{{0,3}}\s{{0,2}}(?:=|:|=>|:=|>|,|is|was|：|＝|是|为)?[\s\"'\\]{{0,4}}$"
     r"|\s(?:-[pkt]|--pat)\s{1,3}$"
-    rf"|(?:^|[^a-z])(?:login|authtoken)\s[^|;&\n]{{0,60}}\s$",
-    re.IGNORECASE,
+    rf"|{_BEGINS}(?i:login|authtoken)\s[^|;&\n]{{0,60}}\s$"
 )
 _ASSIGNING = re.compile(r"[ \t\w.-]{0,20}[\s'\"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|\s)[`'\"\s=]{0,5}")
 
@@ -74,7 +87,7 @@ class _Look(Enum):
 
     PLAIN = "plain"
     SURE = "sure"
-    CHANCE_IN_HEX = "hex"
+    IF_NAMED = "if named"
 
 
 def hints() -> tuple[str, ...]:
@@ -86,7 +99,7 @@ def secret_words(text: str, lines: HintedLines) -> Iterator[tuple[int, int]]:
     """Where in ``text`` words stand that are secrets; ``lines``: its lines, with :func:`hints`."""
     for match in _WORD.finditer(text):
         look = _look(match[0] if len(match[0]) <= _LONGEST else match[0][:_LONGEST])
-        if look is _Look.SURE or (look is _Look.CHANCE_IN_HEX and _NAMING.search(_before(text, match.start()))):
+        if look is _Look.SURE or (look is _Look.IF_NAMED and _is_named(_before(text, match.start()))):
             yield match.span()
     for at, line in lines.with_any(_OWN_HINTS):
         yield from ((at + match.start(), at + match.end()) for match in _OWN_SHAPES.finditer(line))
@@ -101,12 +114,24 @@ def _before(text: str, at: int) -> str:
     return text[max(0, at - _BEFORE) : at].rpartition("\n")[2]
 
 
+def _is_named(before: str) -> bool:
+    """Whether what stands before a word says that it is a secret: a name for one, or of somebody who gives them out."""
+    if _NAMING.search(before):
+        return True
+    for word in reversed(_RUN.findall(before[-_BESIDE:].lower())):
+        if word in service_names():
+            return True
+        if _OF_CHECKSUMS.match(word):
+            return False
+    return False
+
+
 def _of_services(line: str) -> Iterator[tuple[int, int]]:
     """Words behind the name of a service whose keys look so."""
     named = [(match.end(), one.secret) for one in services() for match in one.named.finditer(line)]
     for match in _WORD.finditer(line) if named else ():
         looks = [secret for end, secret in named if _ASSIGNING.fullmatch(line, end, max(end, match.start()))]
-        if looks and (_look(match[0]) is _Look.CHANCE_IN_HEX or any(one.fullmatch(match[0]) for one in looks)):
+        if looks and (_look(match[0]) is _Look.IF_NAMED or any(one.fullmatch(match[0]) for one in looks)):
             yield match.span()
 
 
@@ -115,8 +140,14 @@ def _look(word: str) -> _Look:
     if _NUMBER.fullmatch(word):
         return _Look.PLAIN
     if _is_hex(word):
-        return _Look.CHANCE_IN_HEX
-    return _Look.SURE if _tells_itself(word) or _is_chance(word) else _Look.PLAIN
+        return _Look.IF_NAMED
+    if _tells_itself(word) or _is_chance(word):
+        return _Look.SURE
+    return _Look.IF_NAMED if bits_of_chance(word) > _least_bits(word) else _Look.PLAIN
+
+
+def _least_bits(word: str) -> float:
+    return _BITS_NAMED if _DIGIT.search(word) else _BITS_OF_LETTERS
 
 
 def _tells_itself(word: str) -> bool:
@@ -142,20 +173,31 @@ def _is_chance(word: str) -> bool:
     if any(_run_is_chance(piece.translate(_JOINED), in_path=True) for piece in _PIECE.findall(word)):
         return True
     in_path = "/" in word
+    if not in_path and _dashed_is_chance(word):
+        return True
     return any(_run_is_chance(run, in_path=in_path) for run in _RUN.findall(word) if len(run) >= 16)
+
+
+def _dashed_is_chance(word: str) -> bool:
+    """``q-55meisbpklp3gam-xkrgftoyt8itit``: what stands between dashes is too short to tell alone."""
+    for dashed in _DASHED.findall(word):
+        runs = [run for run in _RUN.findall(dashed) if not _HEX.fullmatch(run)]
+        if sum(map(len, runs)) >= 20 and _DIGIT.search(dashed) and bits_of_chance("-".join(runs)) > _BITS_DASHED:
+            return True
+    return False
 
 
 def _run_is_chance(run: str, *, in_path: bool) -> bool:
     """Compilers name files in their caches by checksums in small letters and digits, or in capitals and digits."""
     if _HEX.fullmatch(run):
         return False
-    small, capital = any(map(str.islower, run)), any(map(str.isupper, run))
-    if not any(map(str.isdigit, run)):
-        return False
-    if small and capital:
+    if not _DIGIT.search(run):
+        return is_random(run) and bits_of_chance(run) > _BITS
+    if not (run.islower() or run.isupper()):
         parts = [run[at : at + _PART] for at in range(0, max(1, len(run) - _PART + 1), _PART // 2)]
-        return len(run) >= 18 and any(_changes(part) > 0.28 and _is_wide(part, 3.4) for part in parts)
-    return not in_path and len(run) >= 24 and _changes(run) > 0.24 and _is_wide(run, 3.5)
+        if len(run) >= 18 and bits_of_chance(run) > 0 and any(_changes(part) > 0.28 for part in parts):
+            return True
+    return not in_path and bits_of_chance(run) > _BITS
 
 
 def is_random(word: str) -> bool:

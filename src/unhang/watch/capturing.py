@@ -23,6 +23,7 @@ from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.printable import one_line
 from unhang.watch import private_files
+from unhang.watch.pipes import let_go, new_pipe
 
 CHUNK = 1 << 16
 PIPE = 1 << 20
@@ -32,8 +33,6 @@ QUEUED = 64 << 20
 FLUSH_S = 2.0
 """How long the end of the job waits for a slow disk."""
 _READER_GONE = 3
-_FIRST_FREE = 10
-"""Numbers below may be standard streams that somebody closed."""
 
 
 def streams(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
@@ -51,18 +50,18 @@ def streams(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
 class Capture:
     """One stream of the command (or both, where they lead to one place), as the front process sees it."""
 
-    def __init__(self, targets: tuple[int, ...], path: Path, lang: str) -> None:
-        """Open the file and begin.
+    def __init__(self, targets: tuple[int, ...], path: Path, lang: str, held: Sequence[int] = ()) -> None:
+        """Open the file and begin. ``held``: descriptors to keep open as long as the file is written.
 
         Raises:
             OSError: there is no room for a file, a pipe or a process.
         """
-        self._targets, self._path, self._lang = targets, path, lang
+        self._targets, self._path, self._lang, self._held = targets, path, lang, held
         private_files.make_folder(path.parent)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self._read, self._write = _pipe()
-        self._over_read, self._over_write = _pipe()
-        self._done_read, self._done_write = _pipe()
+        self._read, self._write = new_pipe()
+        self._over_read, self._over_write = new_pipe()
+        self._done_read, self._done_write = new_pipe()
         self._drained = self._said = False
         with suppress(OSError, AttributeError):
             fcntl.fcntl(self._write, fcntl.F_SETPIPE_SZ, PIPE)
@@ -111,7 +110,7 @@ class Capture:
     def _relay(self) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # its end is the end of the pipe
         target, others = self._targets[-1], (0, *({1, 2} - {*self._targets}))
-        _let_go((self._read, self._file, self._over_read, self._done_write))
+        let_go((self._read, self._file, self._over_read, self._done_write, *self._held))
         nothing = os.open(os.devnull, os.O_RDWR)
         complaints = os.dup(2) if _is_open(2) else nothing
         for number in others:
@@ -205,30 +204,12 @@ def _pieces(source: int, over: int, drained: Callable[[], None]) -> Iterator[byt
         ended = ended or over in ready
 
 
-def _pipe() -> tuple[int, int]:
-    ends = os.pipe2(os.O_CLOEXEC)
-    if min(ends) >= _FIRST_FREE:
-        return ends
-    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in ends]
-    for end in ends:
-        os.close(end)
-    return moved[0], moved[1]
-
-
 def _is_open(number: int) -> bool:
     try:
         os.fstat(number)
     except OSError:
         return False
     return True
-
-
-def _let_go(kept: Sequence[int]) -> None:
-    """Close all but the standard streams and ``kept``: another stream's pipe must end without us."""
-    at = 3
-    for number in (*sorted(kept), 1 << 16):
-        os.closerange(at, number)
-        at = number + 1
 
 
 def _write_all(target: int, data: bytes) -> bool:

@@ -21,7 +21,7 @@ from unhang.report.language import translate
 from unhang.watch import signals
 from unhang.watch.capturing import Capture, streams
 from unhang.watch.environment import environment_of_job
-from unhang.watch.masked_log import MaskedLog
+from unhang.watch.masked_log import MaskedLog, Masking
 from unhang.watch.meeting import Lock, Meeting, alive, clear
 from unhang.watch.relay import Relay, printed_so_far
 from unhang.watch.run_folder import RunPlan
@@ -35,8 +35,6 @@ LAST_WORDS_S = 3.0
 LAST_VERDICT_S = 15.0
 """The same after one that failed: it has to be looked into."""
 FLOOR_LIMIT_S, FLOOR_TICK_S = 2.0, 0.02
-MASK_S = 0.02
-"""For secrets in captured output, in each tick; what is left then comes at the end."""
 CLEAN_LIMIT_S = 30.0
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
@@ -53,6 +51,7 @@ class Front:
         self._captured: list[Capture] = []
         self._masked: list[MaskedLog] = []
         """Their files."""
+        self._masking: Masking | None = None
         self._lines: Relay | None = None
         self._floor, self._alive = Lock(meeting.records / "floor"), alive(meeting.records)
         self._asked_at = float("-inf")
@@ -112,10 +111,12 @@ class Front:
             logs = logs / "attempt_0" / str(self._meeting.number)
         names = ("launcher.stdout.log", "launcher.log") if self._meeting.count == 1 else ("stdout.log", "stderr.log")
         try:
+            self._masking = Masking()
             for targets in streams():
                 path = logs / names[targets[-1] - 1]
-                self._captured.append(Capture(targets, path, self._plan.lang))
+                self._captured.append(Capture(targets, path, self._plan.lang, (self._masking.held,)))
                 self._masked.append(MaskedLog(path))
+            self._masking.start(self._masked)
         except OSError as error:
             text = say("the output is not kept ({reason}); the command runs without --capture", reason=str(error))
             _print(translate(text, self._plan.lang))
@@ -140,8 +141,6 @@ class Front:
 
     def _pump(self) -> bool:
         """Print what was said since; True when all of it is out."""
-        for masked in self._masked:
-            masked.go_on(MASK_S)
         return self._lines is None or self._lines.pump()
 
     def _pass_on(self, told: signal.struct_siginfo) -> None:
@@ -183,6 +182,8 @@ class Front:
     def _helper_ended(self, pid: int, status: int) -> None:
         for capture in self._captured:
             capture.reaped(pid, status)
+        if self._masking is not None:
+            self._masking.reaped(pid, status)
         if self._witness is not None:
             self._witness.reaped(pid)
 
