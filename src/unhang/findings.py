@@ -296,6 +296,21 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cause that is not shown, and how often known incidents that looked like this had it: ``share``, from 0 to 1.
+
+    ``settles``: the observation that confirms or refutes it, ``how`` to make it. ``incidents``: links of such.
+    """
+
+    cause: Cause
+    share: float
+    because: tuple[Text, ...]
+    settles: Text
+    how: str = ""
+    incidents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RuledOut:
     """A cause that was looked for and contradicted by evidence."""
 
@@ -402,3 +417,5 @@ class Verdict:
     suggested: Suggested | None = None
     stop: Stop | None = None
     """Of a job that was looked at while it lived; None of one that was read about."""
+    differential: tuple[Candidate, ...] = ()
+    """Where no finding is *likely*: what may lie behind it, the largest share first."""
