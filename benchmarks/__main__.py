@@ -2,7 +2,8 @@
 ``logs``; ``"corpus --folder DIR"``; ``"first-sight DIR"`` (logs nobody has seen); ``inprocess`` (what being
 recorded costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and HolisticTraceAnalysis);
 ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader); ``many-ranks``
-(how time grows with ranks and groups); ``start`` (short commands from the shell).
+(how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what the library of
+incidents is worth).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from benchmarks import (
     guards,
     inprocess,
     kills,
+    known_incidents,
     logs,
     many_nodes,
     many_ranks,
@@ -30,6 +32,7 @@ OTHERS = {
     "logs": logs.main,
     "corpus": corpus.main,
     "first-sight": first_sight.main,
+    "incidents": known_incidents.main,
     "inprocess": inprocess.main,
     "kills": kills.main,
     "guards": guards.main,

@@ -208,3 +208,33 @@ def test_nothing_typed_breaks_it(hostile: str) -> None:
 def test_codes_that_stop_jobs_are_known() -> None:
     for code in (13, 31, 48, 74, 79, 94, 95, 119):
         assert xid_row(code) is not None, code
+
+
+def test_words_of_an_incident_find_it_with_its_link_and_what_ended_it() -> None:
+    run = unhang("explain", "EFA", "handshake")
+    chinese = unhang("explain", "--lang", "zh", "EFA", "handshake")
+
+    assert run.returncode == 0
+    for printed in (run.stdout, chinese.stdout):
+        assert "https://github.com/gardener/gardener-extension-provider-aws/issues/1832" in printed
+        assert "security-group rule" in printed
+    assert chinese.stdout.count("事故描述为英文。") == 1
+    assert "事故" not in run.stdout
+
+
+def test_a_cause_shows_incidents_of_its_own_and_a_message_those_that_look_like_it() -> None:
+    assert {row.cause for row in explain("gpu-hardware").incidents} == {Cause.GPU_HARDWARE}
+    pasted = explain("NCCL WARN Duplicate GPU detected : rank 3 and rank 0 both on CUDA device 1000, invalid usage")
+    assert {row.cause for row in pasted.incidents} == {Cause.DEVICE_MAPPING}
+
+
+def test_a_misspelt_word_is_asked_back_and_not_searched_in_incidents() -> None:
+    assert explain("NCCL_P2P_DISABLED").incidents == ()
+
+
+def test_json_has_the_incidents_with_their_signs() -> None:
+    document = json.loads(unhang("explain", "EFA", "handshake", "--format", "json").stdout)
+
+    assert document["pages"] == []
+    assert document["incidents"][0]["cause"] == "network-config"
+    assert document["incidents"][0]["signs"]

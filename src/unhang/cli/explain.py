@@ -34,7 +34,9 @@ def explain(
         bool | None, typer.Option("--color/--no-color", help="Colour; default: when on a terminal.")
     ] = None,
 ) -> None:
-    """Say what a word, a code or a line of a log means, when it is harmless, and what to do. Works offline.
+    """Say what a word, a code or a line of a log means, when it is harmless, what to do, and which incidents hold it.
+
+    Works offline.
 
     Exit code: 0 explained, 2 not known.
     """

@@ -32,11 +32,11 @@ def answer(words: Sequence[str], *, as_json: bool = False, lang: str | None = No
         from unhang.report.explain.document import explanation_json
 
         sys.stdout.write(explanation_json(found, voice))
-    elif found.pages:
+    elif found.pages or found.incidents:
         _print(found, voice, color)
     else:
         raise _unknown(found, voice)
-    return 0 if found.pages else 2
+    return 0 if found.pages or found.incidents else 2
 
 
 def _asked(words: Sequence[str]) -> str:

@@ -1,11 +1,14 @@
-"""Read a TOML file of this room: rows that hold what they must, or a sentence that says which one does not."""
+"""Read a TOML file of this room: rows that hold what they must, or a sentence that says which one does not.
+
+:func:`rows_of` reads plain rows, :func:`typed` a file whose rows have a type that says what they may hold.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from unhang.errors import KnowledgeError
 
@@ -14,6 +17,26 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+_Type = TypeVar("_Type")
+
+
+def typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
+    """The file ``path`` (below ``knowledge/``), or ``text`` in its place, as a ``msgspec`` structure of ``kind``.
+
+    Raises:
+        KnowledgeError: it is no TOML, or does not hold what ``kind`` says; the sentence names the place.
+    """
+    import msgspec  # most tables are read without it
+
+    try:
+        return msgspec.convert(tomllib.loads(_text(path) if text is None else text), kind)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise KnowledgeError(f"{path}: {error}") from error
+
+
+def _text(path: str) -> str:
+    return files("unhang.knowledge").joinpath(*path.split("/")).read_text(encoding="utf-8")
+
 
 def rows_of(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     """The rows ``[[name]]`` of ``path`` (below ``knowledge/``); top-level values are defaults of every row.
@@ -21,9 +44,8 @@ def rows_of(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping
     Raises:
         KnowledgeError: the file is no TOML, has other tables, or a row lacks one of ``required``.
     """
-    place = files("unhang.knowledge").joinpath(*path.split("/"))
     try:
-        table = tomllib.loads(place.read_text(encoding="utf-8"))
+        table = tomllib.loads(_text(path))
     except tomllib.TOMLDecodeError as error:
         raise KnowledgeError(f"{path}: {error}") from error
     rows = table.pop(name, None)

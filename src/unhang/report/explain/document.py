@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -10,6 +10,9 @@ from unhang.findings import Text
 from unhang.report.explain.page import Explanation, Line, Page
 from unhang.report.explain.printed import spoken
 from unhang.report.voice import Voice
+
+if TYPE_CHECKING:
+    from unhang.knowledge.incidents import Incident
 
 SCHEMA = "unhang.explanation/1"
 
@@ -21,9 +24,15 @@ def explanation_json(explanation: Explanation, voice: Voice) -> str:
         "lang": voice.lang,
         "asked": voice.clean(explanation.asked),
         "pages": [_page(page, voice) for page in explanation.pages],
+        "incidents": [_incident(row) for row in explanation.incidents],
         "did_you_mean": list(explanation.similar),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _incident(row: Incident) -> dict[str, Any]:
+    named = ("id", "link", "year", "cause", "signs", "happened", "fixed", "established")
+    return {name: getattr(row, name) for name in named}
 
 
 def _page(page: Page, voice: Voice) -> dict[str, Any]:

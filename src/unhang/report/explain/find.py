@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import TYPE_CHECKING
 
 from unhang.findings import Cause
 from unhang.knowledge.environment import similar_names, variables
@@ -14,6 +15,9 @@ from unhang.report.explain.page import Explanation, Page
 from unhang.report.explain.variable_pages import variable_page
 from unhang.report.explain.version_pages import limit_page, version_page
 
+if TYPE_CHECKING:
+    from unhang.knowledge.incidents import Incident
+
 ASKED_CHARS = 200_000
 """Of a paste no more is looked at; whole logs are for ``unhang diagnose``."""
 WITHIN_SHOWN, SIMILAR_SHOWN = 2, 5
@@ -23,7 +27,17 @@ def explain(text: str) -> Explanation:
     """The pages for ``text``: a cause, a variable, a code, a word, or a message pasted whole."""
     asked = text[:ASKED_CHARS].strip()
     pages = _exactly(asked) or _inside(asked)
-    return Explanation(asked, tuple(pages), () if pages else similar(asked))
+    near = () if pages else similar(asked)
+    return Explanation(asked, tuple(pages), near, () if near else _known_incidents(asked))
+
+
+def _known_incidents(asked: str) -> tuple[Incident, ...]:
+    from unhang.knowledge.incidents import Situation, incidents
+    from unhang.knowledge.similar_incidents import SHOWN, similar, with_words
+
+    of_cause = [row for row in incidents() if row.cause.value == plain(asked)]
+    newest = sorted(of_cause, key=lambda row: (-row.year, row.id))[:SHOWN]
+    return tuple(newest or with_words(asked) or similar(Situation(), asked))
 
 
 def _exactly(asked: str) -> list[Page]:

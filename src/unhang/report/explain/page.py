@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from unhang.findings import Text
+
+if TYPE_CHECKING:
+    from unhang.knowledge.incidents import Incident
 
 Line = str | Text
 """A sentence of the knowledge (translated by its own words), or one made with ``say``."""
@@ -35,8 +39,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was found for the words asked; without pages, what looks like them."""
+    """What was found for the words asked; with neither pages nor incidents, what looks like them."""
 
     asked: str
     pages: tuple[Page, ...]
     similar: tuple[str, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    """Known incidents of this cause, with these words, or that look like the message; their texts are English."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text as Styled
 
 from unhang.findings import Text, say
@@ -9,6 +11,9 @@ from unhang.report.explain.page import Explanation, Line, Page
 from unhang.report.language import translate_known
 from unhang.report.sheet import Sheet
 from unhang.report.voice import Voice
+
+if TYPE_CHECKING:
+    from unhang.knowledge.incidents import Incident
 
 KINDS: dict[str, Text] = {
     "cause": say("cause"),
@@ -30,6 +35,8 @@ def explanation_sheet(explanation: Explanation, voice: Voice, width: int = 80) -
     sheet = Sheet(width)
     for page in explanation.pages:
         _page(sheet, page, voice)
+    if explanation.incidents:
+        _incidents(sheet, explanation.incidents, voice)
     return sheet
 
 
@@ -59,6 +66,16 @@ def _page(sheet: Sheet, page: Page, voice: Voice) -> None:
             Styled(voice.say(say("{label}: ", label=label)), "bold").append(spoken(line, voice), "not bold")
         )
     _further(sheet, page, voice)
+
+
+def _incidents(sheet: Sheet, incidents: tuple[Incident, ...], voice: Voice) -> None:
+    sheet.heading(voice.say(say("Known incidents")), voice.say(say("public reports whose cause was found")))
+    if voice.lang != "en":
+        sheet.paragraph(voice.say(say("The descriptions are in English.")), style="dim")
+    for row in incidents:
+        sheet.paragraph(Styled(f"{row.cause.value}: ", "bold").append(row.happened, "not bold"), lead="• ")
+        sheet.paragraph(row.fixed, lead="  " + voice.say(say("What ended it: ")))
+        sheet.paragraph(row.link, lead="  ", style="dim")
 
 
 def _further(sheet: Sheet, page: Page, voice: Voice) -> None:
