@@ -2,8 +2,8 @@
 
     python scripts/count_situations.py FOLDER...
 
-Each FOLDER holds ``cases.jsonl`` (``id``, ``url``, ``cause``, ``scored``, ``log``) as in ``benchmarks/batches``. Incidents
-that stand in the table already and in no FOLDER are kept with the features they were counted with.
+Each FOLDER holds ``cases.jsonl`` (``id``, ``url``, ``cause``, ``scored``, ``log``) as in ``benchmarks/batches``.
+Incidents that stand in the table already and in no FOLDER are kept with the features they were counted with.
 """
 
 from __future__ import annotations

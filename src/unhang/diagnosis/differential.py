@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import get_args
+
+from msgspec import convert
 
 from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
 from unhang.facts.model import Facts
 from unhang.facts.situation import situation_of
-from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, Severity, Text, Verdict, say
-from unhang.knowledge.situations import Share, load_situations, shares
+from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Text, Verdict, say
+from unhang.knowledge.incidents import Operation, Situation
+from unhang.knowledge.similar_incidents import similar
+from unhang.knowledge.situations import Share, shares
 
 MOST_CANDIDATES = 3
 LEAST_SHARE = 0.05
@@ -35,7 +40,8 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
         return verdict
     told = shares(features_of(facts, verdict.findings))
     candidates = tuple(_candidate(share) for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE)
-    return replace(verdict, differential=candidates, findings=_led_by(candidates, verdict.findings))
+    alike = _alike(facts, verdict.findings[0])
+    return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
 
 
 def _explained(findings: Sequence[Finding]) -> bool:
@@ -61,7 +67,6 @@ def _led_by(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) ->
         summary=say(
             "{told}; what looks like this was most often {cause}", told=first.summary, cause=cause_words(lead.cause)
         ),
-        because=(*lead.because, *first.because),
     )
     return (usual, *findings[1:])
 
@@ -74,7 +79,7 @@ def cause_words(cause: Cause) -> Text:
 def _candidate(share: Share) -> Candidate:
     cause = Cause(share.cause)
     what, how = settling(cause)
-    return Candidate(cause, round(share.share, 2), tuple(_reasons(share)), what, how, _links(share))
+    return Candidate(cause, round(share.share, 2), tuple(_reasons(share)), what, how)
 
 
 def _reasons(share: Share) -> Iterator[Text]:
@@ -83,10 +88,14 @@ def _reasons(share: Share) -> Iterator[Text]:
         yield say("{own} of {of} known incidents where {look} had this cause", own=own, of=of, look=look)
 
 
-def _links(share: Share) -> tuple[str, ...]:
-    """Known incidents of this cause that show most of what speaks for it."""
-    names = {name for name, _, _ in share.telling}
-    ranked = sorted(
-        (s for s in load_situations() if s.cause == share.cause), key=lambda s: (-len(names & s.features), s.id)
-    )
-    return tuple(s.link for s in ranked[:2] if s.link and len(names & s.features) * 2 > len(names))
+def _alike(facts: Facts, finding: Finding) -> tuple[KnownIncident, ...]:
+    """Of the incident library, by the words of the finding and of what it quotes."""
+    shown = situation_of(facts)
+    operation = next((name.removeprefix("op:") for name in sorted(shown) if name.startswith("op:")), "unknown")
+    known = {
+        "operation": operation if operation in get_args(Operation) else "unknown",
+        "framework": tuple(sorted(name.removeprefix("with:") for name in shown if name.startswith("with:"))),
+    }
+    words = " ".join([str(finding.summary), *(item.text[:300] for item in finding.evidence[:4])])
+    found = similar(convert(known, Situation), words)
+    return tuple(KnownIncident(row.cause, row.link, row.happened, row.fixed) for row in found)

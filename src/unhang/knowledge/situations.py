@@ -1,31 +1,32 @@
 """What the logs of known incidents looked like: counts behind the differential (``situations.tsv``).
 
 A line is one public incident with an established cause: its id, cause, link, and the features its log showed
-(``facts/situation.py``), written by ``scripts/count_situations.py``. :func:`shares` weighs a new log by them: naive Bayes
-over the features that tell most, whose only constants are chosen by leaving one incident out (docs/reasoning.md).
+(``facts/situation.py``), written by ``scripts/count_situations.py``. :func:`shares` weighs a new log by them: naive
+Bayes over the features that tell most, whose constants are chosen by leaving one incident out (docs/reasoning.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from unhang.findings import Cause
+from unhang.knowledge import base_rates, incidents
 
 WORDS_OF_WORK: tuple[tuple[str, str], ...] = (
     ("save", r"\bsav(?:e|ing|ed)\b|checkpoint.{0,20}(?:to|writ)|state.?dict|保存"),
     ("eval", r"evaluat|validat|\beval\b|\bval\b|predict|\btest(?:ing)?\b|inference|generat|评估|验证"),
     (
         "data",
-        r"token|preproc|\bmap\b|dataset|loading data|shard|filter|pack|cache|download|fetch|parquet|\.tar|prefetch"
-        r"|cluster(?:ing)?|index|数据",
+        r"token|preproc|\bmap\b|dataset|loading data|shard|filter|pack|cache|download|fetch|parquet|\.tar|cluster|数据",
     ),
     (
         "end",
-        r"training (?:is )?(?:complete|finish|done|end)|finished|\bdone\b|early.?stop|stopping|train_runtime"
-        r"|max_epochs|max_steps|完成|结束",
+        r"training (?:is )?(?:complete|finish|done|end)|finished|\bdone\b|stopping|train_runtime|max_\w+s|完成",
     ),
     ("step", r"\b(?:step|iter|iteration|epoch|batch)\b|it/s|s/it|loss"),
     ("compile", r"compil|inductor|dynamo|graph captur|cuda graph|warm.?up"),
@@ -109,16 +110,15 @@ def count(situations: tuple[Situation, ...]) -> _Counts:
     return counts
 
 
-def shares(features: Set[str], counts: _Counts | None = None) -> tuple[Share, ...]:
+def shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[Share, ...]:
     """Every cause that was ever counted, the largest share first; they add up to 1."""
     counts = counts or _counted()
     if not counts.causes:
         return ()
     known = sorted(feature for feature in features if counts.features[feature] >= SEEN)
     weighed = {cause: _telling(cause, known, counts) for cause in sorted(counts.causes)}
-    total = counts.causes.total()
     odds = {
-        cause: math.log(counts.causes[cause] / total) + TRUST * sum(weight for weight, _ in telling)
+        cause: math.log(_before(cause, counts)) + TRUST * sum(weight for weight, _ in telling)
         for cause, telling in weighed.items()
     }
     most = max(odds.values())
@@ -133,6 +133,16 @@ def shares(features: Set[str], counts: _Counts | None = None) -> tuple[Share, ..
         for cause, part in parts.items()
     )
     return tuple(sorted(found, key=lambda share: (-share.share, share.cause)))
+
+
+def _before(cause: str, counts: _Counts) -> float:
+    """The share of a cause before anything is seen: between that of the counted logs and that of the library."""
+    return math.sqrt(counts.causes[cause] / counts.causes.total() * _of_library()[Cause(cause)])
+
+
+@cache
+def _of_library() -> dict[Cause, float]:
+    return base_rates.shares(incidents.Situation())
 
 
 def _telling(cause: str, features: list[str], counts: _Counts) -> list[tuple[float, str]]:

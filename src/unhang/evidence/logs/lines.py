@@ -355,7 +355,8 @@ class LineReader:
 
 _SPOKEN_RANK = re.compile(
     r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
-    r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]"
+    r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):"
+    r"|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]"
 )
 
 
