@@ -36,11 +36,11 @@ def name_of(folder: Path) -> str:
 
 
 def decide(folder: Path) -> Verdict:
-    from unhang.diagnosis.diagnose import diagnose
+    from unhang.diagnosis.diagnose import what_is_shown
     from unhang.evidence.inputs import read_evidence
     from unhang.facts.build import build_facts
 
-    return diagnose(build_facts(read_evidence([str(folder / "input")])))
+    return what_is_shown(build_facts(read_evidence([str(folder / "input")])))
 
 
 def expected(folder: Path) -> dict[str, Any]:

@@ -296,6 +296,30 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cause that is not shown, and how often known incidents that looked like this had it: ``share``, from 0 to 1.
+
+    ``settles``: the observation that confirms or refutes it, ``how`` to make it.
+    """
+
+    cause: Cause
+    share: float
+    because: tuple[Text, ...]
+    settles: Text
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIncident:
+    """A public incident that looks like this one, what it was, and what ended it: in English, as the library has it."""
+
+    cause: Cause
+    link: str
+    happened: str
+    fixed: str
+
+
+@dataclass(frozen=True, slots=True)
 class RuledOut:
     """A cause that was looked for and contradicted by evidence."""
 
@@ -402,3 +426,7 @@ class Verdict:
     suggested: Suggested | None = None
     stop: Stop | None = None
     """Of a job that was looked at while it lived; None of one that was read about."""
+    differential: tuple[Candidate, ...] = ()
+    """Where no finding is *likely*: what may lie behind it, the largest share first."""
+    incidents: tuple[KnownIncident, ...] = ()
+    """Known incidents that look like this one, the most alike first."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from unhang.diagnosis.detectors import ALL_RULES
+from unhang.diagnosis.differential import with_differential
 from unhang.diagnosis.failed import joined, without_health_of_the_rest
 from unhang.diagnosis.gaps import gaps_of, stacks_wanted
 from unhang.diagnosis.grades import graded
@@ -36,6 +37,14 @@ class Answers:
 
 def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
+    shown = what_is_shown(facts, rules)
+    steps = Steps()
+    verdict = steps.made(say("what usually lies behind it"), lambda: with_differential(shown, facts), shown)
+    return replace(verdict, not_checked=(*verdict.not_checked, *steps.failed))
+
+
+def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
+    """The verdict on what the evidence shows by itself, without what known incidents make likely."""
     answers = ask(facts, rules)
     steps = Steps()
     made = steps.made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from unhang.findings import (
+    Candidate,
     Cause,
     Certainty,
     Finding,
@@ -97,6 +98,11 @@ def short_ranks(ranks: Iterable[int], limit: int = 60) -> str:
     if len(spoken) <= limit:
         return spoken
     return f"{spoken[:limit].rsplit(',', 1)[0]}, … ({len(set(known))})"
+
+
+def share(candidate: Candidate) -> Text:
+    """How often known incidents that looked like this had this cause."""
+    return say("{cause}: {percent} of 100", cause=candidate.cause.value, percent=round(candidate.share * 100))
 
 
 def checkpoint_advice(restart: Restart) -> list[Text]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from unhang.findings import (
+    Candidate,
     Cause,
     Certainty,
     Evidence,
@@ -67,6 +68,7 @@ def _you(verdict: Verdict, voice: Voice) -> list[str]:
     lines: list[str] = []
     for finding in verdict.findings[:1]:
         lines += _finding(finding, voice)
+    lines += [_candidate(item, voice) for item in verdict.differential]
     lines += [f"- {sentence(item.what, voice)}" for item in verdict.checked]
     for item in verdict.not_checked[:2]:
         how = f"{voice.colon}{code(voice.line(voice.command(item.how)))}" if item.how else ""
@@ -94,6 +96,12 @@ def _finding(finding: Finding, voice: Voice) -> list[str]:
     lines += [f"- {sentence(text, voice)}" for text in finding.because[:BECAUSE_SHOWN]]
     lines += [f"- {_cited(item, voice)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
     return lines
+
+
+def _candidate(candidate: Candidate, voice: Voice) -> str:
+    how = f"{voice.colon}{code(voice.line(voice.command(candidate.how)))}" if candidate.how else ""
+    told = say("may be {share}; to settle it: {what}", share=labels.share(candidate), what=candidate.settles)
+    return f"- {sentence(told, voice)}{how}"
 
 
 def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:

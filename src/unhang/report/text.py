@@ -73,6 +73,7 @@ def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> S
         first = verdict.findings[0]
         sections += [
             ("action", lambda: _action(sheet, first, voice)),
+            ("what it may be", lambda: _differential(sheet, verdict, voice)),
             ("why", lambda: _why(sheet, first, voice)),
             ("place", lambda: _place(sheet, first, facts, voice)),
             ("evidence", lambda: _evidence(sheet, first, voice)),
@@ -263,6 +264,26 @@ def _shown(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     sheet.heading(voice.say(say("What shows that the job is well")))
     for item in verdict.checked:
         sheet.paragraph(voice.sentence(item.what), lead="• ")
+
+
+def _differential(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+    if not verdict.differential:
+        return
+    sheet.heading(voice.say(say("What it may be, by what known incidents that looked like this were")))
+    for candidate in verdict.differential:
+        sheet.paragraph(Styled(voice.say(labels.share(candidate)), "bold"), lead="• ")
+        sheet.paragraph(voice.say(say("To settle it: {what}", what=voice.say(candidate.settles))), indent=4)
+        if candidate.how:
+            sheet.command(voice.command(candidate.how), indent=4)
+        for because in candidate.because[:1]:
+            sheet.paragraph(voice.sentence(because), indent=4)
+    if verdict.incidents:
+        sheet.heading(voice.say(say("Known incidents that look like this")))
+    for incident in verdict.incidents:
+        told = f"{incident.cause.value}{voice.colon}{voice.line(incident.happened, 200)}"
+        sheet.paragraph(told, lead="• ")
+        sheet.paragraph(voice.say(say("What ended it: {fixed}", fixed=voice.line(incident.fixed, 200))), indent=4)
+        sheet.paragraph(incident.link, indent=4)
 
 
 def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

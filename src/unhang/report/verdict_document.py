@@ -15,6 +15,7 @@ import msgspec
 from unhang import __version__
 from unhang.findings import (
     Call,
+    Candidate,
     Cause,
     Certainty,
     Evidence,
@@ -178,6 +179,25 @@ class StopItem(msgspec.Struct, frozen=True):
     commands: list[str]
 
 
+class CandidateItem(msgspec.Struct, frozen=True):
+    """A cause that is not shown, and what would settle it."""
+
+    cause: Cause
+    share: Annotated[float, msgspec.Meta(ge=0, le=1, description="Of known incidents that looked like this.")]
+    because: list[str]
+    settles: str
+    how: str
+
+
+class KnownIncidentItem(msgspec.Struct, frozen=True):
+    """A public incident that looks like this one; its texts are English."""
+
+    cause: Cause
+    link: str
+    happened: str
+    fixed: str
+
+
 class VerdictDocument(msgspec.Struct, frozen=True):
     """One verdict. The first finding is the verdict; the others are ranked after it."""
 
@@ -199,6 +219,8 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     checked: list[CheckedItem]
     suggested: SuggestedItem | None
     stop: StopItem | None
+    differential: list[CandidateItem]
+    incidents: list[KnownIncidentItem]
 
 
 def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
@@ -225,6 +247,8 @@ def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
         checked=[CheckedItem(item.check, voice.say(item.what)) for item in verdict.checked],
         suggested=_suggested(verdict.suggested, voice),
         stop=_stop(verdict.stop, voice),
+        differential=[_candidate(item, voice) for item in verdict.differential],
+        incidents=[KnownIncidentItem(i.cause, i.link, i.happened, i.fixed) for i in verdict.incidents],
     )
 
 
@@ -304,6 +328,12 @@ def _restart(restart: Restart, voice: Voice) -> RestartItem:
             TornCheckpointItem(voice.clean(torn.path), voice.say(torn.because)) for torn in restart.torn_checkpoints
         ],
     )
+
+
+def _candidate(item: Candidate, voice: Voice) -> CandidateItem:
+    because = [voice.say(text) for text in item.because]
+    how = voice.command(item.how)
+    return CandidateItem(item.cause, item.share, because, voice.say(item.settles), how)
 
 
 def _stop(stop: Stop | None, voice: Voice) -> StopItem | None:

@@ -34,6 +34,10 @@ _BEHIND_A_BAR = re.compile(
 _BAR_END = re.compile(r"\[[\d:]{4,16}<[^\[\]]{0,200}\]")
 _PARTS = 64
 _Part = TypeVar("_Part", str, bytes)
+STORY_LINES = 160
+"""So many ordinary lines are kept before the first trouble, and so many behind it."""
+_TROUBLE = frozenset(("timeout", "oom", "gpu-fault", "killed", "nccl-error", "async-error", "store-timeout", "aborted"))
+"""What a message says that ends the story of how the job went."""
 _NO_WORDS = re.compile(r"^[\s=\-*#+|~^.]*$")
 _STACK_LINE = re.compile(
     r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)'
@@ -66,6 +70,8 @@ class LineReader:
         self.progress = ProgressReader()
         self.events = EventKeeper()
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
+        self._said: deque[tuple[Speaker, int | None, _Last]] = deque(maxlen=STORY_LINES)
+        self._said_before: tuple[tuple[Speaker, int | None, _Last], ...] | None = None
         self._trainer: dict[Speaker, int] = {}
         self._kernel = self._launcher = 0
         self._first_time_s: float | None = None
@@ -156,7 +162,8 @@ class LineReader:
         if step is not None:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
         if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
-            self._last[speaker, rank] = _Last(text[:TEXT_CHARS], line, dated)
+            last = self._last[speaker, rank] = _Last(text[:TEXT_CHARS], line, dated)
+            self._said.append((speaker, rank, last))
 
     def _trainer_step(self, speaker: Speaker) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""
@@ -181,6 +188,9 @@ class LineReader:
         self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], time_s: float | None
     ) -> None:
         row, values = match.row, match.values
+        if self._said_before is None and row.says in _TROUBLE and not row.benign:
+            self._said_before = tuple(self._said)
+            self._said.clear()
         if row.id.startswith("k.") and speaker.host is None:
             speaker = replace(speaker, host=kernel_host(text))
         self._note(row, values, told)
@@ -239,6 +249,7 @@ class LineReader:
             self._role(lines),
             folded,
             tuple(self._unread(blocks, lines)),
+            tuple(self._spoken(*said) for said in (*(self._said_before or ()), *self._said)),
         )
 
     def _last_time_s(self) -> float | None:
@@ -308,15 +319,16 @@ class LineReader:
         )
 
     def _last_lines(self) -> tuple[LastLine, ...]:
-        newest: dict[int | None, _Last] = {}
-        for (speaker, spoken), last in self._last.items():
-            rank = self.voices.rank_of(speaker, {} if spoken is None else {"rank": spoken})
-            if rank not in newest or last.line > newest[rank].line:
-                newest[rank] = last
-        return tuple(
-            LastLine(Source(self.source, last.line), rank, last.text, self.clock.time_of(last.dated))
-            for rank, last in sorted(newest.items(), key=lambda item: item[1].line)
-        )
+        newest: dict[int | None, LastLine] = {}
+        for (speaker, rank), last in self._last.items():
+            said = self._spoken(speaker, rank, last)
+            if said.rank not in newest or last.line > (newest[said.rank].source.line or 0):
+                newest[said.rank] = said
+        return tuple(sorted(newest.values(), key=lambda said: said.source.line or 0))
+
+    def _spoken(self, speaker: Speaker, rank: int | None, last: _Last) -> LastLine:
+        rank = self.voices.rank_of(speaker, {} if rank is None else {"rank": rank})
+        return LastLine(Source(self.source, last.line), rank, last.text, self.clock.time_of(last.dated))
 
     def _role(self, lines: int) -> str:
         if self._kernel and self._kernel * 3 >= max(1, len(self.events)) and not self.voices.heard:
@@ -343,7 +355,8 @@ class LineReader:
 
 _SPOKEN_RANK = re.compile(
     r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
-    r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):|\[(?:GPU|gpu|rank|Rank) ?(\d{1,5})\]"
+    r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):"
+    r"|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]"
 )
 
 
@@ -373,7 +386,7 @@ def _shortened(whole: str, rows: list[MessageRow]) -> str:
 
 def _spoken_rank(text: str) -> int | None:
     """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``)."""
-    if "ank" not in text and "GPU" not in text:
+    if "ank" not in text and "GPU" not in text and "RANK" not in text:
         return None
     found = _SPOKEN_RANK.search(text[:200])
     return numbers.rank(next(group for group in found.groups() if group)) if found else None

@@ -1,0 +1,101 @@
+"""Never only *unknown*: what most likely lies behind a stall that nothing explains well, and what would settle it.
+
+Shares are counted, not judged: how often known incidents that looked like this had which cause
+(``knowledge/situations.py``). What detectors saw without being sure of it is a feature like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import get_args
+
+from msgspec import convert
+
+from unhang.diagnosis.looks import look_of
+from unhang.diagnosis.settling import settling
+from unhang.facts.model import Facts
+from unhang.facts.situation import situation_of
+from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Text, Verdict, say
+from unhang.knowledge.incidents import Operation, Situation
+from unhang.knowledge.similar_incidents import similar
+from unhang.knowledge.situations import Share, shares
+
+MOST_CANDIDATES = 3
+LEAST_SHARE = 0.05
+"""A smaller share is not worth anybody's time."""
+REASONS = 2
+LEAST_SEEN = 5
+"""A reason is given as a count of at least so many incidents."""
+
+
+def features_of(facts: Facts, findings: Sequence[Finding]) -> frozenset[str]:
+    """What known incidents are counted by: how the stall looks, and what detectors made of it."""
+    return situation_of(facts) | {f"found:{f.cause.value}:{f.certainty.value}" for f in findings}
+
+
+def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
+    """``verdict`` with its candidates where none of its findings is *likely*; the first of them leads then."""
+    if not verdict.findings or verdict.findings[0].severity is Severity.NOTE or _explained(verdict.findings):
+        return verdict
+    told = shares(features_of(facts, verdict.findings))
+    candidates = tuple(_candidate(share) for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE)
+    alike = _alike(facts, verdict.findings[0])
+    return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
+
+
+def _explained(findings: Sequence[Finding]) -> bool:
+    return any(
+        f.cause is not Cause.UNKNOWN and f.certainty is not Certainty.POSSIBLE and f.severity is not Severity.NOTE
+        for f in findings
+    )
+
+
+def _led_by(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The first candidate's finding leads; what was only seen, and not explained, is told in its words."""
+    first = findings[0]
+    if not candidates or first.cause is not Cause.UNKNOWN or first.certainty is not Certainty.POSSIBLE:
+        return findings
+    lead = candidates[0]
+    seen = next((f for f in findings if f.cause is lead.cause), None)
+    if seen is not None:
+        return (seen, *(f for f in findings if f is not seen))
+    usual = replace(
+        first,
+        cause=lead.cause,
+        grade=Grade.USUAL,
+        summary=say(
+            "{told}; what looks like this was most often {cause}", told=first.summary, cause=cause_words(lead.cause)
+        ),
+    )
+    return (usual, *findings[1:])
+
+
+def cause_words(cause: Cause) -> Text:
+    """A cause inside a sentence."""
+    return say("{cause}", cause=cause.value)
+
+
+def _candidate(share: Share) -> Candidate:
+    cause = Cause(share.cause)
+    what, how = settling(cause)
+    return Candidate(cause, round(share.share, 2), tuple(_reasons(share)), what, how)
+
+
+def _reasons(share: Share) -> Iterator[Text]:
+    told = [(look, of, own) for name, of, own in share.telling if of >= LEAST_SEEN and (look := look_of(name))]
+    for look, of, own in told[:REASONS]:
+        yield say("{own} of {of} known incidents where {look} had this cause", own=own, of=of, look=look)
+
+
+def _alike(facts: Facts, finding: Finding) -> tuple[KnownIncident, ...]:
+    """Of the incident library, by the words of the finding and of what it quotes."""
+    shown = situation_of(facts)
+    operation = next((name.removeprefix("op:") for name in sorted(shown) if name.startswith("op:")), "unknown")
+    known = {
+        "operation": operation if operation in get_args(Operation) else "unknown",
+        "framework": tuple(sorted(name.removeprefix("with:") for name in shown if name.startswith("with:"))),
+    }
+    words = " ".join([str(finding.summary), *(item.text[:300] for item in finding.evidence[:4])])
+    found = similar(convert(known, Situation), words)
+    return tuple(KnownIncident(row.cause, row.link, row.happened, row.fixed) for row in found)
