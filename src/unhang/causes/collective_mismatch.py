@@ -21,8 +21,9 @@ from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, St
 from unhang.facts.parted_ways import left_the_loop
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.roots import passed_by_some, rank_dependent_root
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
@@ -82,15 +83,7 @@ def _other_root(
             for rank in ranks[:2]
             if (progress := facts.groups[group].progress.get(rank)) is not None and progress.pending is not None
         ),
-        remedies=(
-            Remedy(
-                title=say("Name one root on all ranks"),
-                kind=RemedyKind.CODE,
-                change=say("src=0 (a global rank, the same everywhere), also in a group: then a member of that group"),
-                cost=say("none"),
-                verify=say("every rank prints the same root before the call"),
-            ),
-        ),
+        remedies=(remedy("name-one-root-on-all-ranks"),),
     )
 
 
@@ -120,13 +113,7 @@ def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
 
 
 def _same_calls() -> Remedy:
-    return Remedy(
-        title=say("Make all ranks issue the same collectives in the same order"),
-        kind=RemedyKind.CODE,
-        change=say("compare the two call sites above; look for a condition on data, an early return, or an exception"),
-        cost=say("none"),
-        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
-    )
+    return remedy("make-all-ranks-issue-the-same-collectives")
 
 
 def _found(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> Answer:
@@ -251,22 +238,8 @@ def _remedies(disagreement: Disagreement) -> tuple[Remedy, ...]:
 
 
 def _one_dtype() -> Remedy:
-    return Remedy(
-        title=say("Cast to one dtype before the call"),
-        kind=RemedyKind.CODE,
-        change=say("tensor.to(torch.float32) on every rank, or the same autocast setting everywhere"),
-        cost=say("none"),
-        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
-    )
+    return remedy("cast-to-one-dtype-before-the-call")
 
 
 def _equal_sizes() -> Remedy:
-    return Remedy(
-        title=say("Make the sizes equal before the call"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "pad to the largest size (all-reduce the size with MAX first), or use the list form of the collective"
-        ),
-        cost=say("one small all-reduce and the padding"),
-        verify=say("the sizes printed before the call are equal on all ranks"),
-    )
+    return remedy("make-the-sizes-equal-before-the-call")

@@ -16,8 +16,9 @@ from unhang.facts.fingerprints import PrintedMismatch, printed_mismatch
 from unhang.facts.model import Facts
 from unhang.facts.printed_parameters import odd_models, parameter_counts
 from unhang.facts.said import first_attempt, quotes
-from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import hosts_of, place_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
@@ -68,15 +69,7 @@ def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> 
             for rank, count in sorted(counts.items())[:4]
         ),
         evidence=quotes(events),
-        remedies=(
-            Remedy(
-                title=say("Build the same model on every rank"),
-                kind=RemedyKind.CODE,
-                change=say("look for a branch on the rank, a local configuration or a checkpoint in the model's code"),
-                cost=say("none"),
-                verify=say("print(len(list(model.parameters()))) is the same on every rank"),
-            ),
-        ),
+        remedies=(remedy("build-the-same-model-on-every-rank"),),
     )
 
 
@@ -143,13 +136,4 @@ def _plain(certainty: Certainty, summary: Text, evidence: tuple[Evidence, ...], 
 
 
 def _equal_calls() -> Remedy:
-    return Remedy(
-        title=say("Let all ranks issue the same call with the same shape"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "pad to the largest size (all-reduce the size with MAX first), use drop_last, or pass dummy data through "
-            "branches that a rank's batch does not need"
-        ),
-        cost=say("one small all-reduce and the padding"),
-        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
-    )
+    return remedy("let-all-ranks-issue-the-same-call")

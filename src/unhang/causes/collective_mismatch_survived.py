@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import camps_of_disagreement
 from unhang.facts.model import Disagreement, Facts
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, Severity, Text, say
 from unhang.rules.evidence_lines import calls_of, group_label, hosts_of, quote_disagreement
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
@@ -86,10 +87,4 @@ def _because(disagreement: Disagreement) -> Iterator[Text]:
 
 
 def _make_equal() -> Remedy:
-    return Remedy(
-        title=say("Stop the job, and make the calls equal: what it computes now is not what you think"),
-        kind=RemedyKind.CODE,
-        change=say("the same shape and dtype on every rank before the call: tensor.to(torch.float32), pad, or gather"),
-        cost=say("what was trained since then is in doubt: go back to a checkpoint before it"),
-        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
-    )
+    return remedy("stop-the-job-and-make-the-calls")

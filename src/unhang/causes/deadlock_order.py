@@ -21,8 +21,9 @@ from unhang.facts.operations import POINT_TO_POINT
 from unhang.facts.order_swap import swapped_groups
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.teardown import ranks_in_teardown
-from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import group_label, hosts_of, place_of, quote_rank
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.DEADLOCK_ORDER
@@ -141,13 +142,7 @@ def _teardown(facts: Facts) -> Iterator[Answer]:
     stuck = ranks_in_teardown(facts)
     if stuck is None:
         return
-    remedy = Remedy(
-        title=say("End all ranks together"),
-        kind=RemedyKind.CODE,
-        change=say("call dist.barrier() once, then dist.destroy_process_group() once, in the same order on every rank"),
-        cost=say("none"),
-        verify=say("all ranks exit within a second of each other"),
-    )
+    together = remedy("end-all-ranks-together")
     because = (
         say("training is over: no rank has an unfinished step"),
         say("{ranks:who} {ranks:stands|stand} in the teardown of its groups", ranks=stuck.ranks),
@@ -159,7 +154,7 @@ def _teardown(facts: Facts) -> Iterator[Answer]:
         stuck.certainty,
         say("{ranks:who} {ranks:is|are} stuck tearing its process groups down", ranks=stuck.ranks),
         because,
-        remedy,
+        together,
         phase=Phase.SHUTDOWN,
     )
 
@@ -208,20 +203,8 @@ def _evidence(facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall
 
 
 def _one_order() -> Remedy:
-    return Remedy(
-        title=say("Use the groups in one order on all ranks"),
-        kind=RemedyKind.CODE,
-        change=say("sort the groups before looping over them, or finish (wait for) one group's work before the next"),
-        cost=say("less overlap between the groups"),
-        verify=say("the order of the calls in the flight recorder is the same on every rank"),
-    )
+    return remedy("use-the-groups-in-one-order-on")
 
 
 def _order_partners() -> Remedy:
-    return Remedy(
-        title=say("Pair every send with a receive that is already posted"),
-        kind=RemedyKind.CODE,
-        change=say("let even ranks send first and odd ranks receive first, or use dist.batch_isend_irecv"),
-        cost=say("none"),
-        verify=say("the exchange passes with tensors of any size"),
-    )
+    return remedy("pair-every-send-with-a-receive-that")

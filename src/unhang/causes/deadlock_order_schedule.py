@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes
-from unhang.findings import Call, Cause, Certainty, Phase, Remedy, RemedyKind, say
+from unhang.findings import Call, Cause, Certainty, Phase, Remedy, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.DEADLOCK_ORDER
@@ -53,10 +54,4 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _batch() -> Remedy:
-    return Remedy(
-        title=say("Pair every send with a receive that is already posted"),
-        kind=RemedyKind.CODE,
-        change=say("use dist.batch_isend_irecv for both directions, or let one side receive first"),
-        cost=say("none"),
-        verify=say("the exchange passes with tensors of any size"),
-    )
+    return remedy("pair-every-send-with-a-receive-that-2")

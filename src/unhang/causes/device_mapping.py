@@ -17,8 +17,9 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, saying
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Remedy, Severity, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.waiting import timeouts_after
 
@@ -147,13 +148,4 @@ def _guessed_its_own_number(facts: Facts, events: tuple[LogEvent, ...]) -> bool:
 
 
 def _set_device() -> Remedy:
-    return Remedy(
-        title=say("Give every rank its own GPU before the first collective"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "local = int(os.environ['LOCAL_RANK']); torch.cuda.set_device(local); "
-            "init_process_group(..., device_id=torch.device('cuda', local)); with --gpus-per-task=1 use cuda:0"
-        ),
-        cost=say("none"),
-        verify=say("each rank prints another bus id: torch.cuda.get_device_properties(local).uuid"),
-    )
+    return remedy("give-every-rank-its-own-gpu-before")

@@ -17,9 +17,10 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Remedy, Severity, Text, say
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.waiting import timeouts_after
 
@@ -83,13 +84,7 @@ def _noted(facts: Facts) -> Iterator[Answer]:
 
 
 def _tell() -> Remedy:
-    return Remedy(
-        title=say("Tell who runs the machine, and look elsewhere for what stopped the job"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("nvidia-smi -q -d ECC,ROW_REMAPPER says whether a reset is due"),
-        cost=say("none"),
-        verify=say("the code does not come back after the next reset of the card"),
-    )
+    return remedy("tell-who-runs-the-machine-and-look")
 
 
 def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
@@ -191,12 +186,4 @@ def _ranks_on_cards(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
 
 
 def _drain() -> Remedy:
-    return Remedy(
-        title=say("Take the node out and test the card"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "start again without this node; there: nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT; dcgmi diag -r 3"
-        ),
-        cost=say("one node less until the card is reset or replaced"),
-        verify=say("dcgmi diag passes and dmesg shows no new Xid under load"),
-    )
+    return remedy("take-the-node-out-and-test-the")

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Consequence, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Consequence, Remedy, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.GPU_OOM
@@ -58,23 +59,8 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _less_memory() -> Remedy:
-    return Remedy(
-        title=say("Use less memory per step on this rank"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "halve the batch (and double accumulation), cap the sequence length, or turn on activation checkpointing"
-        ),
-        cost=say("smaller batches cost some throughput; checkpointing about a third more compute"),
-        verify=say("torch.cuda.max_memory_allocated() stays below the card's size on every rank"),
-    )
+    return remedy("use-less-memory-per-step-on-this")
 
 
 def _fragmentation() -> Remedy:
-    return Remedy(
-        title=say("If much memory is reserved but unallocated, let segments grow"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
-        cost=say("none known for most jobs; not with CUDA graphs of old versions"),
-        verify=say("'reserved but unallocated' in the error's text becomes small"),
-        set={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
-    )
+    return remedy("if-much-memory-is-reserved-but-unallocated")

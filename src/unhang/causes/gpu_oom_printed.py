@@ -16,7 +16,8 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Remedy, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.GPU_OOM
@@ -57,10 +58,4 @@ def _went_on(facts: Facts, event: LogEvent) -> bool:
 
 
 def _less_memory() -> Remedy:
-    return Remedy(
-        title=say("Use less memory per step on this rank"),
-        kind=RemedyKind.CONFIG,
-        change=say("halve the batch, cap the sequence length, or checkpoint activations; nvidia-smi shows strangers"),
-        cost=say("smaller batches cost some throughput; checkpointing about a third more compute"),
-        verify=say("torch.cuda.max_memory_allocated() stays below the card's size on every rank"),
-    )
+    return remedy("use-less-memory-per-step-on-this-2")

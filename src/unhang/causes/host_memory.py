@@ -21,8 +21,9 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, Text, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.waiting import timeouts_after
 
@@ -236,67 +237,24 @@ def _ranks_of_failed_calls(facts: Facts, events: list[LogEvent]) -> tuple[int, .
 
 
 def _less_host_memory() -> Remedy:
-    return Remedy(
-        title=say("Use less host memory, or ask for more"),
-        kind=RemedyKind.CONFIG,
-        change=say("fewer DataLoader workers, smaller prefetch_factor, no in-memory data set per worker; raise --mem"),
-        cost=say("slower loading with fewer workers"),
-        verify=say("free -g stays above 10 % while training; no new oom-kill line in dmesg"),
-    )
+    return remedy("use-less-host-memory-or-ask-for")
 
 
 def _larger_shm() -> Remedy:
-    return Remedy(
-        title=say("Give the container a larger /dev/shm"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "docker run --shm-size=16g (or --ipc=host); Kubernetes: an emptyDir with medium: Memory on /dev/shm"
-        ),
-        cost=say("memory of the host, as far as it is used"),
-        verify=say("df -h /dev/shm shows the new size inside the container"),
-    )
+    return remedy("give-the-container-a-larger-dev-shm")
 
 
 def _open_shm() -> Remedy:
-    return Remedy(
-        title=say("Let every user write to /dev/shm"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("chmod 1777 /dev/shm; remove old /dev/shm/nccl-* and /dev/shm/torch_* of other users"),
-        cost=say("none"),
-        verify=say("touch /dev/shm/test works as the user of the job, on every node"),
-    )
+    return remedy("let-every-user-write-to-dev-shm")
 
 
 def _one_shm() -> Remedy:
-    return Remedy(
-        title=say("Let all ranks of a machine share one /dev/shm, or keep NCCL out of it"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "containers: --ipc=host, or one volume on /dev/shm for all; RemoveIPC=no in logind.conf; "
-            "to compare: NCCL_CUMEM_HOST_ENABLE=0, then NCCL_SHM_DISABLE=1; another NCCL release"
-        ),
-        cost=say("NCCL_SHM_DISABLE=1 is slower where GPUs have no P2P: only to compare"),
-        verify=say("the job passes its first collective"),
-    )
+    return remedy("let-all-ranks-of-a-machine-share")
 
 
 def _unlimited_memlock() -> Remedy:
-    return Remedy(
-        title=say("Lift the limit of locked memory"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "docker run --ulimit memlock=-1; on the host: '* - memlock unlimited' in limits.conf, or LimitMEMLOCK"
-        ),
-        cost=say("none"),
-        verify=say("ulimit -l prints unlimited inside the job"),
-    )
+    return remedy("lift-the-limit-of-locked-memory")
 
 
 def _more_files() -> Remedy:
-    return Remedy(
-        title=say("Raise the limit of open files"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("ulimit -n 65536 before the launcher, or nofile in limits.conf / LimitNOFILE of the service"),
-        cost=say("none"),
-        verify=say("ulimit -n prints the new number inside the job on every node"),
-    )
+    return remedy("raise-the-limit-of-open-files")

@@ -21,8 +21,9 @@ from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_o
 from unhang.facts.settings import overruled, settings_of
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import RETRY_EXCEEDED, transport_trouble
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Remedy, Text, say
 from unhang.rules.interface_choice import name_the_interface, search_the_setting
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.NETWORK_CONFIG
@@ -210,35 +211,12 @@ def _found(
 
 
 def _hosts_file() -> Remedy:
-    return Remedy(
-        title=say("Let every host name resolve to an address of the network"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("remove the 127.0.1.1 line of this host from /etc/hosts, or set GLOO_SOCKET_IFNAME on every node"),
-        cost=say("none"),
-        verify=say("getent hosts $(hostname) prints no 127.x address on any node"),
-    )
+    return remedy("let-every-host-name-resolve-to-an")
 
 
 def _choose_hca() -> Remedy:
-    return Remedy(
-        title=say("Use only ports that reach the other nodes"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say(
-            "NCCL_IB_HCA = the ports that are ACTIVE in one fabric; RoCE: NCCL_IB_GID_INDEX of the routable GID "
-            "(show_gids); to compare, run once with NCCL_IB_DISABLE=1"
-        ),
-        cost=say("NCCL_IB_DISABLE=1 is much slower: only to compare"),
-        verify=say("ib_write_bw between the two ports works with the same GID index"),
-    )
+    return remedy("use-only-ports-that-reach-the-other")
 
 
 def _plugin_settings() -> Remedy:
-    return Remedy(
-        title=say("Run with the fabric's recommended settings, then without the plugin"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say(
-            "unset FI_* variables that nobody asked for, use the site's plugin version; to compare: NCCL_NET=Socket"
-        ),
-        cost=say("sockets are much slower: only to compare"),
-        verify=say("all_reduce_perf between two nodes passes all sizes"),
-    )
+    return remedy("run-with-the-fabric-s-recommended-settings")

@@ -18,8 +18,9 @@ from unhang.facts.model import Facts
 from unhang.facts.said import hosts_in, quotes, ranks_in
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import TransportTrouble, transport_trouble
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Remedy, Text, say
 from unhang.rules import machine_lines
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.NETWORK_FAULT
@@ -95,12 +96,4 @@ def _because(trouble: TransportTrouble) -> Iterator[Text]:
 
 def look_at_links() -> Remedy:
     """For whoever looks after the nodes named."""
-    return Remedy(
-        title=say("Find the link or card, and start again without it"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "on the nodes named: ibstat; dmesg -T | grep -i -E 'mlx5|link'; perfquery; ask for the switch's counters"
-        ),
-        cost=say("a node less while it is repaired"),
-        verify=say("ib_write_bw (or all_reduce_perf) between the two nodes runs for ten minutes without an error"),
-    )
+    return remedy("find-the-link-or-card-and-start")

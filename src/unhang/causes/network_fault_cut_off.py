@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from unhang.evidence.nodes import NodeSight
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Certainty, Evidence, NotChecked, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Evidence, NotChecked, Remedy, Text, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.NETWORK_FAULT
@@ -90,10 +91,4 @@ def _not_looked_at(node: NodeSight) -> NotChecked:
 
 
 def _look_at_it(name: str) -> Remedy:
-    return Remedy(
-        title=say("Find out what became of {node}, and start again without it", node=name),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("from another node: ping {node}; its console or management card; the switch's port", node=name),
-        cost=say("a node less while it is repaired"),
-        verify=say("ping and ib_write_bw (or all_reduce_perf) to it run for ten minutes without an error"),
-    )
+    return remedy("find-out-what-became-of-and-start", node=name)

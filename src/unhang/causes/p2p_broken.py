@@ -18,7 +18,8 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.transport_lines import MEMORY_STATUS
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Remedy, Text, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.P2P_BROKEN
@@ -168,47 +169,16 @@ def _found(
 
 
 def _without_nvls() -> Remedy:
-    return Remedy(
-        title=say("Run without NVSwitch multicast, then mend the fabric manager"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say(
-            "NCCL_NVLS_ENABLE=0; on the node: systemctl status nvidia-fabricmanager (same version as the driver)"
-        ),
-        cost=say("up to a fifth slower all-reduce on NVSwitch systems"),
-        verify=say("the job passes its first collective"),
-        set={"NCCL_NVLS_ENABLE": "0"},
-    )
+    return remedy("run-without-nvswitch-multicast-then-mend-the")
 
 
 def _without_p2p() -> Remedy:
-    return Remedy(
-        title=say("Run once without P2P"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say("NCCL_P2P_DISABLE=1; if the job then moves, P2P is broken on this machine"),
-        cost=say("slower exchange between the GPUs of a machine; /dev/shm must be large enough"),
-        verify=say("the job passes its first collective; p2pBandwidthLatencyTest shows wrong or missing numbers"),
-        set={"NCCL_P2P_DISABLE": "1"},
-    )
+    return remedy("run-once-without-p2p")
 
 
 def _without_gdr() -> Remedy:
-    return Remedy(
-        title=say("Run once without GPUDirect RDMA"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say(
-            "NCCL_NET_GDR_LEVEL=LOC (or NCCL_NET_GDR_READ=0); then switch ACS off, or IOMMU to passthrough (iommu=pt)"
-        ),
-        cost=say("less bandwidth between nodes"),
-        verify=say("the same transfer passes; lspci -vvv | grep ACSCtl shows ReqRedir-"),
-        set={"NCCL_NET_GDR_LEVEL": "LOC"},
-    )
+    return remedy("run-once-without-gpudirect-rdma")
 
 
 def _acs_off() -> Remedy:
-    return Remedy(
-        title=say("Switch ACS off on the bridges above the GPUs"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("in the BIOS, or after every boot: setpci -s BRIDGE ECAP_ACS+6.w=0000"),
-        cost=say("no isolation of devices between virtual machines"),
-        verify=say("lspci -vvv | grep ACSCtl shows ReqRedir- and all_reduce_perf passes"),
-    )
+    return remedy("switch-acs-off-on-the-bridges-above")

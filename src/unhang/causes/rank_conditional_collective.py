@@ -21,6 +21,7 @@ from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.rank_rounds import RankBound
 from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, Where, say
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of, place_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -91,16 +92,7 @@ def _unused_parameters(facts: Facts) -> Iterator[Answer]:
 
 
 def _all_parameters() -> Remedy:
-    return Remedy(
-        title=say("Let every parameter take part in every step, or tell DDP that some do not"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "add 0.0 * sum(p.sum() for p in unused) to the loss, or DistributedDataParallel("
-            "find_unused_parameters=True)"
-        ),
-        cost=say("find_unused_parameters walks the graph in every step (a few percent)"),
-        verify=say("TORCH_DISTRIBUTED_DEBUG=INFO names no parameter without gradient"),
-    )
+    return remedy("let-every-parameter-take-part-in-every")
 
 
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
@@ -219,17 +211,7 @@ def _left_alone(
 
 
 def _leave_together(file: str, bound: RankBound) -> Remedy:
-    return Remedy(
-        title=say("Let all ranks decide it together at {file}:{line}", file=file, line=bound.line),
-        kind=RemedyKind.CODE,
-        change=say(
-            "flag = torch.tensor(float({test})); dist.all_reduce(flag, op=dist.ReduceOp.MAX); if flag.item(): then all "
-            "ranks leave in the same step",
-            test=bound.test,
-        ),
-        cost=say("one small all-reduce a step"),
-        verify=say("every rank prints the same number of steps made"),
-    )
+    return remedy("let-all-ranks-decide-it-together-at", file=file, line=bound.line, test=bound.test)
 
 
 def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:

@@ -17,8 +17,9 @@ from unhang.facts.left_early import LeftEarly, left_early
 from unhang.facts.model import Facts
 from unhang.facts.step_counts import step_counts
 from unhang.facts.ways_around import WaysAround
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Remedy, say
 from unhang.rules.evidence_lines import group_label, hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
 
@@ -56,13 +57,4 @@ def _found(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
 
 
 def _count_the_calls() -> Remedy:
-    return Remedy(
-        title=say("Make every step issue the same collectives on all ranks"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "look below the loop for what a rank may skip by itself: an early return, a caught exception, a part of "
-            "the model without input"
-        ),
-        cost=say("none"),
-        verify=say("TORCH_DISTRIBUTED_DEBUG=DETAIL reports no mismatch (slow: only to verify)"),
-    )
+    return remedy("make-every-step-issue-the-same-collectives")

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.gone_around import GoneAround, gone_around
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Phase, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -49,15 +50,7 @@ def _found(facts: Facts, found: GoneAround) -> Answer:
         calls=(*call_of(found.gone, found.call), *call_of(found.waiting[:1], found.left)),
         because=tuple(_because(facts, found)),
         evidence=(found.call.evidence, found.left.evidence),
-        remedies=(
-            Remedy(
-                title=say("Let every member of the group reach {operation}", operation=found.left.operation),
-                kind=RemedyKind.CODE,
-                change=say("call it on all members, with zeros where a rank has nothing to give"),
-                cost=say("one more collective in the steps that skipped it"),
-                verify=say("all ranks pass this line in the same step"),
-            ),
-        ),
+        remedies=(remedy("let-every-member-of-the-group-reach", operation=found.left.operation),),
     )
 
 

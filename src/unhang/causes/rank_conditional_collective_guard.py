@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.guard_waits import GUARD_WAIT, guard_of
 from unhang.facts.model import CodeContext, Facts, Stall
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Remedy, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -59,13 +60,7 @@ def _inside(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
 
 
 def _out_of_the_block() -> Remedy:
-    return Remedy(
-        title=say("Move the collective out of the block: in it one rank is alone"),
-        kind=RemedyKind.CODE,
-        change=say("leave only work of one rank in it (download, tokenise, build); communicate after it"),
-        cost=say("none"),
-        verify=say("the block holds no barrier, no collective and no sharded model"),
-    )
+    return remedy("move-the-collective-out-of-the-block")
 
 
 def _found(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
@@ -113,10 +108,4 @@ def _answer(
 
 
 def _on_every_rank(guard: str) -> Remedy:
-    return Remedy(
-        title=say("Call {guard} on every rank, outside of any branch on the rank", guard=guard),
-        kind=RemedyKind.CODE,
-        change=say("move the branch inside: every rank enters the guard, one of them writes"),
-        cost=say("none"),
-        verify=say("all ranks pass this line in the same step"),
-    )
+    return remedy("call-on-every-rank-outside-of-any", guard=guard)

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.left_partners import LeftPartners, left_partners
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Phase, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -58,13 +59,5 @@ def _found(facts: Facts, found: LeftPartners) -> Answer:
             say("that collective returns only when they come too: neither side can go on"),
         ),
         evidence=(found.call.evidence, found.left.evidence),
-        remedies=(
-            Remedy(
-                title=say("Run the same number of sends and receives on both sides"),
-                kind=RemedyKind.CODE,
-                change=say("the same number of micro-batches on every stage; let all stages skip one, or none"),
-                cost=say("none"),
-                verify=say("each rank prints how many it sent and received in the step: the numbers fit"),
-            ),
-        ),
+        remedies=(remedy("run-the-same-number-of-sends-and"),),
     )

@@ -18,8 +18,9 @@ from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in
 from unhang.facts.shifted import Shift, odd_side, shifted
-from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, say
+from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -148,20 +149,8 @@ def _last_barrier(facts: Facts, incident: Incident) -> Answer:
 
 
 def _all_ranks() -> Remedy:
-    return Remedy(
-        title=say("Let every rank make the call, and only one of them write"),
-        kind=RemedyKind.CODE,
-        change=say("call save/evaluate/barrier on all ranks; put `if rank == 0:` around the writing alone"),
-        cost=say("the other ranks do the same small work"),
-        verify=say("all ranks pass this place in the same step"),
-    )
+    return remedy("let-every-rank-make-the-call-and")
 
 
 def _all_parameters() -> Remedy:
-    return Remedy(
-        title=say("Let every parameter take part in every step"),
-        kind=RemedyKind.CODE,
-        change=say("DDP(find_unused_parameters=True), or add 0 * sum of the skipped module's parameters to the loss"),
-        cost=say("find_unused_parameters costs some time per step"),
-        verify=say("the job passes the step in which the error came"),
-    )
+    return remedy("let-every-parameter-take-part-in-every-2")

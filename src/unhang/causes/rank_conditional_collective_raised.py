@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from unhang.facts.crashes import own_crashes
 from unhang.facts.guard_errors import GuardError, guard_errors
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -49,13 +50,5 @@ def _found(facts: Facts, error: GuardError) -> Answer:
         where=error.raised_at,
         because=(say("the program lets only some ranks through: {test}", test=error.test),) if error.test else (),
         evidence=(error.evidence,),
-        remedies=(
-            Remedy(
-                title=say("Let every rank get to {guard}", guard=error.what),
-                kind=RemedyKind.CODE,
-                change=say("put the branch on the rank inside, around what one rank alone may do"),
-                cost=say("none"),
-                verify=say("all ranks pass this line in the same step"),
-            ),
-        ),
+        remedies=(remedy("let-every-rank-get-to", guard=error.what),),
     )

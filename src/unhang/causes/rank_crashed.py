@@ -22,11 +22,11 @@ from unhang.findings import (
     Evidence,
     Finding,
     Remedy,
-    RemedyKind,
     Text,
     say,
 )
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_rank
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CRASHED
@@ -184,45 +184,14 @@ def _evidence(crash: Crash, same: list[Crash], stall: Stall | None) -> Iterator[
 
 def _remedy(crash: Crash) -> Remedy:
     if crash.signal == SIGKILL:
-        return Remedy(
-            title=say("Find who sent SIGKILL"),
-            kind=RemedyKind.COLLECT,
-            change=say("dmesg -T | grep -i -E 'oom|killed process'; sacct -j JOBID --format=State,ExitCode,MaxRSS"),
-            cost=say("none"),
-            verify=say("a line names the process id and the reason"),
-        )
+        return remedy("find-who-sent-sigkill")
     if crash.signal in SENT_BY_HAND:
-        return Remedy(
-            title=say("Find who sent {name} to this process", name=signal_name(crash.signal)),
-            kind=RemedyKind.COLLECT,
-            change=say("ask who works on this node; journalctl and the scheduler's log at that time; last -x"),
-            cost=say("none"),
-            verify=say("somebody or something names this process id"),
-        )
+        return remedy("find-who-sent-to-this-process", name=signal_name(crash.signal))
     if crash.signal is not None:
-        return Remedy(
-            title=say("Get the line of the native crash"),
-            kind=RemedyKind.ENVIRONMENT,
-            change=say("run again with PYTHONFAULTHANDLER=1 and TORCH_SHOW_CPP_STACKTRACES=1"),
-            cost=say("none"),
-            verify=say("the log of this rank shows a stack at the crash"),
-            set={"PYTHONFAULTHANDLER": "1", "TORCH_SHOW_CPP_STACKTRACES": "1"},
-        )
+        return remedy("get-the-line-of-the-native-crash")
     if crash.thread:
-        return Remedy(
-            title=say("Let an exception in a thread end the process"),
-            kind=RemedyKind.CODE,
-            change=say("train in the main thread, or set threading.excepthook to os._exit(1) after printing"),
-            cost=say("the job ends at once instead of after its limit"),
-            verify=say("the launcher reports the failing rank within seconds"),
-        )
-    return Remedy(
-        title=say("Mend the exception of this rank; the timeouts go with it"),
-        kind=RemedyKind.CODE,
-        change=say("see {exception} at the place named above", exception=crash.exception or "the error"),
-        cost=say("none"),
-        verify=say("the job passes this step on all ranks"),
-    )
+        return remedy("let-an-exception-in-a-thread-end")
+    return remedy("mend-the-exception-of-this-rank-the", exception=crash.exception or "the error")
 
 
 def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Consequence, ...]:
@@ -253,13 +222,7 @@ def _swallowed(facts: Facts, stall: Stall) -> Finding | None:
     ]
     if not ranks:
         return None
-    raise_again = Remedy(
-        title=say("Raise the exception again after logging it"),
-        kind=RemedyKind.CODE,
-        change=say("end the handler with `raise`, so that the launcher ends the job"),
-        cost=say("the job ends at once instead of after its limit"),
-        verify=say("the launcher reports the failing rank within seconds"),
-    )
+    raise_again = remedy("raise-the-exception-again-after-logging-it")
     return finding(
         CAUSE,
         Certainty.LIKELY,

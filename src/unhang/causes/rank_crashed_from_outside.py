@@ -18,7 +18,8 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, value_of
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Remedy, Text, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CRASHED
@@ -66,20 +67,8 @@ def _is_interrupt(event: LogEvent) -> bool:
 
 
 def _look_first() -> Remedy:
-    return Remedy(
-        title=say("If it was stuck: the next time, look before you end it"),
-        kind=RemedyKind.COLLECT,
-        change=say("unhang attach, while it is stuck; or start it with unhang run -- CMD"),
-        cost=say("none"),
-        verify=say("the verdict names a rank and a line"),
-    )
+    return remedy("if-it-was-stuck-the-next-time")
 
 
 def _more_time() -> Remedy:
-    return Remedy(
-        title=say("Let the job end before it is ended"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("a longer limit, or #SBATCH --signal=B:USR1@600 and a checkpoint on that signal; higher priority"),
-        cost=say("none"),
-        verify=say("the next run ends with exit code 0 or resumes from its checkpoint"),
-    )
+    return remedy("let-the-job-end-before-it-is")

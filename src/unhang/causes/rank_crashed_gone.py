@@ -19,9 +19,10 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, in_short, quotes, ranks_in, value_of
 from unhang.facts.xids import KIND, is_of_another_job
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Remedy, Severity, say
 from unhang.knowledge.xid import xid_row
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_CRASHED
@@ -92,13 +93,7 @@ def _reported_dead(facts: Facts, died: tuple[LogEvent, ...]) -> Answer:
 
 
 def _its_end() -> Remedy:
-    return Remedy(
-        title=say("Find how that worker ended"),
-        kind=RemedyKind.COLLECT,
-        change=say("its own stderr file; on its node dmesg -T | grep -i -E 'killed process|segfault|xid'"),
-        cost=say("none"),
-        verify=say("unhang diagnose with them added names the cause"),
-    )
+    return remedy("find-how-that-worker-ended")
 
 
 def _program_xids(facts: Facts) -> tuple[LogEvent, ...]:
@@ -153,22 +148,8 @@ def _was_read(facts: Facts, ranks: tuple[int, ...]) -> bool:
 
 
 def _its_log(ranks: tuple[int, ...]) -> Remedy:
-    return Remedy(
-        title=say("Read the log of {ranks:who}", ranks=ranks),
-        kind=RemedyKind.COLLECT,
-        change=say("torchrun --log-dir DIR --redirects 3 keeps one log a rank; give that folder to unhang diagnose"),
-        cost=say("none"),
-        verify=say("the verdict names the exception"),
-    )
+    return remedy("read-the-log-of", ranks=ranks)
 
 
 def _find_kernel() -> Remedy:
-    return Remedy(
-        title=say("Find the line that launches this kernel"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "run this rank's batch on one GPU with CUDA_LAUNCH_BLOCKING=1; look for labels or token ids out of range"
-        ),
-        cost=say("slow: only to find it"),
-        verify=say("the traceback then names the line"),
-    )
+    return remedy("find-the-line-that-launches-this-kernel")

@@ -20,6 +20,7 @@ from unhang.facts.lock_holders import holds_lock, lock_holder, sleeps_with_lock
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_FROZEN
@@ -90,16 +91,7 @@ def _stopped(facts: Facts, stall: Stall, ranks: list[int]) -> Finding:
 
 
 def _lock_holder(facts: Facts, stall: Stall, rank: int, certainty: Certainty) -> Finding:
-    release = Remedy(
-        title=say("Release the interpreter lock around the native call"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "use ctypes.CDLL instead of PyDLL, or py::gil_scoped_release / Py_BEGIN_ALLOW_THREADS in the extension; a "
-            "built-in that runs long (re, json, sorted): bound what it is given, or run it in another process"
-        ),
-        cost=say("none for code that does not touch Python objects inside the call"),
-        verify=say("py-spy dump --pid PID no longer shows the same thread as active+gil for long"),
-    )
+    release = remedy("release-the-interpreter-lock-around-the-native")
     because = (
         say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
         _no_other_runs(facts, rank),

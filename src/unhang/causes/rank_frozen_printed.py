@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Remedy, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RANK_FROZEN
@@ -47,10 +48,4 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _native_stack() -> Remedy:
-    return Remedy(
-        title=say("See which native call keeps the lock"),
-        kind=RemedyKind.COLLECT,
-        change=say("py-spy dump --native --pid PID on this rank; the thread marked with the lock names the call"),
-        cost=say("none"),
-        verify=say("unhang diagnose with that stack names the line"),
-    )
+    return remedy("see-which-native-call-keeps-the-lock")

@@ -18,9 +18,10 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.failure_kinds import port_of_the_job
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Remedy, Text, say
 from unhang.knowledge import numbers
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RENDEZVOUS
@@ -156,49 +157,16 @@ def _found(
 
 
 def _free_port() -> Remedy:
-    return Remedy(
-        title=say("Use a free port"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "torchrun --standalone (one machine), or --master-port with another number; ss -ltnp shows who has it"
-        ),
-        cost=say("none"),
-        verify=say("the job passes init_process_group"),
-    )
+    return remedy("use-a-free-port")
 
 
 def _reachable_address() -> Remedy:
-    return Remedy(
-        title=say("Name rank 0 by an address that every node reaches"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "MASTER_ADDR = an address of the first node in the nodes' network (not 127.x, not a name that /etc/hosts "
-            "maps to 127.0.1.1); open the port in the firewall"
-        ),
-        cost=say("none"),
-        verify=say("from every node: nc -zv MASTER_ADDR MASTER_PORT while rank 0 waits"),
-    )
+    return remedy("name-rank-0-by-an-address-that")
 
 
 def _own_store() -> Remedy:
-    return Remedy(
-        title=say("Give each job a store of its own"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "another --master-port / --rdzv-id per job; end left-over processes; WORLD_SIZE = number of processes"
-        ),
-        cost=say("none"),
-        verify=say("worker_count never exceeds world_size in the log"),
-    )
+    return remedy("give-each-job-a-store-of-its")
 
 
 def _same_launch() -> Remedy:
-    return Remedy(
-        title=say("Start the same number of processes that is announced"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "the same --nnodes, --nproc-per-node, --rdzv-endpoint on every node, and another --node-rank on each"
-        ),
-        cost=say("none"),
-        verify=say("all ranks print their rank within the limit"),
-    )
+    return remedy("start-the-same-number-of-processes-that")

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.progress_from_stacks import MEETINGS, in_meeting
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import hosts_of, place_of
 from unhang.rules.interface_choice import search_the_setting
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.RENDEZVOUS
@@ -93,20 +94,8 @@ def _stood_before(known: RankFacts) -> bool:
 
 
 def _all_come() -> Remedy:
-    return Remedy(
-        title=say("Start as many processes as the program announces, with one address"),
-        kind=RemedyKind.CONFIG,
-        change=say("print RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT on every process before init_process_group"),
-        cost=say("none"),
-        verify=say("ranks 0 to WORLD_SIZE - 1 appear once each, with one address and port"),
-    )
+    return remedy("start-as-many-processes-as-the-program")
 
 
 def _all_make() -> Remedy:
-    return Remedy(
-        title=say("Call new_group on every rank of the job, members or not, in one order"),
-        kind=RemedyKind.CODE,
-        change=say("move new_group out of any branch on the rank; keep only the use of the group inside it"),
-        cost=say("none"),
-        verify=say("every rank prints the same number of groups made"),
-    )
+    return remedy("call-new-group-on-every-rank-of")

@@ -23,10 +23,11 @@ from unhang.facts.main_process_first import turnstile_of
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.operations import is_barrier
 from unhang.facts.progress_from_stacks import MEETINGS
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, Text, say
 from unhang.rules import machine_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
 from unhang.rules.log_remedies import log_remedies
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.store_wait import wait_on_the_store
 
@@ -216,29 +217,11 @@ def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
     if lag.phase is Phase.LOG:
         yield from log_remedies()
     elif lag.phase is Phase.SAVE:
-        yield Remedy(
-            title=say("Move the write off the training thread"),
-            kind=RemedyKind.CODE,
-            change=say("write from a background thread, or save sharded (torch.distributed.checkpoint.async_save)"),
-            cost=say("memory for one copy of what is written"),
-            verify=say("the step time after a save equals the step time before it"),
-        )
+        yield remedy("move-the-write-off-the-training-thread")
     else:
-        yield Remedy(
-            title=say("Do this work before the job, or on every rank"),
-            kind=RemedyKind.CODE,
-            change=say("run the work once in a separate step and load its cached result, or give each rank its shard"),
-            cost=say("disk for the cache"),
-            verify=say("all ranks reach the next collective within seconds of each other"),
-        )
+        yield remedy("do-this-work-before-the-job-or")
         if turnstile is None and at_a_barrier:
             yield wait_on_the_store("", waiter)
     if is_guard(stall.call):
         return
-    yield Remedy(
-        title=say("If it must stay on one rank, give the wait a limit that fits"),
-        kind=RemedyKind.CODE,
-        change=say("init_process_group(timeout=timedelta(hours=2)); new_group() does not inherit it"),
-        cost=say("a real stall is noticed that much later"),
-        verify=say("the limit in the watchdog's message is the one you set"),
-    )
+    yield remedy("if-it-must-stay-on-one-rank")

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.guard_errors import GuardError, guard_errors
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SINGLE_RANK_WORK
@@ -44,13 +45,5 @@ def _found(facts: Facts, error: GuardError) -> Answer:
         where=error.at,
         waiter_where=error.raised_at,
         evidence=(error.evidence,),
-        remedies=(
-            Remedy(
-                title=say("Give {guard} the time the work takes", guard=error.what),
-                kind=RemedyKind.CODE,
-                change=say("unhang.rank_zero_first(..., timeout_s=...); or do this work once, before the job"),
-                cost=say("a rank that is really stuck is noticed later"),
-                verify=say("the others go on when the first rank is done"),
-            ),
-        ),
+        remedies=(remedy("give-the-time-the-work-takes", guard=error.what),),
     )

@@ -20,8 +20,9 @@ from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.main_process_first import WaitsForMain, waits_for_main
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import SpanningWork, absent_rank, spanning_work, unfinished_work
-from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Source, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, Source, Text, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.store_wait import wait_on_the_store
 
@@ -265,34 +266,12 @@ def _found(
 
 
 def _look(rank: int) -> Remedy:
-    return Remedy(
-        title=say("Look at rank {rank} while the others wait", rank=rank),
-        kind=RemedyKind.COLLECT,
-        change=say("its log around that moment; py-spy dump --pid PID on its node"),
-        cost=say("none"),
-        verify=say("unhang diagnose with them added names what it did"),
-    )
+    return remedy("look-at-rank-while-the-others-wait", rank=rank)
 
 
 def _before_the_job() -> Remedy:
-    return Remedy(
-        title=say("Prepare the data before the job, or let every rank do its share"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "run the preprocessing once and save it to disk; in the job only load it (or raise its worker count)"
-        ),
-        cost=say("disk for the prepared data"),
-        verify=say("all ranks reach the first training step within a minute of each other"),
-    )
+    return remedy("prepare-the-data-before-the-job-or")
 
 
 def _longer() -> Remedy:
-    return Remedy(
-        title=say("If it must stay there, give the wait a limit that fits"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "init_process_group(timeout=timedelta(hours=6)) before anything waits (transformers: --ddp_timeout 21600)"
-        ),
-        cost=say("a real stall is noticed that much later"),
-        verify=say("a later timeout message prints the new limit"),
-    )
+    return remedy("if-it-must-stay-there-give-the")

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from unhang.causes.single_rank_work import WORK, writes_or_reads
 from unhang.facts.machine_state import storage_signs
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Phase, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Phase, Remedy, Severity, Text, say
 from unhang.rules import machine_lines, pace_lines
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.log_remedies import log_remedies
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SINGLE_RANK_WORK
@@ -66,10 +67,4 @@ def _remedies(phase: Phase) -> tuple[Remedy, ...]:
 
 
 def _off_the_training_thread() -> Remedy:
-    return Remedy(
-        title=say("Take this work out of the training loop of one rank"),
-        kind=RemedyKind.CODE,
-        change=say("do it less often, from a background thread, or to a local disk; close and rotate what only grows"),
-        cost=say("memory for one copy of what is written"),
-        verify=say("the step time falls back to what it was, and no rank is named as slowest"),
-    )
+    return remedy("take-this-work-out-of-the-training")

@@ -16,8 +16,9 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.went_on import WentOn, went_on
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Remedy, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SINGLE_RANK_WORK
@@ -57,22 +58,8 @@ def _found(facts: Facts, work: WentOn) -> Answer:
 
 
 def _share(rank: int) -> Remedy:
-    return Remedy(
-        title=say("Take this work off rank {rank}, or let all ranks share it", rank=rank),
-        kind=RemedyKind.CODE,
-        change=say("split it by rank and gather the results; or do it after the job, or in a process of its own"),
-        cost=say("the other ranks do a part of the work"),
-        verify=say("all ranks come to the next collective within seconds of each other"),
-    )
+    return remedy("take-this-work-off-rank-or-let", rank=rank)
 
 
 def _longer() -> Remedy:
-    return Remedy(
-        title=say("If it must stay there, give the wait a limit that fits"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "init_process_group(timeout=timedelta(hours=6)) before anything waits (transformers: --ddp_timeout 21600)"
-        ),
-        cost=say("a real stall is noticed that much later"),
-        verify=say("a later timeout message prints the new limit"),
-    )
+    return remedy("if-it-must-stay-there-give-the")

@@ -16,9 +16,10 @@ from unhang.facts.camps import camps_of_stall
 from unhang.facts.machine_state import signs_of_rank, storage_signs
 from unhang.facts.model import Activity, Facts, Stall, Straggler
 from unhang.facts.worker_stacks import loader_workers
-from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, Severity, Text, say
 from unhang.rules import machine_lines, pace_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_DATA_LOADING
@@ -81,13 +82,7 @@ def _slow(facts: Facts, straggler: Straggler, activity: Activity) -> Answer:
 
 
 def _more_workers() -> Remedy:
-    return Remedy(
-        title=say("Give this rank's loader more workers, or its data a faster place"),
-        kind=RemedyKind.CONFIG,
-        change=say("DataLoader(num_workers=8, prefetch_factor=4), or copy this rank's shard to local disk"),
-        cost=say("host memory for the prefetched batches"),
-        verify=say("the step time of all ranks falls to that of a rank with ready data"),
-    )
+    return remedy("give-this-rank-s-loader-more-workers")
 
 
 def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
@@ -103,20 +98,8 @@ def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
 
 
 def _look_at_worker() -> Remedy:
-    return Remedy(
-        title=say("See what the loader's worker waits for"),
-        kind=RemedyKind.COLLECT,
-        change=say("py-spy dump --pid WORKER_PID on this rank's node; then make that read local, or retry it"),
-        cost=say("none"),
-        verify=say("the worker's stack moves between two looks"),
-    )
+    return remedy("see-what-the-loader-s-worker-waits")
 
 
 def _loader_timeout() -> Remedy:
-    return Remedy(
-        title=say("Give the loader a limit, so that it says which worker failed"),
-        kind=RemedyKind.CODE,
-        change=say("DataLoader(..., timeout=120, persistent_workers=True)"),
-        cost=say("none; a slower read than the limit then ends the job with a clear error"),
-        verify=say("the error names the worker instead of a collective timeout"),
-    )
+    return remedy("give-the-loader-a-limit-so-that")

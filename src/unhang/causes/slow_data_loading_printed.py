@@ -17,8 +17,9 @@ from unhang.facts.last_words import LastWords, last_words
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_DATA_LOADING
@@ -75,12 +76,4 @@ def _last_words(facts: Facts, words: tuple[LastWords, ...]) -> Answer:
 
 
 def _nearer() -> Remedy:
-    return Remedy(
-        title=say("Bring the data nearer, and let reads give up"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "copy or cache the shards on local disk; DataLoader(timeout=120); HTTP clients with a timeout and retries"
-        ),
-        cost=say("local disk"),
-        verify=say("the next stall of a read ends with an error that names the file"),
-    )
+    return remedy("bring-the-data-nearer-and-let-reads")

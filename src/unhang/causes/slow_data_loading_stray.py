@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from unhang.facts.model import Facts
 from unhang.facts.stray_stacks import stray_camps
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_DATA_LOADING
@@ -49,12 +50,4 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _look_at_worker() -> Remedy:
-    return Remedy(
-        title=say("See what these processes' loader workers wait for"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "py-spy dump --subprocesses --pid PID of the processes in the loader; a worker in a lock was forked"
-        ),
-        cost=say("none"),
-        verify=say("with num_workers=0 (or multiprocessing_context='forkserver') the stall is gone"),
-    )
+    return remedy("see-what-these-processes-loader-workers-wait")

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 
 from unhang.facts.machine_state import signs_of_rank
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Remedy, Severity, say
 from unhang.rules import machine_lines, pace_lines
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_RANK
@@ -49,12 +50,4 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _look_closer(rank: int) -> Remedy:
-    return Remedy(
-        title=say("Find out what makes rank {rank} slow", rank=rank),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "py-spy record --pid PID --duration 30 on this rank and on another; nvidia-smi -q -d CLOCK,TEMPERATURE"
-        ),
-        cost=say("a few percent of one rank for 30 s"),
-        verify=say("the step time of this rank equals the others'"),
-    )
+    return remedy("find-out-what-makes-rank-slow", rank=rank)

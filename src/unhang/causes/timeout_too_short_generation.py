@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.longer_generation import LongerGeneration, longer_generation, longer_generation_printed
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.TIMEOUT_TOO_SHORT
@@ -64,33 +65,12 @@ def _because(found: LongerGeneration) -> Iterator[Text]:
 
 
 def _shorter() -> Remedy:
-    return Remedy(
-        title=say("Shorten the longest answer, or generate fewer at once"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "max_completion_length: 512, and higher only while step_time stays below half of the limit; "
-            "a smaller num_generations or per-device batch"
-        ),
-        cost=say("long answers are cut: mask_truncated_completions: true keeps them out of the loss"),
-        verify=say("completions/max_length and step_time in the trainer's log"),
-    )
+    return remedy("shorten-the-longest-answer-or-generate-fewer")
 
 
 def _engine() -> Remedy:
-    return Remedy(
-        title=say("Generate with vLLM"),
-        kind=RemedyKind.CONFIG,
-        change=say("use_vllm: true, vllm_mode: colocate"),
-        cost=say("memory for a second copy of the model, or cards of its own"),
-        verify=say("the step time of generation in the first steps"),
-    )
+    return remedy("generate-with-vllm")
 
 
 def _longer() -> Remedy:
-    return Remedy(
-        title=say("Give the group a limit that the longest answer fits in"),
-        kind=RemedyKind.CODE,
-        change=say("init_process_group(timeout=timedelta(hours=1)), or ddp_timeout: 3600 where the Trainer makes it"),
-        cost=say("a real stall is noticed that much later"),
-        verify=say("unhang check --only timers"),
-    )
+    return remedy("give-the-group-a-limit-that-the")

@@ -16,7 +16,8 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.limits import limit_not_in_force
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import spanning_work
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Remedy, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.TIMEOUT_TOO_SHORT
@@ -51,12 +52,4 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _set_it_there() -> Remedy:
-    return Remedy(
-        title=say("Set the limit where the group is made"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "init_process_group(timeout=...) before any library makes the group; new_group(timeout=...) for each"
-        ),
-        cost=say("a real stall is noticed that much later"),
-        verify=say("the next timeout message, if any, prints the limit you set"),
-    )
+    return remedy("set-the-limit-where-the-group-is")

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.marked_work import OutlastsLimit, outlasts_limit
 from unhang.facts.model import Facts, Stall
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.TIMEOUT_TOO_SHORT
@@ -92,15 +93,4 @@ def _because(stall: Stall, found: OutlastsLimit) -> Iterator[Text]:
 def _longer(found: OutlastsLimit) -> Remedy:
     at_most_s = found.work.at_most_s if found.work.at_most_s is not None else 2 * found.limit_s
     minutes = max(1, -(-int(at_most_s * _SPARE) // 60))
-    return Remedy(
-        title=say("Give the collectives a limit above what you marked"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "unhang.limits(train={seconds}) or init_process_group(timeout=timedelta(minutes={minutes})); "
-            "or let the others wait on the store: with unhang.rank_zero_first():",
-            seconds=minutes * 60,
-            minutes=minutes,
-        ),
-        cost=say("a real stall is noticed that much later"),
-        verify=say("the phase ends and the job goes on"),
-    )
+    return remedy("give-the-collectives-a-limit-above-what", seconds=minutes * 60, minutes=minutes)

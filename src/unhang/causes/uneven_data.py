@@ -29,6 +29,7 @@ from unhang.facts.ways_around import WaysAround
 from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, Where, say
 from unhang.rules.even_remedies import equal_shards, leave_together, same_batches
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
 
@@ -198,16 +199,7 @@ def _of_split(facts: Facts) -> Iterator[Text]:
 
 def _seed_what_draws() -> Remedy:
     """Without source nobody knows what was drawn."""
-    return Remedy(
-        title=say("Give every split and shuffle of the data a seed, the same on every rank"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "dataset.train_test_split(..., seed=42), random_split(..., generator=torch.Generator().manual_seed(42)); "
-            "unhang check -- CMD names those without one"
-        ),
-        cost=say("none"),
-        verify=say("print(len(loader)) shows the same number on every rank"),
-    )
+    return remedy("give-every-split-and-shuffle-of-the")
 
 
 def _seeded(call: str) -> Text:

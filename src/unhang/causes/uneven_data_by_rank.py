@@ -17,9 +17,10 @@ from collections.abc import Iterator
 
 from unhang.facts.left_by_rank import LeftByRank, left_by_rank
 from unhang.facts.model import Disagreement, Facts
-from unhang.findings import Call, Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.findings import Call, Cause, Certainty, Remedy, Text, say
 from unhang.rules.even_remedies import leave_together, same_batches
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNEVEN_DATA
@@ -97,16 +98,4 @@ def _remedies(facts: Facts, left: LeftByRank) -> Iterator[Remedy]:
 
 
 def _same_number(left: LeftByRank) -> Remedy:
-    return Remedy(
-        title=say(
-            "Let all ranks make the same number of steps: {file}:{line}", file=left.loop.file, line=left.bound.line
-        ),
-        kind=RemedyKind.CODE,
-        change=say(
-            "take the rank out of `{test}`; work of one rank alone belongs after the loop, or where no collective "
-            "follows in the same step",
-            test=left.bound.test,
-        ),
-        cost=say("none"),
-        verify=say("every rank prints the same number of steps made"),
-    )
+    return remedy("let-all-ranks-make-the-same-number", file=left.loop.file, line=left.bound.line, test=left.bound.test)

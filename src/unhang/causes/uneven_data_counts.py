@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from unhang.facts.counts import UnequalCounts, unequal_counts
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Phase, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Phase, Remedy, say
 from unhang.rules.even_remedies import equal_shards, leave_together
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNEVEN_DATA
@@ -53,15 +54,7 @@ def _found(facts: Facts, counts: UnequalCounts) -> Answer:
 
 
 def _equal() -> Remedy:
-    return Remedy(
-        title=say("Give every rank the same number of batches"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "pack, filter and split before sharding; DistributedSampler(..., drop_last=True), or take min(len) of all"
-        ),
-        cost=say("at most one batch of samples per rank is dropped"),
-        verify=say("print(len(loader)) shows the same number on every rank"),
-    )
+    return remedy("give-every-rank-the-same-number-of")
 
 
 def _shards(facts: Facts, counts: UnequalCounts) -> tuple[Remedy, ...]:

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 from unhang.facts.guard_errors import GuardError, guard_errors
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNEVEN_DATA
@@ -43,13 +44,5 @@ def _found(facts: Facts, error: GuardError) -> Answer:
         where=error.raised_at,
         because=(say("the ranks compared it with each other on the job's store"),),
         evidence=(error.evidence,),
-        remedies=(
-            Remedy(
-                title=say("Give every rank the same data, or as many batches"),
-                kind=RemedyKind.CODE,
-                change=say("train_test_split(..., seed=42); loader = unhang.even_batches(loader)"),
-                cost=say("batches that only some ranks have are left out"),
-                verify=say("the guard passes, and all ranks end the epoch in the same step"),
-            ),
-        ),
+        remedies=(remedy("give-every-rank-the-same-data-or"),),
     )

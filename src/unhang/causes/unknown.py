@@ -18,9 +18,10 @@ from unhang.facts.last_call import last_recorded_call
 from unhang.facts.lock_holders import holds_lock
 from unhang.facts.model import CodeContext, Facts, RankState, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Certainty, Finding, Phase, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Finding, Phase, Remedy, Severity, Text, say
 from unhang.rules import transport_lines
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.transport_suspects import transport_suspects
 
@@ -270,35 +271,12 @@ def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
 
 
 def _collect_stacks(stall: Stall) -> Remedy:
-    return Remedy(
-        title=say("Look at {ranks:who} while the job is stuck", ranks=stall.laggards),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "on its node: py-spy dump --pid PID (twice, some seconds apart), then unhang diagnose with that file added"
-        ),
-        cost=say("none; py-spy pauses the process for milliseconds"),
-        verify=say("the verdict names a cause"),
-    )
+    return remedy("look-at-while-the-job-is-stuck", ranks=stall.laggards)
 
 
 def _look_again(stall: Stall) -> Remedy:
-    return Remedy(
-        title=say("See whether {ranks:who} {ranks:gets|get} through: look again later", ranks=stall.laggards),
-        kind=RemedyKind.COLLECT,
-        change=say("unhang attach --for 60 spreads the looks over a minute"),
-        cost=say("none; py-spy pauses the process for milliseconds"),
-        verify=say("the verdict names a cause"),
-    )
+    return remedy("see-whether-through-look-again-later", ranks=stall.laggards)
 
 
 def _look_at_transport() -> Remedy:
-    return Remedy(
-        title=say("Look below the program: kernel log, NCCL's own log, links"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "dmesg -T | grep -i -E 'xid|nvlink|mlx5|link down'; run again with NCCL_DEBUG=INFO "
-            "NCCL_DEBUG_FILE=nccl.%h.%p.log"
-        ),
-        cost=say("none"),
-        verify=say("unhang diagnose with these files added names a cause"),
-    )
+    return remedy("look-below-the-program-kernel-log-nccl")

@@ -18,7 +18,8 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying
 from unhang.facts.transport_lines import transport_trouble
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Remedy, Text, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNKNOWN
@@ -79,13 +80,4 @@ def _found(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] =
 
 
 def _collect() -> Remedy:
-    return Remedy(
-        title=say("Collect what the other ranks and the machines say"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "all ranks' logs (torchrun --log-dir DIR --redirects 3) and the launcher's; dmesg -T of the nodes named; "
-            "NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p.log; then unhang diagnose DIR"
-        ),
-        cost=say("none"),
-        verify=say("the verdict names a rank"),
-    )
+    return remedy("collect-what-the-other-ranks-and-the")

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.facts.named_late import named_late
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNKNOWN
@@ -40,13 +41,5 @@ def check(facts: Facts) -> Iterator[Answer]:
         nodes=hosts_of(facts, late.ranks),
         because=(say("it counted who had arrived when its limit passed"),),
         evidence=late.evidence,
-        remedies=(
-            Remedy(
-                title=say("Look at {ranks:who}", ranks=late.ranks),
-                kind=RemedyKind.COLLECT,
-                change=say("its log around that moment, and while it is stuck: py-spy dump --pid PID on its node"),
-                cost=say("none"),
-                verify=say("unhang diagnose with them added names a cause"),
-            ),
-        ),
+        remedies=(remedy("look-at", ranks=late.ranks),),
     )

@@ -16,7 +16,8 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.step_pace import growing_steps
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Remedy, Severity, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNKNOWN
@@ -46,13 +47,4 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _find_what_grows() -> Remedy:
-    return Remedy(
-        title=say("Find what grows with the steps"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "py-spy record --pid PID -d 60 early and late; torch.cuda.memory_reserved() and the process' RSS per step; "
-            "nvidia-smi -q -d CLOCK,PERFORMANCE for clocks that fall"
-        ),
-        cost=say("a minute"),
-        verify=say("the two profiles differ in one place"),
-    )
+    return remedy("find-what-grows-with-the-steps")

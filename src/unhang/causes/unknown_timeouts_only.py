@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from unhang.facts.crashes import own_crashes
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
-from unhang.findings import Call, Cause, Certainty, Remedy, RemedyKind, Text, say
+from unhang.findings import Call, Cause, Certainty, Remedy, Text, say
 from unhang.knowledge.numbers import moment
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.UNKNOWN
@@ -64,13 +65,4 @@ def _known(facts: Facts, incident: Incident) -> Iterator[Text]:
 
 
 def _collect() -> Remedy:
-    return Remedy(
-        title=say("Collect what tells ranks apart"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "all ranks' logs (torchrun --log-dir DIR --redirects 3), flight-recorder dumps, "
-            "and while the job is stuck py-spy dump --pid PID for every rank; then unhang diagnose DIR"
-        ),
-        cost=say("none"),
-        verify=say("the verdict names a rank"),
-    )
+    return remedy("collect-what-tells-ranks-apart")

@@ -19,7 +19,8 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Remedy, Text, say
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.VERSION_MISMATCH
@@ -150,55 +151,20 @@ def _found(
 
 
 def _one_image() -> Remedy:
-    return Remedy(
-        title=say("Run one image on all nodes"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("the same container (torch, NCCL, CUDA) everywhere, on drivers that are new enough for it"),
-        cost=say("none"),
-        verify=say("python -m torch.utils.collect_env prints the same on every node"),
-    )
+    return remedy("run-one-image-on-all-nodes")
 
 
 def _newer_nccl() -> Remedy:
-    return Remedy(
-        title=say("Use an NCCL built for this GPU"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("pip install -U nvidia-nccl-cu12 (or the torch release that brings it)"),
-        cost=say("test the job once with it"),
-        verify=say("the line about ncclMaxSharedMem is gone"),
-    )
+    return remedy("use-an-nccl-built-for-this-gpu")
 
 
 def _host_id() -> Remedy:
-    return Remedy(
-        title=say("Give every machine a name of its own"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say(
-            "another host name per machine or container, or "
-            "NCCL_HOSTID=$(hostname -f) (NCCL 2.18 and later); update NCCL"
-        ),
-        cost=say("none"),
-        verify=say("channels between machines read 'via NET/'"),
-    )
+    return remedy("give-every-machine-a-name-of-its")
 
 
 def _no_cuda_host_memory() -> Remedy:
-    return Remedy(
-        title=say("Let all ranks make shared memory in the same way"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say("NCCL_CUMEM_HOST_ENABLE=0 on all ranks; then an NCCL without the defect"),
-        cost=say("none that is known"),
-        verify=say("the job passes its first collective"),
-        set={"NCCL_CUMEM_HOST_ENABLE": "0"},
-    )
+    return remedy("let-all-ranks-make-shared-memory-in")
 
 
 def _no_blocking() -> Remedy:
-    return Remedy(
-        title=say("Run without CUDA_LAUNCH_BLOCKING"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say("unset CUDA_LAUNCH_BLOCKING in jobs with more than one rank"),
-        cost=say("CUDA errors are reported later than they happen"),
-        verify=say("the job passes its first collective"),
-        unset=("CUDA_LAUNCH_BLOCKING",),
-    )
+    return remedy("run-without-cuda-launch-blocking")

@@ -17,8 +17,9 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.printed_versions import PrintedVersion, printed_versions
 from unhang.facts.version_signs import seen_signs
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Evidence, Remedy, Severity, say
 from unhang.knowledge.versions import VersionRow, known_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.VERSION_MISMATCH
@@ -83,24 +84,10 @@ def _waits(facts: Facts) -> tuple[Evidence, ...]:
 def _newer(used: PrintedVersion, row: VersionRow) -> Iterator[Remedy]:
     if not row.fixed_in:
         return
-    yield Remedy(
-        title=say("Use a version of {package} without it", package=used.package),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "mended in {package} {version}, by {source}", package=used.package, version=row.fixed_in, source=row.source
-        ),
-        cost=say("test the job once with it"),
-        verify=say("the log prints the new version, and the job passes this place several times"),
-    )
+    yield remedy("use-a-version-of-without-it", package=used.package, version=row.fixed_in, source=row.source)
 
 
 def _around(row: VersionRow) -> Iterator[Remedy]:
     if not row.workaround:
         return
-    yield Remedy(
-        title=say("Or go around it until then"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say("known to help: {way}", way=row.workaround),
-        cost=say("may cost speed: measure a step before and after"),
-        verify=say("the job passes this place several times; without the setting it stalls again"),
-    )
+    yield remedy("or-go-around-it-until-then", way=row.workaround)

@@ -28,6 +28,7 @@ from typing import Any
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, fill
+from unhang.rules.remedies import remedy_sentences
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -167,17 +168,20 @@ def _name(function: ast.expr) -> str:
     return ""
 
 
+def said_anywhere() -> set[str]:
+    """Templates of the sources, and of the remedies."""
+    found = {template for template, _, _ in templates_in(Path(__file__).parents[1]) if template is not None}
+    return found | set(remedy_sentences())
+
+
 def missing(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
     """Templates of the sources that the catalogue of ``lang`` does not hold."""
-    known = catalogue(lang, root)
-    found = {template for template, _, _ in templates_in(Path(__file__).parents[1]) if template is not None}
-    return tuple(sorted(found - set(known)))
+    return tuple(sorted(said_anywhere() - set(catalogue(lang, root))))
 
 
 def superfluous(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
     """Templates of the catalogue of ``lang`` that no source says any more."""
-    found = {template for template, _, _ in templates_in(Path(__file__).parents[1]) if template is not None}
-    return tuple(sorted(set(catalogue(lang, root)) - found))
+    return tuple(sorted(set(catalogue(lang, root)) - said_anywhere()))
 
 
 if __name__ == "__main__":

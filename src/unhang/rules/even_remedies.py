@@ -9,6 +9,7 @@ from unhang.facts.data_in_source import guarded_loop, reads_tables_or_shards
 from unhang.facts.model import Facts
 from unhang.facts.program import find_source
 from unhang.findings import Evidence, Remedy, RemedyKind, Where, say
+from unhang.rules.remedies import remedy
 
 _TABLE = re.compile(r"[\w./{}-]*\w\.(?:csv|tsv|jsonl|parquet|tar)\b")
 
@@ -18,29 +19,14 @@ def equal_shards(facts: Facts, said: Sequence[Evidence] = ()) -> Remedy | None:
     names = list(dict.fromkeys(name for line in said for name in _TABLE.findall(line.text)))
     if not names and not reads_tables_or_shards(facts.sources.values()):
         return None
-    return Remedy(
-        title=say("Write the data as equal shards, without the rows that cannot be read"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "unhang reshard {data} --to webdataset --ranks {ranks}, for each CSV, Parquet or list of shards; "
-            "it prints the arguments to train with",
-            data=names[0] if names else "DATA",
-            ranks=facts.world_size or "N",
-        ),
-        cost=say("the data is written once more; fewer samples than ranks × workers stay out, or are repeated"),
-        verify=say("each rank reads the same number of shards and samples: the manifest beside them says how many"),
+    return remedy(
+        "write-the-data-as-equal-shards-without", data=names[0] if names else "DATA", ranks=facts.world_size or "N"
     )
 
 
 def same_batches() -> Remedy:
     """Nobody's data ends before that of the others."""
-    return Remedy(
-        title=say("Give every rank the same number of batches"),
-        kind=RemedyKind.CODE,
-        change=say("use DistributedSampler(..., drop_last=True) after filtering, with the same data set on every rank"),
-        cost=say("at most one batch of samples per rank is dropped"),
-        verify=say("print(len(loader)) shows the same number on every rank"),
-    )
+    return remedy("give-every-rank-the-same-number-of-2")
 
 
 def leave_together(facts: Facts, loop: Where | None = None) -> Remedy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unhang.findings import Remedy, RemedyKind, Text, say
+from unhang.rules.remedies import remedy
 
 
 def log_remedies() -> tuple[Remedy, ...]:
@@ -24,13 +25,7 @@ def _write_less() -> Remedy:
 
 
 def _faster_path() -> Remedy:
-    return Remedy(
-        title=say("Give the log a faster path"),
-        kind=RemedyKind.CONFIG,
-        change=say("tmpfs or a disk of the node (/dev/shm/tb), copied to its place by rsync or `aws s3 sync`"),
-        cost=say("memory or disk of the node; what was not copied is lost when the machine goes down"),
-        verify=say("unhang check --only storage --path /dev/shm/tb"),
-    )
+    return remedy("give-the-log-a-faster-path")
 
 
 def _in_the_background() -> Remedy:
@@ -44,13 +39,7 @@ def _in_the_background() -> Remedy:
 
 
 def _another_host() -> Remedy:
-    return Remedy(
-        title=say("Keep the log on another host"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("a tracking server (MLflow, W&B, Aim) that takes values over the network, in a process of its own"),
-        cost=say("one more service to run, and a network it can be reached by"),
-        verify=say("the rank's files no longer grow, and the step time stays level"),
-    )
+    return remedy("keep-the-log-on-another-host")
 
 
 def _level_again() -> Text:

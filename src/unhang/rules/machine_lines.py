@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from unhang.facts.machine_state import Sign
 from unhang.findings import Evidence, Remedy, RemedyKind, Text, say
+from unhang.rules.remedies import remedy
 
 MOST = 4
 MUCH_ELSEWHERE = 0.5
@@ -112,15 +113,7 @@ def _remedy(sign: Sign) -> Remedy | None:
 
 
 def _cool(sign: Sign) -> Remedy:
-    return Remedy(
-        title=say("Cool or replace card {card} of {node}, or run without it", card=sign.values["card"], node=sign.node),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER -i {card} tells why", card=sign.values["card"]
-        ),
-        cost=say("a card less until it is cooled, its power limit raised, or it is replaced"),
-        verify=say("its clock under load equals the other cards'"),
-    )
+    return remedy("cool-or-replace-card-of-or-run", card=sign.values["card"], node=sign.node)
 
 
 def _free_the_card(sign: Sign) -> Remedy:
@@ -137,66 +130,21 @@ def _free_the_card(sign: Sign) -> Remedy:
 
 
 def _raise_limit(sign: Sign) -> Remedy:
-    return Remedy(
-        title=say("Give the job more processors"),
-        kind=RemedyKind.CONFIG,
-        change=say(
-            "raise the limit of {group}: docker --cpus, Kubernetes resources.limits.cpu, Slurm --cpus-per-task; or "
-            "fewer loader workers and threads (OMP_NUM_THREADS)",
-            group=sign.values["group"],
-        ),
-        cost=say("processors for this job instead of another"),
-        verify=say("nr_throttled in the group's cpu.stat no longer grows"),
-    )
+    return remedy("give-the-job-more-processors", group=sign.values["group"])
 
 
 def _free_processors(sign: Sign) -> Remedy:
-    return Remedy(
-        title=say("Free processors on {node}", node=sign.node),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "top shows who uses them; end or move it, give the job its own (taskset, Slurm --exclusive), or fewer "
-            "loader workers"
-        ),
-        cost=say("none for this job"),
-        verify=say("the load on this node is below its number of processors"),
-    )
+    return remedy("free-processors-on", node=sign.node)
 
 
 def _ask_its_server(sign: Sign) -> Remedy:
     path = sign.values["path"]
-    return Remedy(
-        title=say("Find out why {path} does not answer", path=path),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "on {node}: timeout 5 stat -f {path}; dmesg -T | grep -i 'not responding'; mount it again once its server "
-            "answers, or use a local disk",
-            node=sign.node,
-            path=path,
-        ),
-        cost=say("none"),
-        verify=say("timeout 5 stat -f {path} answers at once", path=path),
-    )
+    return remedy("find-out-why-does-not-answer", path=path, node=sign.node)
 
 
 def _speed_the_disk(sign: Sign) -> Remedy:
-    return Remedy(
-        title=say("Find out what makes the disk of {node} slow", node=sign.node),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "iostat -x 5 and iotop show the disk and who uses it; read and write less or elsewhere (a local disk), or "
-            "raise the job's limit (io.max, docker --device-write-bps)"
-        ),
-        cost=say("none where a limit or a neighbour is the reason; else another disk"),
-        verify=say("iostat -x 5 shows the disk below 90 % while this work runs"),
-    )
+    return remedy("find-out-what-makes-the-disk-of", node=sign.node)
 
 
 def _make_room(sign: Sign) -> Remedy:
-    return Remedy(
-        title=say("Make room under {path}", path=sign.values["path"]),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("du -xh --max-depth=2 {path}; remove old checkpoints, or save elsewhere", path=sign.values["path"]),
-        cost=say("what is removed"),
-        verify=say("df {path} shows more free space than one checkpoint needs", path=sign.values["path"]),
-    )
+    return remedy("make-room-under", path=sign.values["path"])

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from unhang.facts.model import Facts, SymmetricStall
 from unhang.facts.transport_chosen import transport_chosen
-from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Finding, Remedy, say
 from unhang.rules.evidence_lines import group_label
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import finding
 
 SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
@@ -43,28 +44,7 @@ def _may_carry(facts: Facts, cause: Cause) -> bool:
 
 def _test_of(cause: Cause) -> Remedy:
     if cause is Cause.NETWORK_FAULT:
-        return Remedy(
-            title=say("Test the network between the nodes by itself"),
-            kind=RemedyKind.COLLECT,
-            change=say(
-                "nccl-tests' all_reduce_perf over these nodes, then over half of them; ib_write_bw or iperf3 by pairs"
-            ),
-            cost=say("some minutes on these nodes without the job"),
-            verify=say("a pair or a half that stalls or is slow names the link"),
-        )
+        return remedy("test-the-network-between-the-nodes-by")
     if cause is Cause.GPU_HARDWARE:
-        return Remedy(
-            title=say("Ask the driver and test the cards"),
-            kind=RemedyKind.COLLECT,
-            change=say("dmesg -T | grep -i xid on every node; dcgmi diag -r 3"),
-            cost=say("some minutes on these nodes without the job"),
-            verify=say("an Xid, or a test that fails, names the card"),
-        )
-    return Remedy(
-        title=say("Run once without P2P"),
-        kind=RemedyKind.ENVIRONMENT,
-        change=say("NCCL_P2P_DISABLE=1; if the job then moves, P2P is broken on this machine"),
-        cost=say("slower exchange between the GPUs of a machine; /dev/shm must be large enough"),
-        verify=say("the job passes this place several times; without the setting it stalls again"),
-        set={"NCCL_P2P_DISABLE": "1"},
-    )
+        return remedy("ask-the-driver-and-test-the-cards")
+    return remedy("run-once-without-p2p-2")
