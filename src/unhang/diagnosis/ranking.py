@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from unhang.diagnosis.explaining import died_of, explains
 from unhang.findings import Cause, Certainty, Consequence, Finding, Severity
 
 # Among findings of equal certainty about the same ranks: what ended or froze a process explains what it then did not
@@ -40,7 +41,8 @@ def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Findin
     """
     capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
     ordered = sorted(_without_answered_unknowns(capped), key=_order)
-    return tuple(_merge(ordered))
+    crashes = [f for f in ordered if any(died_of(other, f) for other in ordered)]
+    return tuple(_merge([f for f in ordered if f not in crashes] + crashes))
 
 
 def _order(finding: Finding) -> tuple[object, ...]:
@@ -88,9 +90,10 @@ def _merge(ordered: list[Finding]) -> list[Finding]:
         if twin is not None:
             kept[twin] = _join(kept[twin], finding)
             continue
-        if kept and _follows(kept[0], finding):
+        root = next((i for i, k in enumerate(kept) if explains(k, finding)), None)
+        if root is not None:
             consequence = Consequence(finding.cause, finding.ranks, max(len(finding.ranks), 1), finding.summary)
-            kept[0] = replace(kept[0], consequences=(*kept[0].consequences, consequence))
+            kept[root] = replace(kept[root], consequences=(*kept[root].consequences, consequence))
             continue
         kept.append(finding)
     return kept
@@ -112,13 +115,3 @@ def _join(first: Finding, second: Finding) -> Finding:
     if first.where == second.where and first.rule == second.rule:
         ranks = tuple(sorted(set(first.ranks) | set(second.ranks)))
     return replace(first, ranks=ranks, evidence=evidence)
-
-
-def _follows(root: Finding, other: Finding) -> bool:
-    """``other`` tells of the same ranks what their crash or freeze already explains."""
-    return (
-        _is_root(root)
-        and root.certainty is not Certainty.POSSIBLE
-        and bool(other.ranks)
-        and (set(other.ranks) <= set(root.ranks))
-    )
