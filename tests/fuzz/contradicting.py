@@ -1,6 +1,6 @@
 """Target ``jobs``: small jobs whose papers contradict each other, made from nothing.
 
-Each file is what its reader takes without a word; what is wrong is only that they do not fit: ranks that no world holds,
+Each file is what its reader takes without a word; what is wrong is that they do not fit: ranks that no world holds,
 groups of ranks that left nothing, positions that go back, a stack beside a record that says otherwise. Damage to a
 recorded case hardly ever gets there: two files would have to change in the same way.
 """
