@@ -121,6 +121,27 @@ def test_another_cause_is_not_certain_of_what_is_left(case: str, lost: str) -> N
     assert certain == []
 
 
+def test_without_the_manifest_that_names_its_source_a_save_may_stand_behind_its_loop() -> None:
+    files = files_of(CASES / "single-rank-work" / "miss_saves_after_its_loop" / "input")
+    del files["bundle.json"]
+
+    verdict, _ = verdict_on(files)
+
+    assert verdict.findings
+    assert not any(finding.certainty is Certainty.CERTAIN for finding in verdict.findings)
+
+
+def test_work_of_most_ranks_is_not_work_of_one_wherever_their_program_lies() -> None:
+    """A container calls the same file by another path."""
+    files = files_of(CASES / "unknown" / "hit_attach_most_ranks_work_still" / "input")
+    for name in ("stacks/rank_1.json", "stacks/rank_1.1.json"):
+        files[name] = files[name].replace(b"/path-3/", b"/other/")
+
+    verdict, _ = verdict_on(files)
+
+    assert "single-rank-work" not in {finding.cause.value for finding in verdict.findings}
+
+
 @pytest.mark.parametrize(
     ("case", "lost"),
     [

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from random import Random
 
 from tests.fuzz.mutators import foreign, mutated
-from tests.fuzz.seeds import MANIFEST, Seed
+from tests.fuzz.seeds import Seed
 
 NAMES = (
     "\x1b[2J.log",
@@ -54,8 +54,6 @@ def changed(rng: Random, seed: Seed) -> Input:
             strange = True
         elif how < 0.82 and len(files) > 1:
             del files[name]
-            # without the list of what there was, and the file that tells its pace, a slow job is a moving job
-            strange = strange or (seed.moves and name == MANIFEST)
         elif how < 0.88:
             files[_renamed(rng, name)] = files.pop(name)
         elif how < 0.93:
