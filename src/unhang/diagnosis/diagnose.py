@@ -111,7 +111,7 @@ def _answers(rule: Rule, facts: Facts) -> Iterator[Answer]:
 
 def certainty_limit(not_checked: Sequence[NotChecked], unread: Sequence[Unread] = ()) -> Certainty:
     """The most certain that anything may be, given what could not be looked at."""
-    lost = any(item.failed or item.rank is not None for item in unread)
+    lost = any(item.failed or item.lost or item.rank is not None for item in unread)
     limit = Certainty.LIKELY if lost else Certainty.CERTAIN
     for gap in not_checked:
         if gap.caps is not None:

@@ -405,6 +405,10 @@ class BundleManifest:
     """The job went on after the look; nobody ended it."""
     log_bytes: Mapping[str, int] = field(default_factory=dict)
     """How long its logs were then, by path in the bundle: what was printed later is not of that moment."""
+    files: tuple[str, ...] = ()
+    """What lay beside it when it was written, by path in the bundle; empty where an earlier release wrote it."""
+    cut: tuple[str, ...] = ()
+    """Those of them that hold only the beginning of what there was to keep."""
 
 
 @dataclass(frozen=True, slots=True)
