@@ -23,7 +23,8 @@ from benchmarks.first_sight import HEALTHY, Case, read_batch
 Lines = list[str]
 LAST = 30
 _TIME = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?\s?|(?<!\d)\d\d:\d\d:\d\d(?:[.,]\d+)?\s?"
+    r"\[?\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?\s?"
+    r"|(?<!\d)\d\d:\d\d:\d\d(?:[.,]\d+)?\s?"
 )
 _RANK = re.compile(r"[Rr]ank[ :=]{0,2}(\d+)|\[(?:rank|default)(\d+)\]")
 
