@@ -314,6 +314,8 @@ class LogReading:
     folded: Mapping[str, int] = field(default_factory=dict)
     """How many events of a kind were folded away beyond the kept ones; of floods of a kind at least so many."""
     unread: tuple[Unread, ...] = ()
+    complaints: tuple[LogEvent, ...] = ()
+    """Lines of no known kind that tell of a failure in general words."""
 
 
 # ---------------------------------------------------------------------------------------------------
