@@ -23,7 +23,7 @@ else:
     import tomli as tomllib
 
 NAMES, WORDS, VAGUE, ELSEWHERE, HARMLESS = "names", "words", "vague", "elsewhere", "harmless"
-STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, WORDS, VAGUE)
+STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
 """In the order in which they are looked for."""
 SITUATIONS = ("", "start", "running")
 TEXT_CHARS = 2000
@@ -81,6 +81,9 @@ _GUESS = re.compile(
 )
 
 
+_ADVICE = re.compile(r"\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix|可能原因|解决方法)\b.*", re.I | re.S)
+
+
 def plain(text: str) -> str:
     """``text`` as phrases are compared with it."""
     return f" {_OTHER.sub(' ', text.lower()).strip()}"
@@ -90,6 +93,7 @@ def without_guesses(text: str) -> str:
     """``text`` without sentences that say what may be the reason, or what to try: they state nothing."""
     if _GUESS.search(text) is None:
         return text
+    text = _ADVICE.sub("", text)
     return " ".join(part for part in _SENTENCE.split(text) if _GUESS.search(part) is None)
 
 
