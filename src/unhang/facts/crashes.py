@@ -155,7 +155,7 @@ def is_echo(traceback: PythonTraceback) -> bool:
         return True  # what torch.multiprocessing raised for a child, whose own traceback follows
     if read_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
         return True
-    return bool(_ECHO_TEXT.search(traceback.message)) or _points_elsewhere(traceback)
+    return bool(_ECHO_TEXT.search(without_guesses(traceback.message))) or _points_elsewhere(traceback)
 
 
 def _points_elsewhere(traceback: PythonTraceback) -> bool:

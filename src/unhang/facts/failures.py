@@ -21,10 +21,12 @@ from unhang.knowledge.failure_language import ELSEWHERE, HARMLESS, NAMES, VAGUE,
 from unhang.knowledge.messages import message_row
 
 _MARK = re.compile(
-    r"\b(?:err(?:or)?|fatal|critical|fail(?:ed|ure|s)?|exception|panic|abort(?:ed|ing)?|cannot|can't|unable|killed|warn(?:ing)?)\b"
-    r"|[a-z]Error\b|^E\d{4} |^\[E|错误|失败|异常",
+    r"\b(?:err(?:or)?|fatal|critical|fail(?:ed|ure|s)?|exception|panic|abort(?:ed|ing)?|cannot|can't|unable|killed)\b"
+    r"|[a-z]Error\b|^E\d{4} |^\[E|NCCL WARN|错误|失败|异常",
     re.IGNORECASE,
 )
+_WARNED = re.compile(r"(?<!NCCL )\bWARN(?:ING)?\b|\b[Ww]arning: |[a-z]Warning\b|^\W{0,3}W ?\d{4} |\[W\b")
+"""A line that calls itself a warning hints at most: healthy jobs are full of them."""
 _PLAIN = re.compile(r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|\[I\b|^I\d{4} ")
 """The line says of itself that it is for information: what it tells stops nothing."""
 _UNREAD_KINDS = ("py.error", "n.warn")
@@ -57,7 +59,7 @@ class Failure:
     @property
     def names_cause(self) -> bool:
         """It says itself what is wrong, in the words of an error that means nothing else."""
-        return self.statement is None or (self.statement.row.strength == NAMES and not self.late)
+        return self.statement is None or (self.marked and not self.late and self.statement.row.strength == NAMES)
 
 
 def failures_of(facts: Facts) -> tuple[Failure, ...]:
@@ -68,11 +70,18 @@ def failures_of(facts: Facts) -> tuple[Failure, ...]:
 def leading_failures(facts: Facts) -> tuple[Failure, ...]:
     """The first failure of each cause that is named outright; where none is, the first that words hint at."""
     own = [f for f in failures_of(facts) if f.causes and not f.elsewhere and f.statement is not None]
+    own = [f for f in own if f.marked or fails(facts)]
     own = [f for f in own if f.attempt == min(each.attempt for each in own)]
     named = {f.causes[0]: f for f in reversed(own) if f.names_cause}
     if named:
         return tuple(sorted(named.values(), key=own.index))
-    return tuple(f for f in own if not f.late)[:1]
+    return tuple(sorted((f for f in own if not f.late), key=lambda f: not f.marked))[:1]
+
+
+def fails(facts: Facts) -> bool:
+    """The job ended badly or stands still, whatever such a line says."""
+    ended = any(known.exit is not None and known.exit.exit_code for known in facts.ranks.values())
+    return ended or bool(facts.tracebacks or facts.stalls or facts.symmetric or facts.events_of("wd.timeout", "gloo.to"))
 
 
 def names_another(crash: Crash, facts: Facts) -> bool:
@@ -94,7 +103,8 @@ def _raised(facts: Facts) -> Iterator[Failure]:
             continue  # read by its shape
         event = LogEvent("", Source(crash.evidence.source.path, crash.evidence.source.line), text, crash.rank, crash.time_s)
         said = statement_in(text, _SITUATIONS[stage_of(facts, event)], raised=True)
-        if said is not None and not _another_port(said, facts):
+        # That a process died of an error of its own is what ``rank-crashed`` says.
+        if said is not None and said.row.causes[:1] != (Cause.RANK_CRASHED,) and not _another_port(said, facts):
             yield Failure(
                 said, said.row.causes, crash.evidence, crash.rank, None, crash.time_s, crash.attempt, crash.where,
                 raised=True, elsewhere=said.row.strength in (ELSEWHERE, VAGUE),
@@ -128,7 +138,7 @@ def _known(facts: Facts) -> Iterator[Failure]:
 
 def _failure(line: LogEvent, said: Statement | None, causes: tuple[Cause, ...], *, elsewhere: bool = False) -> Failure:
     evidence = Evidence(Source(line.source.path, line.source.line), line.text[:500], line.rank)
-    marked = bool(line.kind) or _MARK.search(line.text) is not None
+    marked = bool(line.kind) or (_MARK.search(line.text) is not None and _WARNED.search(line.text[:160]) is None)
     return Failure(
         said, causes, evidence, line.rank, line.host, line.time_s, line.attempt, marked=marked, elsewhere=elsewhere
     )

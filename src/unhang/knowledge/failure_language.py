@@ -90,11 +90,17 @@ def plain(text: str) -> str:
 
 
 def without_guesses(text: str) -> str:
-    """``text`` without sentences that say what may be the reason, or what to try: they state nothing."""
+    """``text`` without what only may be, and without advice: they state nothing. Of a sentence that guesses, what stands
+    in front of the clause with the guess is kept."""
     if _GUESS.search(text) is None:
         return text
     text = _ADVICE.sub("", text)
-    return " ".join(part for part in _SENTENCE.split(text) if _GUESS.search(part) is None)
+    return " ".join(map(_before_guess, _SENTENCE.split(text)))
+
+
+def _before_guess(sentence: str) -> str:
+    guess = _GUESS.search(sentence)
+    return sentence if guess is None else sentence[: sentence.rfind(",", 0, guess.start()) + 1]
 
 
 def sounds_bad(text: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.failures import Failure, failures_of, leading_failures
+from unhang.facts.failures import Failure, failures_of, fails, leading_failures
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import hosts_of
@@ -27,18 +27,11 @@ SUMMARY_CHARS = 120
 def check(facts: Facts) -> Iterator[Answer]:
     """The first failure of each cause that is stated, else what the words of the first one hint at."""
     for failure in leading_failures(facts)[:MOST]:
-        if failure.marked or _trouble(facts):
-            yield _found(facts, failure)
-
-
-def _trouble(facts: Facts) -> bool:
-    """The job ended badly or stands still, whatever this line says."""
-    ended = any(known.exit is not None and known.exit.exit_code for known in facts.ranks.values())
-    return ended or bool(facts.tracebacks or facts.stalls or facts.symmetric or facts.events_of("wd.timeout", "gloo.to"))
+        yield _found(facts, failure)
 
 
 def _found(facts: Facts, failure: Failure) -> Answer:
-    stated = failure.names_cause and (failure.raised or _trouble(facts))
+    stated = failure.names_cause and (failure.raised or fails(facts))
     ranks = () if failure.rank is None else (failure.rank,)
     return signal(
         failure.causes[0],
