@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 import pytest
@@ -9,14 +10,14 @@ import pytest
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge.failure_language import (
+    CUT_SHARE,
     ELSEWHERE,
     HARMLESS,
     NAMES,
-    SHORTEST_CUT,
     STRENGTHS,
     VAGUE,
+    _subjects,
     failure_rows,
-    sounds_bad,
     statement_in,
     without_guesses,
 )
@@ -139,9 +140,15 @@ def test_words_survive_what_pastes_do() -> None:
 
 def test_a_phrase_cut_off_too_early_is_not_guessed() -> None:
     phrase = "temporary failure in name resolution"
+    left = math.ceil(CUT_SHARE * len(phrase))
 
-    assert statement_in(f"error: {phrase[:SHORTEST_CUT]}") is not None or not sounds_bad(phrase[:SHORTEST_CUT])
-    assert statement_in(f"error: {phrase[: SHORTEST_CUT - 1]}") is None
+    assert statement_in(f"error {phrase[:left]}") is not None
+    assert statement_in(f"error {phrase[: left - 1]}") is None
+    assert statement_in("Cuda failure 2 'out of memory'").row.id == "gpu.oom"  # type: ignore[union-attr]
+
+
+def test_names_of_hosts_are_no_words_of_the_failure() -> None:
+    assert statement_in("gpu-a56:25:26 [3] transport/net_ib.cc:1295 NCCL WARN Got completion with status=12") is None
 
 
 def test_guesses_and_advice_state_nothing() -> None:
@@ -164,6 +171,7 @@ def test_the_same_words_mean_another_thing_in_another_situation() -> None:
 def test_rows_are_sourced_sorted_and_reached() -> None:
     rows = failure_rows()
 
+    assert {subject for row in rows for subject in row.about} == set(_subjects())
     assert [STRENGTHS.index(row.strength) for row in rows] == sorted(STRENGTHS.index(row.strength) for row in rows)
     for row in rows:
         assert row.source

@@ -28,7 +28,9 @@ STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
 SITUATIONS = ("", "start", "running")
 TEXT_CHARS = 2000
 SHORTEST_CUT = 12
-"""So much of a phrase must be left at the end of a text that is cut off inside of it."""
+"""So many letters of a phrase must be left at the end of a text that is cut off inside of it."""
+CUT_SHARE = 0.75
+"""And so much of all of it: with less, another phrase may have stood there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,12 @@ class Phrase:
         if "*" in self.words or len(self.words) <= SHORTEST_CUT:
             return False
         at = text.rfind(self.words[:SHORTEST_CUT], -len(self.words))
-        return at >= 0 and self.words.startswith(text[at:])
+        return at >= 0 and len(text) - at >= CUT_SHARE * len(self.words) and self.words.startswith(text[at:])
 
 
 _OTHER = re.compile(r"[^0-9a-z\u4e00-\u9fff]+")
+_PROCESS = re.compile(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
+"""Host and process in front of what a library says: names in them are no words of the failure."""
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
 _GUESS = re.compile(
     r"\b(?:may|might|could be|can be|usually|possibl[ey]|perhaps|probably|e\.g|for example|if|in case|try|consider"
@@ -123,7 +127,7 @@ def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Sta
     text = text[:TEXT_CHARS]
     if not sounds_bad(text):
         return None
-    said = plain(without_guesses(text))
+    said = plain(_PROCESS.sub(" ", without_guesses(text)))
     for row in failure_rows():
         if (row.when and row.when != situation) or (raised and row.strength == HARMLESS):
             continue
