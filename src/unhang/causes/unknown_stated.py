@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.failures import Failure, failures_of, fails, leading_failures
+from unhang.facts.failures import Failure, fails, failures_of, leading_failures
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Remedy, RemedyKind, Text, say
 from unhang.rules.evidence_lines import hosts_of
@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _found(facts: Facts, failure: Failure) -> Answer:
-    stated = failure.names_cause and (failure.raised or fails(facts))
+    stated = failure.names_cause and (failure.is_exception or fails(facts))
     ranks = () if failure.rank is None else (failure.rank,)
     return signal(
         failure.causes[0],

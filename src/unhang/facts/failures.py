@@ -27,6 +27,7 @@ _MARK = re.compile(
 )
 _WARNED = re.compile(r"(?<!NCCL )\bWARN(?:ING)?\b|\b[Ww]arning: |[a-z]Warning\b|^\W{0,3}W ?\d{4} |\[W\b")
 """A line that calls itself a warning hints at most: healthy jobs are full of them."""
+_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception): ")
 _PLAIN = re.compile(r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|\[I\b|^I\d{4} ")
 """The line says of itself that it is for information: what it tells stops nothing."""
 _UNREAD_KINDS = ("py.error", "n.warn")
@@ -57,6 +58,11 @@ class Failure:
     """Ranks had waited in vain before it."""
 
     @property
+    def is_exception(self) -> bool:
+        """It ended its process, or a line holds the exception of one whose traceback is not there."""
+        return self.raised or _EXCEPTION.search(self.evidence.text) is not None
+
+    @property
     def names_cause(self) -> bool:
         """It says itself what is wrong, in the words of an error that means nothing else."""
         return self.statement is None or (self.marked and not self.late and self.statement.row.strength == NAMES)
@@ -81,7 +87,9 @@ def leading_failures(facts: Facts) -> tuple[Failure, ...]:
 def fails(facts: Facts) -> bool:
     """The job ended badly or stands still, whatever such a line says."""
     ended = any(known.exit is not None and known.exit.exit_code for known in facts.ranks.values())
-    return ended or bool(facts.tracebacks or facts.stalls or facts.symmetric or facts.events_of("wd.timeout", "gloo.to"))
+    return ended or bool(
+        facts.tracebacks or facts.stalls or facts.symmetric or facts.events_of("wd.timeout", "gloo.to")
+    )
 
 
 def names_another(crash: Crash, facts: Facts) -> bool:
@@ -101,7 +109,9 @@ def _raised(facts: Facts) -> Iterator[Failure]:
         text = f"{crash.exception}: {crash.message}".replace("\n", " ")
         if crash.is_gpu_memory or crash.is_host_memory or not crash.message or known_cause(text) is not None:
             continue  # read by its shape
-        event = LogEvent("", Source(crash.evidence.source.path, crash.evidence.source.line), text, crash.rank, crash.time_s)
+        event = LogEvent(
+            "", Source(crash.evidence.source.path, crash.evidence.source.line), text, crash.rank, crash.time_s
+        )
         said = statement_in(text, _SITUATIONS[stage_of(facts, event)], raised=True)
         # That a process died of an error of its own is what ``rank-crashed`` says.
         if said is not None and said.row.causes[:1] != (Cause.RANK_CRASHED,) and not _another_port(said, facts):
@@ -147,7 +157,10 @@ def _failure(line: LogEvent, said: Statement | None, causes: tuple[Cause, ...], 
 def _went_on(line: LogEvent, facts: Facts) -> bool:
     """Steps were counted after it by whoever said it."""
     return any(
-        _counts_after(progress, line) for log in facts.logs if log.source.path == line.source.path for progress in log.progress
+        _counts_after(progress, line)
+        for log in facts.logs
+        if log.source.path == line.source.path
+        for progress in log.progress
     )
 
 

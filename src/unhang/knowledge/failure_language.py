@@ -80,12 +80,14 @@ _PROCESS = re.compile(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
 _GUESS = re.compile(
     r"\b(?:may|might|could be|can be|usually|possibl[ey]|perhaps|probably|e\.g|for example|if|in case|try|consider"
-    r"|make sure|please|ensure|suggest\w*|hint|note|solution|to avoid|to debug|for debugging|you can|either)\b",
+    r"|make sure|please|ensure|suggest\w*|hint|note|solution|to avoid|to debug|for debugging|you can|either)\b|可能|建议|解决",
     re.IGNORECASE,
 )
 
 
-_ADVICE = re.compile(r"\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix|可能原因|解决方法)\b.*", re.I | re.S)
+_ADVICE = re.compile(
+    r"(?:\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*", re.IGNORECASE | re.DOTALL
+)
 
 
 def plain(text: str) -> str:
@@ -94,8 +96,8 @@ def plain(text: str) -> str:
 
 
 def without_guesses(text: str) -> str:
-    """``text`` without what only may be, and without advice: they state nothing. Of a sentence that guesses, what stands
-    in front of the clause with the guess is kept."""
+    """``text`` without what only may be, and without advice: they state nothing. Of a sentence that guesses, what
+    stands in front of the clause with the guess is kept."""
     if _GUESS.search(text) is None:
         return text
     text = _ADVICE.sub("", text)

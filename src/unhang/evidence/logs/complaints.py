@@ -37,7 +37,9 @@ class ComplaintKeeper:
         self._kept: list[_Complaint] = []
         self._seen: set[tuple[Speaker, int | None, str]] = set()
 
-    def take(self, speaker: Speaker, rank: int | None, text: str, line: int, time_s: float | None, attempt: int) -> bool:
+    def take(
+        self, speaker: Speaker, rank: int | None, text: str, line: int, time_s: float | None, attempt: int
+    ) -> bool:
         """Look at an ordinary line. True when it was kept."""
         text = text[:TEXT_CHARS]
         if len(self._kept) >= COMPLAINTS or len(self._seen) >= LOOKED_AT or not sounds_bad(text):
