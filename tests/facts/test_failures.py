@@ -20,7 +20,8 @@ def every(log: str) -> tuple[Failure, ...]:
 
 
 def raised(error: str) -> str:
-    return f'[rank2]: Traceback (most recent call last):\n[rank2]:   File "/app/a.py", line 3, in <module>\n[rank2]: {error}\n'
+    lines = ("Traceback (most recent call last):", '  File "/app/a.py", line 3, in <module>', error)
+    return "".join(f"[rank2]: {line}\n" for line in lines)
 
 
 def test_an_exception_that_names_its_cause_leads_with_rank_and_place() -> None:
@@ -65,8 +66,9 @@ def test_what_steps_were_counted_after_is_no_failure() -> None:
 
 def test_what_is_said_after_ranks_waited_in_vain_names_nothing() -> None:
     timeout = (
-        "[rank0]:[E ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, "
-        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+        "[rank0]:[E ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+        "Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
     )
     line = "ERROR net: No route to host\n"
 

@@ -37,7 +37,7 @@ def _found(facts: Facts, failure: Failure) -> Answer:
         failure.causes[0],
         Grade.STATED if stated else Grade.WORDS,
         _summary(failure, ranks, stated=stated),
-        whole=failure.raised and failure.rank is not None and len(failure.causes) == 1,
+        whole=failure.raised and failure.rank is not None and len(failure.causes) == 1 and _is_first(facts, failure),
         ranks=ranks,
         nodes=hosts_of(facts, ranks) or ((failure.host,) if failure.host else ()),
         where=failure.where,
@@ -45,6 +45,11 @@ def _found(facts: Facts, failure: Failure) -> Answer:
         evidence=(failure.evidence,),
         remedies=(_remedy(),),
     )
+
+
+def _is_first(facts: Facts, failure: Failure) -> bool:
+    """Whether it came before what others say can be told: it has a time, or all stands in one log."""
+    return len(facts.logs) == 1 or failure.time_s is not None
 
 
 def _summary(failure: Failure, ranks: tuple[int, ...], *, stated: bool) -> Text:

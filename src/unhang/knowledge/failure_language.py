@@ -80,13 +80,15 @@ _PROCESS = re.compile(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
 _GUESS = re.compile(
     r"\b(?:may|might|could be|can be|usually|possibl[ey]|perhaps|probably|e\.g|for example|if|in case|try|consider"
-    r"|make sure|please|ensure|suggest\w*|hint|note|solution|to avoid|to debug|for debugging|you can|either)\b|可能|建议|解决",
+    r"|make sure|please|ensure|suggest\w*|hint|note|solution|to avoid|to debug|for debugging|you can|either)\b"
+    r"|可能|建议|解决",
     re.IGNORECASE,
 )
 
 
 _ADVICE = re.compile(
-    r"(?:\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*", re.IGNORECASE | re.DOTALL
+    r"(?:\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
