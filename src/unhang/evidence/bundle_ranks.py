@@ -86,6 +86,7 @@ def _log(evidence: EvidenceSet, log: LogReading) -> LogReading:
         exits=moved(log.exits),
         progress=moved(log.progress),
         last_lines=moved(log.last_lines),
+        complaints=moved(log.complaints),
     )
 
 

@@ -316,6 +316,8 @@ class LogReading:
     unread: tuple[Unread, ...] = ()
     said: tuple[LastLine, ...] = ()
     """The latest ordinary lines of everybody, in order: those before the first trouble, then the last of all."""
+    complaints: tuple[LogEvent, ...] = ()
+    """Lines of no known kind that tell of a failure in general words."""
 
 
 # ---------------------------------------------------------------------------------------------------

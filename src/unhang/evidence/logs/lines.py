@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from unhang.evidence.items import LastLine, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
+from unhang.evidence.logs.complaints import ComplaintKeeper
 from unhang.evidence.logs.events import EventKeeper, Heard
 from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, kernel_host, origin_of
@@ -69,6 +70,7 @@ class LineReader:
         self.exits = ExitReader(self.clock)
         self.progress = ProgressReader()
         self.events = EventKeeper()
+        self.complaints = ComplaintKeeper()
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
         self._said: deque[tuple[Speaker, int | None, _Last]] = deque(maxlen=STORY_LINES)
         self._said_before: tuple[tuple[Speaker, int | None, _Last], ...] | None = None
@@ -161,6 +163,8 @@ class LineReader:
         rank = _spoken_rank(text)
         if step is not None:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
+        else:
+            self.complaints.take(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
         if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
             last = self._last[speaker, rank] = _Last(text[:TEXT_CHARS], line, dated)
             self._said.append((speaker, rank, last))
@@ -250,6 +254,7 @@ class LineReader:
             folded,
             tuple(self._unread(blocks, lines)),
             tuple(self._spoken(*said) for said in (*(self._said_before or ()), *self._said)),
+            tuple(self.complaints.events(self.voices, self.source, self.host)),
         )
 
     def _last_time_s(self) -> float | None:

@@ -67,5 +67,6 @@ def renumbered(reading: LogReading, paste: Mended) -> LogReading:
         exits=tuple(map(moved, reading.exits)),
         progress=tuple(replace(moved(run), last_line=placed(run.last_line)) for run in reading.progress),
         last_lines=tuple(map(moved, reading.last_lines)),
+        complaints=tuple(map(moved, reading.complaints)),
         lines=paste.lines,
     )
