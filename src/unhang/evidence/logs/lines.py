@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from unhang.evidence.items import LastLine, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import LastLine, LogEnding, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
+from unhang.evidence.logs.endings import KEPT, EndingReader, Said, Who, numbered_rank
 from unhang.evidence.logs.events import EventKeeper, Heard
 from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, kernel_host, origin_of
@@ -48,6 +49,16 @@ class _Last:
     dated: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    said: Said
+    speaker: Speaker
+    spoken: int | None
+    text: str
+    line: int
+    attempt: int
+
+
 class LineReader:
     """Give ``look_ahead`` the beginning of a log, ``take`` its lines in order, then ask for the ``reading``."""
 
@@ -65,6 +76,8 @@ class LineReader:
         self.exits = ExitReader(self.clock)
         self.progress = ProgressReader()
         self.events = EventKeeper()
+        self.endings = EndingReader()
+        self._endings: deque[_Ending] = deque(maxlen=KEPT)
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
         self._trainer: dict[Speaker, int] = {}
         self._kernel = self._launcher = 0
@@ -147,6 +160,9 @@ class LineReader:
         )
         # A literal of a message may stand in an ordinary line too.
         told = bool(rows) and self._events(text, line, rows, speaker, self.clock.time_of(dated))
+        if not in_traceback and not in_table and "NCCL" not in text:
+            for said in self.endings.take(text, line):
+                self._endings.append(_Ending(said, speaker, _spoken_rank(text), text[:300], line, self.attempt))
         if not told and not in_traceback and not in_table:
             self._ordinary(text, line, speaker, dated)
 
@@ -239,6 +255,9 @@ class LineReader:
             self._role(lines),
             folded,
             tuple(self._unread(blocks, lines)),
+            tuple(map(self._ending, self._endings)),
+            tuple(sorted(self.endings.sizes)),
+            self.endings.started_line,
         )
 
     def _last_time_s(self) -> float | None:
@@ -284,6 +303,23 @@ class LineReader:
                 raw.attempt,
                 raw.text,
             )
+
+    def _ending(self, heard: _Ending) -> LogEnding:
+        said = heard.said
+        rank = self.voices.rank_of(heard.speaker, {} if heard.spoken is None else {"rank": heard.spoken})
+        own = (rank,) if said.who is Who.RANK and rank is not None else ()
+        return LogEnding(
+            Source(self.source, heard.line),
+            heard.text,
+            said.who.value,
+            said.well,
+            said.ranks or own,
+            said.here,
+            said.size,
+            said.name,
+            said.words,
+            heard.attempt,
+        )
 
     def _progress(self, run: Run) -> Progress:
         speaker = run.speaker
@@ -373,8 +409,8 @@ def _shortened(whole: str, rows: list[MessageRow]) -> str:
 
 def _spoken_rank(text: str) -> int | None:
     """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``)."""
-    if "ank" not in text and "GPU" not in text:
-        return None
+    if (rank := numbered_rank(text)) is not None or ("ank" not in text and "GPU" not in text):
+        return rank
     found = _SPOKEN_RANK.search(text[:200])
     return numbers.rank(next(group for group in found.groups() if group)) if found else None
 
