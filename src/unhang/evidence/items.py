@@ -305,6 +305,8 @@ class LogEnding:
     here: int | None
     """How many processes it is about, of ``size`` that the launcher told of."""
     size: int | None
+    alone: bool
+    """That launcher started the whole job."""
     name: str
     """The process, by a number that is no rank."""
     words: bool

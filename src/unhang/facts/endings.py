@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from unhang.evidence.items import LogEnding, LogReading
+from unhang.evidence.items import LogEnding, LogReading, PythonTraceback
 from unhang.facts.model import Facts
 from unhang.facts.stages import is_preparing
 
@@ -32,12 +32,19 @@ def ended_well(facts: Facts) -> Ended:
 def _ended_well(facts: Facts) -> Ended:
     if facts.manifests or any(r.stack is not None or r.recording is not None for r in facts.ranks.values()):
         return Ended()
+    if any(is_uncaught(traceback) for traceback in facts.tracebacks):
+        return Ended()
     attempt = max((e.attempt for log in facts.logs for e in (*log.endings, *log.progress)), default=0)
     latest = [(log, e) for log in facts.logs for e in log.endings if e.attempt == attempt]
     if not all(e.well for _, e in latest):
         return Ended()
     final = [(log, e) for log, e in latest if _line(e) >= _goes_on_until(log, e)]
     return Ended(_whole(facts, final), _by_rank(facts, final), {log.source.path: e for log, e in final})
+
+
+def is_uncaught(traceback: PythonTraceback) -> bool:
+    """It has the frames of the whole program: nobody caught it."""
+    return bool(traceback.frames) and traceback.frames[-1].function == "<module>"
 
 
 def _goes_on_until(log: LogReading, ending: LogEnding) -> int:
@@ -64,6 +71,8 @@ def _whole(facts: Facts, final: list[tuple[LogReading, LogEnding]]) -> LogEnding
                 return ending
         if ending.who == "launch":
             by_launch[log.source.path] = ending, _started_by(log, ending)
+            if ending.alone and ending.here is None:
+                return ending
             of = max([size, *(e.size or 0 for e, _ in by_launch.values())])
             if 0 < of <= sum(count for _, count in by_launch.values()):
                 return ending

@@ -45,6 +45,8 @@ class Said:
     """How many processes it is about."""
     size: int | None = None
     """Of so many that the launcher told of."""
+    alone: bool = False
+    """Of a launch: it started the whole job."""
     name: str = ""
     """The process."""
     words: bool = False
@@ -70,7 +72,7 @@ _LISTED = re.compile(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?:Succeeded|Com
 _SCHEDULED = re.compile(
     r"\b[Jj]ob\s+(?:['\"<(]|\S*\d)|\b[A-Z]\w*Job\b|\bstatus: SUCCEEDED|^\s*Successfully completed\.\s*$"
 )
-_JOB = re.compile(r"\bjob\b", re.IGNORECASE)
+_JOB = re.compile(r"\bjob\b|^State:\s+COMPLETED\b", re.IGNORECASE)
 _AGENT = re.compile(
     r"\bworker group (?:successfully )?finished\b|\bWorkerState\.SUCCEEDED\b|\bReporting training SUCCESS\b"
 )
@@ -94,7 +96,8 @@ _END = r"(?:done|finished|completed?|ended|over|exiting|exited|succeeded)"
 _ENDED = re.compile(
     rf"\b{_WORK}\b[^.]{{0,30}}?\b{_END}\b|\b(?:done|finished|completed) {_WORK}\b"
     r"|\bexit(?:ing|ed|s)? (?:normally|cleanly|successfully|gracefully)\b|\bclean exit\b"
-    r"|\bprocess group (?:was |is )?(?:destroyed|cleaned up)\b|\bdestroyed (?:the )?process group\b",
+    r"|\bprocess group (?:was |is )?(?:destroyed|cleaned up)\b|\bdestroyed (?:the )?process group\b"
+    r"|(?:训练|任务|作业|全部|程序)(?:已经?|正常|全部|运行)?(?:完成|结束|退出)",
     re.IGNORECASE,
 )
 _BARE = re.compile(
@@ -118,10 +121,26 @@ _SIZE = re.compile(
     r"(?:processes|ranks|tasks|trainers)\b",
     re.IGNORECASE,
 )
-_HINTS = re.compile(
-    "[Ww]orld|WORLD|size|per.node|nodes|rocess|MEMBER|[Tt]otal|asks|[Ss]uccess|SUCCE|ucceeded|[Ee]xit|[Dd]one|DONE"
-    "|inished|FINISHED|omplete|COMPLETE|nded|[Bb]ye|code|status|rc=|ret=|estroyed|normally|aunch|[Rr]ank|ERROR|INFO"
-    "|[$+] |srun|mpi|torchrun|python"
+_LAUNCH_HINTS = ("nproc", "_procs", "nodes", "machines", "run ", "exec ", "composer", "accelerate")
+_SIZE_HINTS = ("orld", "WORLD", "rocesses", "ranks", "asks", "rainers", "GPUs", "gpus")
+_END_HINTS = (
+    *(
+        "uccess",
+        "ucceed",
+        "SUCCE",
+        "xit",
+        "EXIT",
+        "one",
+        "ONE",
+        "nish",
+        "omplet",
+        "COMPLETE",
+        "nded",
+        "bye",
+        "rc=",
+        "ret=",
+    ),
+    *("return", "estroyed", "normal", "finish", "完成", "结束", "退出", "FAILED", "TIMEOUT", "CANCEL", "arrier"),
 )
 
 
@@ -139,9 +158,12 @@ def _numbered(text: str) -> re.Match[str] | None:
         found = _MEMBER.search(text)
     elif text.startswith("Process index: "):
         return _PROCESS_INDEX.match(text)
-    if found is not None and int(found["rank"]) < int(found["size"]):
-        return found
-    return None
+    return found if found is not None and _is_rank_of(found) else None
+
+
+def _is_rank_of(found: re.Match[str]) -> bool:
+    rank, size = numbers.rank(found["rank"]), numbers.rank(found["size"])
+    return rank is not None and size is not None and rank < size
 
 
 class EndingReader:
@@ -162,24 +184,25 @@ class EndingReader:
         if code is not None:
             number, begun = code
             if begun is not None:
-                yield Said(Who.LAUNCH, number == 0, here=begun.here, size=begun.size)
-            return
-        if not _HINTS.search(text):
+                yield Said(Who.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
             return
         command = self._shell.take(text)
-        self._take_start(command or text, line, is_command=command is not None)
         if command is not None:
+            self._take_start(command, line, is_command=True)
+            return
+        self._take_start(text, line, is_command=False)
+        if not any(hint in text for hint in _END_HINTS):
             return
         for said in _said(bare):
             begun = self._started if said.who is Who.LAUNCH else Started()
-            yield replace(said, here=said.here or begun.here, size=begun.size)
+            yield replace(said, here=said.here or begun.here, size=begun.size, alone=begun.alone)
 
     def _take_start(self, text: str, line: int, *, is_command: bool) -> None:
-        begun = started(text)
+        begun = started(text) if is_command or any(hint in text for hint in _LAUNCH_HINTS) else Started()
         if begun.here is not None:
             self._started = begun
-        elif (count := number_of_nodes(text)) is not None and self._started.here is not None:
-            self._started = Started(self._started.here, self._started.here * count)
+        elif self._started.here is not None and "nodes" in text and (count := number_of_nodes(text)) is not None:
+            self._started = replace(self._started, size=self._started.here * count, alone=count == 1)
         size = begun.size or _size_in(text)
         if size:
             self.sizes.add(size)
@@ -190,14 +213,14 @@ class EndingReader:
 
 
 def _size_in(text: str) -> int | None:
-    found = _SIZE.search(text)
+    found = _SIZE.search(text) if any(hint in text for hint in _SIZE_HINTS) else None
     return numbers.rank(next(filter(None, found.groups()))) if found is not None else None
 
 
 def _size_beside_rank(text: str) -> int | None:
     """Of lines that may stand anywhere in the log: a rank that names itself with the number of all."""
-    found = _numbered(text) or (_RANK_OF.search(text) if "ank" in text else None)
-    if found is None or "size" not in found.re.groupindex or int(found["rank"]) >= int(found["size"]):
+    found = _numbered(text) or (_RANK_OF.search(text) if "ank" in text and ("/" in text or " of " in text) else None)
+    if found is None or "size" not in found.re.groupindex or not _is_rank_of(found):
         return None
     return numbers.rank(found["size"])
 
@@ -228,7 +251,8 @@ def _in_words(text: str) -> Iterator[Said]:
             yield said
             return
     if _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
-        yield Said(Who.RANK, words=True)
+        named = {rank for found in _RANK.finditer(text) if (rank := numbers.rank(found[1])) is not None}
+        yield Said(Who.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
 
 
 def _of_whom(text: str, well: bool, job: re.Pattern[str]) -> Said:

@@ -160,19 +160,26 @@ class LineReader:
         )
         # A literal of a message may stand in an ordinary line too.
         told = bool(rows) and self._events(text, line, rows, speaker, self.clock.time_of(dated))
-        if not in_traceback and not in_table and "NCCL" not in text:
-            for said in self.endings.take(text, line):
-                self._endings.append(_Ending(said, speaker, _spoken_rank(text), text[:300], line, self.attempt))
-        if not told and not in_traceback and not in_table:
+        if in_traceback or in_table:
+            return
+        if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
+            self._start_or_end(text, line, speaker)
+        elif not told:
             self._ordinary(text, line, speaker, dated)
 
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
         step = self._trainer_step(speaker) if trainer_line(text) else step_in(text)
         rank = _spoken_rank(text)
+        if step is None or "$ " in text or text.startswith("+ "):
+            self._start_or_end(text, line, speaker)
         if step is not None:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
         if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
             self._last[speaker, rank] = _Last(text[:TEXT_CHARS], line, dated)
+
+    def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
+        for said in self.endings.take(text, line):
+            self._endings.append(_Ending(said, speaker, _spoken_rank(text), text[:300], line, self.attempt))
 
     def _trainer_step(self, speaker: Speaker) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""
@@ -316,6 +323,7 @@ class LineReader:
             said.ranks or own,
             said.here,
             said.size,
+            said.alone,
             said.name,
             said.words,
             heard.attempt,

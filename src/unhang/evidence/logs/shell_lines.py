@@ -26,7 +26,10 @@ _NO_JOB = re.compile(
     r"&\s*$|\|\||^\s*(?:sbatch|qsub|bsub|screen|tmux|tail|cat|less|grep|head|sed|awk|pip3?|conda|apt|git|ls|vim|nano|cd"
     r"|which|rm|mkdir|cp|mv|scp|rsync|kubectl|watch|ps|kill|pkill|python[\d.]* (?:-c|-V|--version|-m pip))\b"
 )
-_PER_NODE = re.compile(r"(?:nproc[_-]per[_-]node|num_local_procs)['\"]?\s{0,8}[=: ]\s{0,8}(\d{1,6})\b")
+_OF_ONE_NODE = re.compile(r"(?:^|[\s;&/<])(?:torchrun|torch\.distributed\.(?:run|launch)|composer|deepspeed)\s")
+_PER_NODE = re.compile(
+    r"(?:nproc[_-]per[_-]node|num_local_procs)['\"]?\s{0,8}[=: ]\s{0,8}(\d{1,6})\b|\bcomposer\s.{0,40}?-n (\d{1,6})\b"
+)
 _NODES = re.compile(r"(?:\bnnodes|--num[_-]machines|\bmax_nodes)['\"]?\s{0,8}[=: ]\s{0,8}(?:\d{1,6}:)?(\d{1,6})\b")
 _TASKS = re.compile(
     r"(?:srun|jsrun|aprun)\s.*?(?:--ntasks[= ]|-n ?)(\d{1,6})\b"
@@ -38,11 +41,12 @@ _ONE_OF_MANY = re.compile(r"\b(?:RANK|WORLD_SIZE)=|--(?:node|machine)[_-]rank\b|
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a launcher starts: ``here`` processes with this command, of ``size`` in the whole job; None where that is
-    not told."""
+    """What a launcher starts: ``here`` processes with this command, of ``size`` in the whole job; None: not told."""
 
     here: int | None = None
     size: int | None = None
+    alone: bool = False
+    """This command starts the whole job, however many processes it has."""
 
 
 @dataclass(slots=True)
@@ -58,15 +62,16 @@ def started(text: str) -> Started:
     """How many processes a command line, or a launcher's table of settings, says that it starts."""
     nodes = number_of_nodes(text)
     tasks = numbers.rank(next(filter(None, found.groups()))) if (found := _TASKS.search(text)) is not None else None
-    per_node = numbers.rank(found[1]) if (found := _PER_NODE.search(text)) is not None else None
-    if per_node and _SPANS_NODES.search(text) is not None:
-        return Started(per_node * (nodes or tasks or 1), per_node * (nodes or tasks or 1))
+    found = _PER_NODE.search(text)
+    per_node = numbers.rank(next(filter(None, found.groups()))) if found is not None else None
+    if _SPANS_NODES.search(text) is not None:
+        total = per_node * (nodes or tasks or 1) if per_node else tasks
+        return Started(total, total, alone=True)
     if tasks:
-        return Started(tasks // (nodes or 1) if "accelerate" in text else tasks, tasks)
-    if not per_node:
-        return Started()
-    alone = nodes is not None or _ONE_OF_MANY.search(text) is None
-    return Started(per_node, per_node * (nodes or 1) if alone else None)
+        return Started(tasks // (nodes or 1), tasks)
+    alone = nodes == 1 or (nodes is None and _ONE_OF_MANY.search(text) is None)
+    size = per_node * (nodes or 1) if per_node and (alone or nodes is not None) else None
+    return Started(per_node, size, alone=alone and _OF_ONE_NODE.search(text) is not None)
 
 
 def number_of_nodes(text: str) -> int | None:
@@ -93,7 +98,7 @@ class ShellReader:
         """The command that the line shows, from all its lines; empty where it goes on in the next; None for others."""
         if self._continued:
             text, self._continued = f"{self._continued} {text.strip()}", ""
-        elif (prompt := _PROMPT.match(text)) is not None:
+        elif ("$ " in text or "# " in text or text[:1] == "+") and (prompt := _PROMPT.match(text)) is not None:
             text = prompt["command"]
         else:
             return None
