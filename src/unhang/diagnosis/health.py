@@ -56,6 +56,8 @@ def health_of(facts: Facts) -> Health:
         return Health((), (say("some of what was given could not be read"),))
     if by_steps and not _side_by_side([_loop_of(facts.ranks[rank]) for rank in by_steps]):
         return Health((), (say("the last steps of the ranks differ"),))
+    if by_steps and not _all_came_as_far(facts, shown):
+        return Health((), (say("the last steps of the ranks differ"),))
     return Health(tuple(_proof(shown)))
 
 
@@ -109,6 +111,16 @@ def _side_by_side(loops: Iterable[Progress | None]) -> bool:
     if len({loop.total for loop in known}) > 1 or len({_is_through(loop) for loop in known}) > 1:
         return False
     return max(last) - min(last) <= max(_interval(loop) for loop in known)
+
+
+def _all_came_as_far(facts: Facts, shown: Mapping[int, str | None]) -> bool:
+    """Where some have ended, those that only step must have come as far: else they wait for who left."""
+    if ENDED not in shown.values() and SAID not in shown.values():
+        return True
+    loops = [_loop_of(facts.ranks[rank]) if rank in facts.ranks else None for rank in shown]
+    if None not in loops and len({loop.last_step for loop in loops if loop is not None}) == 1:
+        return True
+    return all(_is_through(loop) for loop, how in zip(loops, shown.values(), strict=True) if loop and how == STEPS)
 
 
 def _is_through(loop: Progress) -> bool:

@@ -34,7 +34,8 @@ def _ended_well(facts: Facts) -> Ended:
         return Ended()
     if any(is_uncaught(traceback) for traceback in facts.tracebacks):
         return Ended()
-    attempt = max((e.attempt for log in facts.logs for e in (*log.endings, *log.progress)), default=0)
+    attempts = [{*(e.attempt for e in log.endings), *(run.attempt for run in log.progress)} for log in facts.logs]
+    attempt = max(set().union(*attempts), default=0)
     latest = [(log, e) for log in facts.logs for e in log.endings if e.attempt == attempt]
     if not all(e.well for _, e in latest):
         return Ended()

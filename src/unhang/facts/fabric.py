@@ -38,7 +38,7 @@ def ports_down(facts: Facts) -> tuple[PortDown, ...]:
         name = ""
         for event in log.events:
             if event.kind == "look.ibdev":
-                name = f"{event.values['hca']}:{event.values['port']}"
+                name = f"{event.values['hca']}:{event.values.get('port', '?')}"
             elif event.kind == "look.ibstate" and name and str(event.values["state"]) in ("DOWN", "Down", "Disabled"):
                 found.setdefault(name, PortDown(name, quote(event)))
     return tuple(found.values())

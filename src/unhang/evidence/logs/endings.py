@@ -78,6 +78,11 @@ _AGENT = re.compile(
 )
 _ONE = re.compile(r"\b(?:process|pid|worker|child|subprocess|container|pod)[ #:=]*(?P<name>\d[\w-]*)\b", re.IGNORECASE)
 _RANK = re.compile(r"\brank[ :#=_]*(\d{1,6})\b", re.IGNORECASE)
+_OF_A_HELPER = re.compile(
+    r"\b(?:\w*loader|\w*compil\w*|extension|subprocess|thread|eval\w*|valid\w*|server|hook|prolog|epilog|upload\w*"
+    r"|download\w*|checkpoint\w*|convert\w*|merg\w*|preproc\w*|token\w*|build\w*|install\w*)\b",
+    re.IGNORECASE,
+)
 _TASKS = re.compile(r"\btasks? (?P<ranks>\d[\d,-]*): (?:Completed|exited normally)\s*$")
 _EVERY = re.compile(
     r"\b(?:all|every)(?: of)?(?: the)? (?:(?P<size>\d{1,6}) )?"
@@ -236,7 +241,7 @@ def _said(text: str) -> Iterator[Said]:
     elif _AGENT.search(text):
         yield Said(Who.LAUNCH)
     elif (found := _CODE.search(text)) is not None:
-        yield _of_whom(text, next(group for group in found.groups() if group) == "0", _JOB)
+        yield from _of_whom(text, _JOB, well=next(group for group in found.groups() if group) == "0")
     elif not _NOT_THE_JOB.search(text):
         yield from _in_words(text)
 
@@ -245,19 +250,21 @@ def _in_words(text: str) -> Iterator[Said]:
     if (found := _EVERY.search(text)) is not None:
         yield Said(Who.ALL, here=numbers.rank(found["size"]) if found["size"] else None, words=True)
         return
-    if _WELL.search(text):
-        said = _of_whom(text, True, _SCHEDULED)
-        if said.who is not Who.LAUNCH:
-            yield said
-            return
+    said = next(_of_whom(text, _SCHEDULED, well=True), None) if _WELL.search(text) else None
+    if said is not None and said.who is not Who.LAUNCH:
+        yield said
+        return
     if _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
         named = {rank for found in _RANK.finditer(text) if (rank := numbers.rank(found[1])) is not None}
         yield Said(Who.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
 
 
-def _of_whom(text: str, well: bool, job: re.Pattern[str]) -> Said:
+def _of_whom(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[Said]:
     if (found := _RANK.search(text)) is not None and (rank := numbers.rank(found[1])) is not None:
-        return Said(Who.RANK, well, ranks=(rank,))
-    if (found := _ONE.search(text)) is not None:
-        return Said(Who.PROCESS, well, name=found["name"])
-    return Said(Who.JOB if job.search(text) else Who.LAUNCH, well)
+        yield Said(Who.RANK, well, ranks=(rank,))
+    elif _OF_A_HELPER.search(text):
+        return
+    elif (found := _ONE.search(text)) is not None:
+        yield Said(Who.PROCESS, well, name=found["name"])
+    else:
+        yield Said(Who.JOB if job.search(text) else Who.LAUNCH, well)
