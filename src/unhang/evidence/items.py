@@ -291,6 +291,29 @@ class LastLine:
     time_s: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnding:
+    """A line that tells how something ended."""
+
+    source: Source
+    text: str
+    who: str
+    """``job``, ``launch``, ``all``, ``process`` or ``rank``: ``evidence.logs.endings.Who``."""
+    well: bool
+    ranks: tuple[int, ...]
+    """Those it is about; empty where it names none."""
+    here: int | None
+    """How many processes it is about, of ``size`` that the launcher told of."""
+    size: int | None
+    alone: bool
+    """That launcher started the whole job."""
+    name: str
+    """The process, by a number that is no rank."""
+    words: bool
+    """The program itself said it; it may still hang on its way out."""
+    attempt: int = 0
+
+
 @dataclass(slots=True)
 class LogReading:
     """One log, read once from front to back."""
@@ -318,6 +341,12 @@ class LogReading:
     """The latest ordinary lines of everybody, in order: those before the first trouble, then the last of all."""
     complaints: tuple[LogEvent, ...] = ()
     """Lines of no known kind that tell of a failure in general words."""
+    endings: tuple[LogEnding, ...] = ()
+    """What its lines tell of how the job, a launcher or a rank ended."""
+    sizes: tuple[int, ...] = ()
+    """How many ranks the job has, as launchers and programs print it at the start."""
+    started_line: int = 0
+    """The last line that tells of a start."""
 
 
 # ---------------------------------------------------------------------------------------------------
