@@ -13,6 +13,7 @@ from unhang.diagnosis.grades import graded
 from unhang.diagnosis.health import Health, health_of, shown
 from unhang.diagnosis.levels import at_moment_of_look
 from unhang.diagnosis.machine_notes import noting_machines
+from unhang.diagnosis.out_of_place import out_of_place
 from unhang.diagnosis.outlived import behind, noting_outlived
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.repeated import noting_repeats, without_repeated
@@ -51,7 +52,7 @@ def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     made = steps.made
     gaps: list[NotChecked] = [*made(say("what is missing"), lambda: [*gaps_of(facts), *unseen_stacks(facts)], _NONE)]
     limit = certainty_limit([*facts.not_checked, *answers.not_checked, *gaps], facts.unread)
-    findings = cap_unproven(facts, rank_findings(answers.findings, limit))
+    findings = cap_unproven(facts, rank_findings(out_of_place(facts, tuple(answers.findings)), limit))
     findings = made(say("what the job outlived"), lambda: noting_outlived(facts, findings), findings)
     if not findings:
         findings = made(_STATE, lambda: unexplained(facts), ())

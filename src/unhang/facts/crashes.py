@@ -43,7 +43,9 @@ _OOM_TYPES = re.compile(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
 _OOM_TEXT = re.compile(
     r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
 )
-_HOST_OOM = re.compile(r"Cannot allocate memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError")
+_HOST_OOM = re.compile(
+    r"Cannot allocate memory|\bnode running low on memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError"
+)
 
 # Exceptions that state another rule's cause in so many words: DDP's unused parameters.
 _NAMES_ITS_CAUSE = re.compile(r"Expected to have finished reduction in the prior iteration")
@@ -186,9 +188,9 @@ def _from_own_connection(traceback: PythonTraceback) -> bool:
 
 def is_gpu_memory(exception: str, message: str) -> bool:
     """Accelerator memory ran out."""
-    if _OOM_TYPES.search(exception):
-        return True
     message = without_guesses(message)
+    if _OOM_TYPES.search(exception):
+        return not _HOST_OOM.search(message)
     return bool(_OOM_TEXT.search(message)) and not _HOST_OOM.search(message) and "NCCL" not in message[:40]
 
 

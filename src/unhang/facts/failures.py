@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from unhang.evidence.items import LogEvent, Progress
+from unhang.evidence.items import LogEvent, Progress, PythonTraceback
 from unhang.facts.crashes import Crash, own_crashes
 from unhang.facts.failure_kinds import known_cause, port_of_the_job
 from unhang.facts.log_waits import incident_of
@@ -90,6 +90,17 @@ def fails(facts: Facts) -> bool:
     return ended or bool(
         facts.tracebacks or facts.stalls or facts.symmetric or facts.events_of("wd.timeout", "gloo.to")
     )
+
+
+def raised_at_last(facts: Facts) -> PythonTraceback | None:
+    """The last exception that a log tells of, where nobody counted a step after it in that log."""
+    for traceback in reversed(facts.tracebacks):
+        line = LogEvent(
+            "", traceback.source, traceback.message, traceback.rank, traceback.time_s, attempt=traceback.attempt
+        )
+        if not traceback.chained and not _went_on(line, facts):
+            return traceback
+    return None
 
 
 def names_another(crash: Crash, facts: Facts) -> bool:
