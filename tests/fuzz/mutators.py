@@ -296,6 +296,7 @@ class Plain(pickle.Unpickler):
 def odd_pickle(rng: Random, data: bytes) -> bytes:
     """As another writer would pickle it, with a value of another type."""
     try:
+        _slots_that_fit(data)
         value = Plain(io.BytesIO(data)).load()
         if rng.random() < 0.8:
             value = _changed(rng, value)
@@ -304,6 +305,13 @@ def odd_pickle(rng: Random, data: bytes) -> bytes:
         return pickle.dumps(value, rng.randrange(6))
     except Exception:  # noqa: BLE001 - an unpickler raises whatever a changed pickle makes it raise
         return odd_opcodes(rng, data)
+
+
+def _slots_that_fit(data: bytes) -> None:
+    """Raise where a value is stored in a slot that no writer reaches: Python would make room for all before it."""
+    for opcode, argument, _ in pickletools.genops(data):
+        if "PUT" in opcode.name and int(argument or 0) > len(data):
+            raise ValueError(argument)
 
 
 def odd_opcodes(rng: Random, data: bytes) -> bytes:
