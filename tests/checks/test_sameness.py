@@ -125,7 +125,8 @@ def sent(kind: type, of: Mapping[str, Any]) -> str:
         '{"node": "h", "rank": 0, "looks": [["sameness.Belongings", {"kind": "sameness.Belongings", "of": {}}]]}',
         '{"node": "h", "rank": {}, "looks": []}', "[" * 100000,
         *(sent(Belongings, of) for of in (
-            {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1}, {"environment": {"map": [[1, "x"]]}},
+            {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1},
+            {"environment": {"map": [[1, "x"]]}},
         )),
         sent(Belongings, {}).replace('["sameness.Belongings",', '["sameness.DryRun",'),
         *(sent(DryRun, {"because": {"kind": "findings.Text", "of": {"template": template, "values": values}}})

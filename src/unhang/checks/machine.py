@@ -25,7 +25,7 @@ import msgspec
 
 from unhang.errors import UsageError
 from unhang.facts.preflight.situation import Look
-from unhang.findings import say
+from unhang.findings import Text, say
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -246,7 +246,7 @@ class StoredMachine(Machine):
         return self.command([script.name, *words], limit_s)
 
 
-def _refused(what: str, error: OSError) -> Any:
+def _refused(what: str, error: OSError) -> Text:
     return say("{what}: {reason}", what=what, reason=error.strerror or type(error).__name__)
 
 
