@@ -26,6 +26,7 @@ from unhang.evidence.items import SourceFile
 from unhang.experiments.check_together import all_situations
 from unhang.experiments.gathering import Met, Task, meet, task_of
 from unhang.facts import preflight
+from unhang.facts.preflight.probe import Probed
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.sameness import Belongings, DryRun, LoaderStart, Parameters, RankStart
 from unhang.facts.preflight.sent_situation import from_sent, to_sent
@@ -70,7 +71,8 @@ def sample(hint: Any, depth: int = 4) -> Any:
         return list(hint)[-1]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
-        return hint(**{field.name: sample(hints[field.name], depth - 1) for field in dataclasses.fields(hint)})
+        values = {field.name: sample(hints[field.name], depth - 1) for field in dataclasses.fields(hint)}
+        return hint(**values | {"nodes": ("h",) * 8}) if hint is Probed else hint(**values)
     if origin in (frozenset, set):
         return frozenset(sample(part, depth - 1) for part in parts)
     plain = {int: 7, float: 0.25, str: "größe {x}", bool: True, Any: [1, {"a": None}]}
@@ -128,6 +130,10 @@ def sent(kind: type, of: Mapping[str, Any]) -> str:
             {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1},
             {"environment": {"map": [[1, "x"]]}},
         )),
+        sent(Probed, {
+            "backend": "nccl", "nodes": {"tuple": []}, "steps": {"tuple": []}, "limit_s": 1.0, "pairs": {"tuple": [
+                {"kind": "probe.Pair", "of": {"ranks": {"tuple": [0, 1]}, "latency_s": 1.0, "bandwidth": 1.0}}]},
+        }),
         sent(Belongings, {}).replace('["sameness.Belongings",', '["sameness.DryRun",'),
         *(sent(DryRun, {"because": {"kind": "findings.Text", "of": {"template": template, "values": values}}})
           for template, values in (

@@ -321,6 +321,25 @@ def test_a_harmful_dump_costs_itself_only(
 
 
 @LINUX
+@pytest.mark.usefixtures("everything_to_workers")
+def test_what_python_says_while_it_reads_a_hostile_dump_is_not_the_users_to_read(
+    tmp_path: Path, late_and_not: list[Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    good = pickle.dumps(late_and_not[0], 4)
+    endless = b"\x96" + (1 << 60).to_bytes(8, "little") + b"."  # CPython: "deallocated bytearray object has …"
+    hostile = [
+        good[:-1] + endless,
+        good[: len(good) // 2] + endless,
+        b"\x80\x05](" + b"K\x01\x85" * 999 + b"e0" + endless,
+    ]
+
+    items = list(read_recordings(files(tmp_path, [good, *hostile * 4])))
+
+    assert [type(item) for item in items] == [Recording, *[Unread] * 12]
+    assert capfd.readouterr().err == ""
+
+
+@LINUX
 def test_nothing_is_run_by_the_unpickler_itself(tmp_path: Path) -> None:
     proof = tmp_path / "ran"
 

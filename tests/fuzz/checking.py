@@ -68,13 +68,11 @@ CONFIGURED: Mapping[str, tuple[str, bytes]] = {
     ),
     "accelerate launch --config_file a.yaml train.py --output_dir o --ddp_timeout 60": (
         "a.yaml",
-        b"distributed_type: FSDP\nnum_processes: 8\neven_batches: false\n"
-        b"fsdp_config:\n  fsdp_state_dict_type: FULL_STATE_DICT\n",
+        b"distributed_type: FSDP\neven_batches: false\nfsdp_config:\n  fsdp_state_dict_type: FULL_STATE_DICT\n",
     ),
     "torchrun --nnodes 2 --nproc-per-node 8 -m train --job.config_file c.toml": (
         "c.toml",
-        b'[job]\ndump_folder = "/mnt/s3/o"\n[parallelism]\ntensor_parallel_degree = 3\n'
-        b"[metrics]\nenable_tensorboard = true\n",
+        b"[job]\ndump_folder = '/s3/o'\n[parallelism]\ntensor_parallel_degree = 3\n[metrics]\nenable_tensorboard = 1\n",
     ),
 }
 """Commands with a configuration file, which no stored machine has."""

@@ -188,7 +188,7 @@ def _series(data: bytes, place: Path) -> Any:
     found = read_rank_series(path, source=_SOURCE)
     stretches = []
     for line in data.splitlines():
-        with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+        with suppress(ValueError, LookupError, RecursionError):
             stretches.append(msgspec.json.decode(line, type=dict[str, Stretch])["stretch"])
     for first, second in pairwise(stretches):
         with suppress(ValueError):

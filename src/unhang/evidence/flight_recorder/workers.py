@@ -71,6 +71,7 @@ class Worker:
             [sys.executable, "-c", WORKER, json.dumps([path for path in sys.path if path]), str(int(whole))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what a harmed interpreter says there is not the user's to read
         )
         self._questions = cast("BinaryIO", self._process.stdin)
         self.answers = cast("BinaryIO", self._process.stdout)
