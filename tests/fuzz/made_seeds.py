@@ -102,9 +102,9 @@ def stacks() -> list[bytes]:
     bare = "#0  0x00007f0000000001 in poll () from libc.so.6\n#1  0x00007f0000000002 in main () from x\n"
     attached = "Attaching to process 5\n" + gdb + "Attaching to process 7\n" + gdb + "$ pstack 9\n" + bare
     ours = (
-        'Thread 9 (idle): "MainThread"\n    wait (unhang/inprocess/session.py:4)\n'
+        'Thread 9 (idle): "MainThread"\n    wait (/x/unhang/inprocess/session.py:4)\n'
         "    f (train.py:3)\n    <module> (train.py:9)\n"
-        'Thread 8 (idle): "unhang"\n    wait (threading.py:4)\n    _run (unhang/inprocess/session.py:40)\n'
+        'Thread 8 (idle): "unhang"\n    wait (threading.py:4)\n    _run (/x/unhang/inprocess/session.py:40)\n'
     )
     python = 'Process 9: python train.py\nPython v3.11.7\n\nThread 9 (active+gil): "MainThread"\n    f (a.py:3)\n'
     fault = (
@@ -113,8 +113,16 @@ def stacks() -> list[bytes]:
         '  File "/j/t.py", line 9 in <module>\n\nExtension modules: numpy._core, torch._C (total: 2)\n'
         "Timeout (0:00:05)!\nThread 0x00007f03 (most recent call first):\n  <no Python frame>\n"
     )
+    c_stack = (
+        "Fatal Python error: Aborted\n\nCurrent thread 0x00007f02 (most recent call first):\n"
+        '  File "/j/t.py", line 9 in <module>\n\nCurrent thread\'s C stack trace (most recent call first):\n'
+        '  Binary file "python", at _Py_DumpStack+0x48 [0x70dbe4]\n  Binary file "/lib/libc.so.6" [0x7f12]\n'
+        "  <truncated rest of calls>\nExtension modules: torch._C (total: 1)\n"
+    )
+    ranked = "".join(f"[rank3]: {line}\n" for line in (c_stack + fault).splitlines())
     texts = (gdb, full, eu, eu + eu, bare, bare + bare, attached, gdb + gdb, "Process 9: x\n\n" + ours, ours,
-             python + gdb, python + "    <module> (a.py:9)\n" + python, fault, fault + gdb)  # fmt: skip
+             python + gdb, python + "    <module> (a.py:9)\n" + python, fault, fault + gdb, c_stack, c_stack * 2,
+             ranked)  # fmt: skip
     plain = [text.encode() for text in texts]
     return [*plain, gdb.encode("utf-16"), b"\x1b[31m" + gdb.encode() + b"\x1b[0m\0", bare.encode() * 30]
 

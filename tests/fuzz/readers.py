@@ -9,7 +9,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from unhang.evidence import bundle, compared, earlier, machine_series, nodes, pa
 from unhang.evidence.archives import escapes
 from unhang.evidence.checkpoints import listing
 from unhang.evidence.checkpoints.looking import find_checkpoints
-from unhang.evidence.flight_recorder import many, workers
+from unhang.evidence.flight_recorder import json_text, many, workers
+from unhang.evidence.flight_recorder import reading as recording_reading
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.flight_recorder.sharing import share
@@ -31,15 +32,19 @@ from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import Recording
 from unhang.evidence.kinds import decide
 from unhang.evidence.kineto import columns, names, pieces, sweep
+from unhang.evidence.kineto.opening import head_of
 from unhang.evidence.kineto.reading import read_trace
 from unhang.evidence.limits import DEFAULT_LIMITS, Limits
-from unhang.evidence.logs import anchors, read_log
+from unhang.evidence.logs import anchors, compiled_anchors, read_log
+from unhang.evidence.logs import reading as log_reading
+from unhang.evidence.logs.blocks import Blocks
 from unhang.evidence.logs.literals import LiteralFinder, Literals, PlainSearch
 from unhang.evidence.rank_names import host_from_name, rank_from_name
 from unhang.evidence.rank_series import read_rank_series
 from unhang.evidence.rank_stretches import Stretch, joined
 from unhang.evidence.recording_json import recording_as_json
 from unhang.evidence.stacks import bounds, read_stacks
+from unhang.evidence.stacks import reading as stack_reading
 from unhang.evidence.stacks.torn import depth, is_torn_off
 from unhang.evidence.stacks_in_logs import StackListener
 from unhang.findings import Source
@@ -77,13 +82,26 @@ def _log(data: bytes, place: Path) -> Any:
 
 
 @cache
-def _steps() -> bytes:
-    return b"".join(b"[rank%d]: step %d loss 1.0\n" % (at % 4, at) for at in range(50_000))
+def _steps(count: int) -> bytes:
+    return b"".join(b"[rank%d]: step %d loss 1.0\n" % (at % 4, at) for at in range(count))
+
+
+_SMALL_BLOCKS: dict[str, Any] = {
+    "PASTE_BYTES": 1 << 9, "_TAIL_BYTES": 256, "_LATER_TAIL_BYTES": 64, "_EARLY_BLOCKS": 3, "_DENSE_BLOCKS": 6,
+    "_TROUBLES": 3, "_DENSE_BYTES": 64, "_LOOK_BACK": 3,
+}  # fmt: skip
 
 
 def _large_log(data: bytes, place: Path) -> Any:
-    """In the middle of a log of many blocks, of which only parts are read line by line; one in 16, for its time."""
-    return _log(data if len(data) % 16 else _steps() + data + b"\n" + _steps(), place)
+    """In the middle of a log of many blocks, of which only parts are read; of 1 MiB each for one in 256."""
+    if len(data) % 256 == 0:
+        return _log(_steps(50_000) + data + b"\n" + _steps(50_000), place)
+    around = _steps(300)
+    path = place / "fuzzed.log"
+    path.write_bytes(around + (data + b"\n") * (1 + len(data) % 3) + around)
+    with patch.multiple(log_reading, Blocks=partial(Blocks, block_bytes=1 << 11), **_SMALL_BLOCKS):
+        found = _log(path.read_bytes(), place)
+        return [*found, read_log(path, source="fuzzed.log"), read_log(place, source="no file")]
 
 
 @cache
@@ -101,7 +119,10 @@ def _finders() -> list[Any]:
 def _literals(data: bytes, place: Path) -> Any:
     """All filters find the same; one in 64 only the first place of some literals, which takes a filter of its own."""
     finders = _finders()
-    with patch.object(anchors, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18):
+    with (
+        patch.object(anchors, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18),
+        patch.object(compiled_anchors, "_WORTH_COMPILING", 2),
+    ):
         if len(data) % 64 == 0:
             _finders.cache_clear()
             for finder in finders:
@@ -120,9 +141,9 @@ def _stacks(data: bytes, place: Path) -> Any:
     for earlier_one, later in pairwise(dumps):
         is_torn_off(later, earlier_one), depth(later)
     with (
-        patch.object(bounds, "MAX_FRAMES", 9),
-        patch.object(bounds, "INNERMOST", 2),
-        patch.object(bounds, "OUTERMOST", 1),
+        patch.object(stack_reading, "Budget", partial(bounds.Budget, left=9)),
+        patch.multiple(bounds, INNERMOST=2, OUTERMOST=1),
+        patch.object(stack_reading, "MAX_BYTES", 1 << 10),
     ):
         return [*dumps, *read_stacks(data, source="fuzzed", rank=3)]
 
@@ -131,6 +152,8 @@ def _dump(data: bytes, place: Path) -> Any:
     path = place / "dump_rank_1"
     path.write_bytes(data)
     found = [read_recording(path), read_recording(data, source="rank_1", whole=True)]
+    with patch.object(json_text, "_AT_ONCE", 64), patch.object(recording_reading, "MAX_BYTES", 1 << 16):
+        found.append(read_recording(data, source="rank_1"))
     for one in found:
         if isinstance(one, Recording) and len(one.entries):
             again = read_recording(recording_as_json(one), source="again")
@@ -153,8 +176,8 @@ def _good() -> bytes:
 
 
 def _many_dumps(data: bytes, place: Path) -> Any:
-    """More dumps than one process reads, or one after the other; one in 32 in processes, for their time."""
-    busy = len(data) % 32 == 0
+    """More dumps than one process reads, or one after the other; one in 16 in processes, for their time."""
+    busy = len(data) % 16 == 0
     with patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20):
         apart = many.OneByOne()
         try:
@@ -172,7 +195,8 @@ def _trace(data: bytes, place: Path) -> Any:
     path = place / "rank0_trace.json"
     path.write_bytes(data)
     if len(data) % 2:
-        return read_trace(path)
+        head_of(path), head_of(place)
+        return [read_trace(path, seen=lambda _: None), read_trace(place)]
     with (
         patch.multiple(columns, RUN=16, LEAST_READ=3),
         patch.object(pieces, "PIECE_BYTES", 1 << 12),
@@ -243,14 +267,19 @@ def _any_folder(data: bytes, place: Path) -> Any:
     (folder / "same").symlink_to(folder)
     os.mkfifo(folder / "waits")
     (folder / "a/b/c/d").mkdir(parents=True, exist_ok=True)
+    if not (folder / "x.log").is_file():
+        with suppress(UnhangError):
+            read_evidence([])
     named: list[list[str]] = [
+        [str(folder / "none")],
+        [str(folder / "a/b/c/d")],
         [str(folder)],
         [f"{folder}/*"],
         [f"{folder}/**", str(folder / "none")],
-        [f"{folder}/x*", ""],
+        [f"{folder}/x*", f"{folder}/**/*.log"],
     ]
     with suppress(UnhangError):
-        found = read_evidence(named[len(data) % 4], limits=SMALL if len(data) % 3 == 0 else DEFAULT_LIMITS,
+        found = read_evidence(named[len(data) % len(named)], limits=SMALL if len(data) % 3 == 0 else DEFAULT_LIMITS,
                               progress=lambda done, size, name: None)  # fmt: skip
         return found.unread
 

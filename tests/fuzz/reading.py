@@ -43,10 +43,10 @@ def reader_seeds() -> dict[str, tuple[bytes, ...]]:
     found["large log"] = found["literals"] = found["log"]
     found["stacks"] += [path.read_bytes() for path in sorted(STACKS.iterdir())]
     single = sorted(set(found) - {*TREES, "file", "pipe", "confined", "many dumps", "literals", "large log"})
-    everything = [content for name in single for content in found[name][:40]]
+    everything = [content for name in single for content in found[name][:8]]
     packings = [packed({"a.log": each[:2000]}, kind) for each in everything[:6] for kind in KINDS]
     for name in ("file", "pipe"):
-        found[name] = [*everything, *packings, *found[name] * 4]
+        found[name] += [*packings, *everything]
     found["name"] = [name.encode() for seed in case_seeds() for name in seed.files] + [foreign(Random(0), b"")] * 9
     return {name: tuple(contents) for name, contents in found.items()}
 
