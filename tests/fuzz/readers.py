@@ -117,13 +117,13 @@ def _finders() -> list[Any]:
 
 
 def _literals(data: bytes, place: Path) -> Any:
-    """All filters find the same; one in 64 only the first place of some literals, which takes a filter of its own."""
+    """All filters find the same; one in 16 only the first place of some literals, which takes a filter of its own."""
     finders = _finders()
     with (
         patch.object(anchors, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18),
         patch.object(compiled_anchors, "_WORTH_COMPILING", 2),
     ):
-        if len(data) % 64 == 0:
+        if len(data) % 16 == 0:
             _finders.cache_clear()
             for finder in finders:
                 finder.places(data)
@@ -175,6 +175,10 @@ def _good() -> bytes:
     return next(StalledJob(ranks=8, entries=70, frames=2).dumps(1))[1]
 
 
+DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 1_000_000 + b"Nu."
+"""Tuples in tuples as a key: it ends the process that hashes them."""
+
+
 def _many_dumps(data: bytes, place: Path) -> Any:
     """More dumps than one process reads, or one after the other; one in 16 in processes, for their time."""
     busy = len(data) % 16 == 0
@@ -187,6 +191,8 @@ def _many_dumps(data: bytes, place: Path) -> Any:
         paths = [place / f"rank_{rank}" for rank in range(40 if busy else 3)]
         for path in paths:
             path.write_bytes(data if path.name[-1] == "1" else _good())
+        if len(data) % 64 == 0:
+            paths[-1].write_bytes(DEEP)
         identities = [None if at else (1, 2) for at in range(len(paths))]
         return [*told, *many.read_recordings([*paths, place / "none"], jobs=2, identities=[*identities, None])]
 
@@ -293,6 +299,7 @@ def _checkpoints(data: bytes, place: Path) -> Any:
 
 def _name(data: bytes, place: Path) -> Any:
     text = data[:200].decode("utf-8", "replace")
+    earlier.cards_named(text, ["h1"])
     return [rank_from_name(text), host_from_name(text), decide(data, text), *match_message(text)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -38,10 +39,11 @@ def reader_seeds() -> dict[str, tuple[bytes, ...]]:
             kind = _KIND_OF.get(decide(content[:HEAD_BYTES], name).kind)
             if kind is not None and len(content) < 40_000:
                 found[kind].append(content)
-    for name, made in made_seeds.made().items():
-        found[name] += made
+    made = made_seeds.made()
+    made["stacks"] += [path.read_bytes() for path in sorted(STACKS.iterdir())]
+    for name, contents in made.items():
+        found[name] = _by_turns(contents, found[name])
     found["large log"] = found["literals"] = found["log"]
-    found["stacks"] += [path.read_bytes() for path in sorted(STACKS.iterdir())]
     single = sorted(set(found) - {*TREES, "file", "pipe", "confined", "many dumps", "literals", "large log"})
     everything = [content for name in single for content in found[name][:8]]
     packings = [packed({"a.log": each[:2000]}, kind) for each in everything[:6] for kind in KINDS]
@@ -49,6 +51,12 @@ def reader_seeds() -> dict[str, tuple[bytes, ...]]:
         found[name] += [*packings, *everything]
     found["name"] = [name.encode() for seed in case_seeds() for name in seed.files] + [foreign(Random(0), b"")] * 9
     return {name: tuple(contents) for name, contents in found.items()}
+
+
+def _by_turns(made: list[bytes], of_cases: list[bytes]) -> list[bytes]:
+    """So that a short run starts from all that was made as well, which is much less and holds more."""
+    pairs = zip(itertools.cycle(made), of_cases, strict=False)
+    return [*made, *itertools.chain.from_iterable(pairs)]
 
 
 def made(rng: Random, number: int) -> tuple[str, bytes]:
