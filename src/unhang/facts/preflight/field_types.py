@@ -24,7 +24,8 @@ def holds_its_types(value: Any) -> bool:
     """Whether every field of the dataclass ``value`` holds what its type says; its own parts were asked before."""
     if isinstance(value, Text):
         return _can_be_said(value)
-    hints = _hints(type(value))
+    kind: type = type(value)
+    hints = _hints(kind)
     return all(_fits(getattr(value, field.name), hints[field.name]) for field in fields(value))
 
 
