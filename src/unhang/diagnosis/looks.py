@@ -43,6 +43,9 @@ _LOOKS: dict[str, Text] = {
     "says:mismatch": say("lines told of a mismatch"),
     "says:device-guess": say("torch guessed a rank's device"),
     "says:store-timeout": say("a wait on the store ended"),
+    "look:cards-busy": say("all cards were busy while the job stood"),
+    "look:stacks": say("somebody looked at the stacks"),
+    "ever:stand": say("somebody wrote that it stood"),
     "crash": say("a process ended with an error"),
     "no-exit": say("no process was seen to end"),
 }

@@ -7,9 +7,11 @@ from dataclasses import replace
 from unhang.diagnosis.health import Health
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.crashes import own_crashes
+from unhang.facts.endings import ended_well
 from unhang.facts.failures import raised_at_last
 from unhang.facts.model import Facts, RankState
 from unhang.facts.progress_from_stacks import waiting_activity
+from unhang.facts.situation import stands
 from unhang.findings import (
     Cause,
     Certainty,
@@ -91,7 +93,9 @@ def unexplained(facts: Facts) -> tuple[Finding, ...]:
 
 
 def unproven(facts: Facts, health: Health) -> Finding:
-    """Nothing was found, and nothing shows that the job is well."""
+    """Nothing was found, and nothing shows that the job is well; or somebody saw it stand."""
+    if stands(facts) and not ended_well(facts).last:
+        return _stood(facts)
     summary = say("nothing was found, and nothing shows that the job is well")
     collect = Remedy(
         title=say("Get what shows how every rank fares"),
@@ -183,6 +187,10 @@ def _ended_badly(facts: Facts) -> Finding:
     exits = [exit_ for exit_ in facts.exits if exit_.exit_code not in (0, None)]
     summary = say("the job did not end well, and nothing that was read tells why")
     return _unknown(facts, summary, tuple(Evidence(e.source, e.text, e.rank) for e in exits[:2] if e.text))
+
+
+def _stood(facts: Facts) -> Finding:
+    return _unknown(facts, say("somebody saw the job stand, and nothing that was read tells why"), ())
 
 
 def _raised(facts: Facts, raised: PythonTraceback) -> Finding:

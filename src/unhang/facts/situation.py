@@ -15,6 +15,7 @@ from unhang.facts.failures import failures_of
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import absent_rank
+from unhang.knowledge import numbers
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.situations import STACKS, WORDS_OF_WORK
 
@@ -24,6 +25,8 @@ COMMON_LIMITS_S = (600.0, 1800.0)
 """Torch's own limits, of NCCL and of the others."""
 NEAR_LINES = 6
 INNERMOST = 3
+BUSY = 90
+"""Per cent: a card that spins in a collective shows nearly all of them."""
 
 
 def situation_of(facts: Facts) -> frozenset[str]:
@@ -34,7 +37,14 @@ def situation_of(facts: Facts) -> frozenset[str]:
 def _situation_of(facts: Facts) -> frozenset[str]:
     incident = incident_of(facts)
     found = set(_of_waits(facts, incident)) if incident is not None else set()
-    found |= {*_of_words(facts), *_of_messages(facts), *_of_failures(facts), *_of_ends(facts), *_of_stack(facts)}
+    found |= {
+        *_of_looks(facts),
+        *_of_words(facts),
+        *_of_messages(facts),
+        *_of_failures(facts),
+        *_of_ends(facts),
+        *_of_stack(facts),
+    }
     return frozenset(found)
 
 
@@ -55,6 +65,21 @@ def _of_waits(facts: Facts, incident: Incident) -> Iterator[str]:
     yield "absent:none" if absent is None else "absent:0" if absent == 0 else "absent:other"
     if incident.limits:
         yield f"limit:{incident.limits[0]:g}" if incident.limits[0] in COMMON_LIMITS_S else "limit:other"
+
+
+def _of_looks(facts: Facts) -> Iterator[str]:
+    """What somebody pasted beside the log because the job stood."""
+    busy = [numbers.whole(str(event.values.get("percent", ""))) for event in facts.events_of("look.gpuuse")]
+    if busy:
+        spins = all(isinstance(percent, int) and percent >= BUSY for percent in busy)
+        yield "look:cards-busy" if spins else "look:cards"
+    if facts.stray_stacks:
+        yield "look:stacks"
+
+
+def stands(facts: Facts) -> bool:
+    """Somebody looked at cards or stacks beside the log, or wrote into it that the job stands."""
+    return bool(situation_of(facts) & {"look:cards-busy", "look:cards", "look:stacks", "ever:stand"})
 
 
 def _of_words(facts: Facts) -> Iterator[str]:

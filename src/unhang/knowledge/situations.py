@@ -35,6 +35,10 @@ WORDS_OF_WORK: tuple[tuple[str, str], ...] = (
         r"load(?:ing|ed) (?:checkpoint|model|weights|pipeline|text)|checkpoint shards|from_pretrained|weights|加载模型",
     ),
     ("start", r"init|rendezvous|nccl version|bootstrap|world.?size|master|backend|connect|launch|start|启动"),
+    (
+        "stand",
+        r"\b(?:hangs?|stuck|freezes|stops) (?:here|forever|at this)|^\^C|no (?:further|more) output|卡住|卡在",
+    ),
     ("serve", r"request|prompt|throughput|kv cache|engine|/v1/|server"),
 )
 """Words by which an ordinary line speaks of some work; looked for in this order."""

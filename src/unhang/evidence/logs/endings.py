@@ -68,6 +68,10 @@ _WELL = re.compile(
 _ACCOUNTED = re.compile(
     r"\b(?P<state>COMPLETED|FAILED|CANCELLED|TIMEOUT|OUT_OF_ME\w*|NODE_FAIL)\+?\s+(?P<code>\d{1,3}:\d{1,3})\b"
 )
+_MEASURED = re.compile(r"^# Out of bounds values : (?P<wrong>\d+) (?:OK|FAILED)\b")
+"""nccl-tests and rccl-tests say it once the errors of all ranks are added up (``src/common.cu``)."""
+_MEASURES = re.compile(r"^#\s+Rank\s+(?P<rank>\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s")
+"""A line for every rank that will take part, before the first of their measurements."""
 _LISTED = re.compile(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?:Succeeded|Completed?)\s+(?:\d|$)")
 _SCHEDULED = re.compile(
     r"\b[Jj]ob\s+(?:['\"<(]|\S*\d)|\b[A-Z]\w*Job\b|\bstatus: SUCCEEDED|^\s*Successfully completed\.\s*$"
@@ -99,7 +103,7 @@ _NOT_THE_JOB = re.compile(
 _WORK = r"(?:training|pre-?training|fine-?tuning|trainer|run|job|work|everything|script|main|program)"
 _END = r"(?:done|finished|completed?|ended|over|exiting|exited|succeeded)"
 _ENDED = re.compile(
-    rf"\b{_WORK}\b[^.]{{0,30}}?\b{_END}\b|\b(?:done|finished|completed) {_WORK}\b"
+    rf"^\{{'train_runtime': |\b{_WORK}\b[^.]{{0,30}}?\b{_END}\b|\b(?:done|finished|completed) {_WORK}\b"
     r"|\bexit(?:ing|ed|s)? (?:normally|cleanly|successfully|gracefully)\b|\bclean exit\b"
     r"|\bprocess group (?:was |is )?(?:destroyed|cleaned up)\b|\bdestroyed (?:the )?process group\b"
     r"|(?:训练|任务|作业|全部|程序)(?:已经?|正常|全部|运行)?(?:完成|结束|退出)",
@@ -121,7 +125,8 @@ _SIZE = re.compile(
     r"(?:(?<![\w-])|(?<=dist_)|(?<=global_)|(?<=distributed_))(?<!parallel )"
     r"world[_ -]?size['\"]?\s?(?:[:=]| of| is|)\s?(?P<a>\d{1,6})\b"
     r"|\bglobal_world_sizes=\[(?P<d>\d{1,6})\b"
-    r"|\b(?:num[_ ]processes|number of processes|total gpus|total (?:ranks|processes))['\"]?\s?[:=]\s?(?P<b>\d{1,6})\b"
+    r"|\b(?:num[_ ]processes|number of processes|total gpus|num gpus(?: used)?|total (?:ranks|processes))['\"]?"
+    r"\s?[:=]\s?(?P<b>\d{1,6})\b"
     r"|\b(?:starting with|launching|spawning|initializing|starting) (?P<c>\d{1,6}) (?:distributed )?"
     r"(?:processes|ranks|tasks|trainers)\b",
     re.IGNORECASE,
@@ -145,7 +150,21 @@ _END_HINTS = (
         "rc=",
         "ret=",
     ),
-    *("return", "estroyed", "normal", "finish", "完成", "结束", "退出", "FAILED", "TIMEOUT", "CANCEL", "arrier"),
+    *(
+        "Out of bounds",
+        "train_runtime",
+        "return",
+        "estroyed",
+        "normal",
+        "finish",
+        "完成",
+        "结束",
+        "退出",
+        "FAILED",
+        "TIMEOUT",
+        "CANCEL",
+        "arrier",
+    ),
 )
 
 
@@ -213,6 +232,8 @@ class EndingReader:
             self.sizes.add(size)
         elif beside := _size_beside_rank(text):
             self.sizes.add(beside)
+        elif text.startswith("#") and (found := _MEASURES.match(text)) is not None:
+            self.sizes.add((numbers.rank(found["rank"]) or 0) + 1)
         if size or (is_command and launches(text)):
             self.started_line = line
 
@@ -232,7 +253,9 @@ def _size_beside_rank(text: str) -> int | None:
 
 def _said(text: str) -> Iterator[Said]:
     """What an ordinary line tells of an end."""
-    if (found := _ACCOUNTED.search(text)) is not None:
+    if (found := _MEASURED.match(text)) is not None:
+        yield Said(Who.ALL, int(found["wrong"][:4]) == 0)
+    elif (found := _ACCOUNTED.search(text)) is not None:
         yield Said(Who.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0")
     elif (found := _TASKS.search(text)) is not None:
         yield Said(Who.RANK, ranks=rank_list(found["ranks"]))
