@@ -5,9 +5,10 @@ from __future__ import annotations
 from unhang.evidence.items import BundleManifest
 from unhang.facts.model import Facts
 from unhang.facts.pending_limits import limit_at_s
+from unhang.knowledge.thresholds import threshold
 
-NEAR_S = 10.0
-NEAR_SHARE = 0.2
+NEAR_S = threshold("near_limit.near_s")
+NEAR_SHARE = threshold("near_limit.near_share")
 """The limit is near when so much of the wait is left."""
 
 
