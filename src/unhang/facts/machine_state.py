@@ -30,10 +30,8 @@ SPINS_PERCENT = whole_threshold("machine_state.spins_percent")
 THROTTLED = threshold("machine_state.throttled")
 """Share of the periods in which a control group used up its processors."""
 LEAST_PERIODS = whole_threshold("machine_state.least_periods")
-STARVED = threshold("machine_state.starved")
-"""Share of the time without a processor."""
 LESS_THAN_PEERS = threshold("machine_state.less_than_peers")
-"""What is left, against what its peers have left."""
+"""Of its time with a processor, against what its peers have of theirs."""
 WAITS_FOR_IO = threshold("machine_state.waits_for_io")
 DISK_BUSY = threshold("machine_state.disk_busy")
 FULL_SHARE = threshold("machine_state.full_share")
@@ -279,7 +277,7 @@ def _of_processors(window: _Window, rank: int, known: _OfRank, others: list[_OfR
         text = f"control group {known.limited}: at its limit of {groups[-1].limit_cpus:g} processors in {share:.0%}"
         told = {"limit": groups[-1].limit_cpus, "percent": round(100 * share), "group": known.limited}
         yield window.sign("cpu-limit", known.row, text, rank, **told)
-    elif others and starved >= STARVED and 1 - starved <= LESS_THAN_PEERS * (1 - peers):
+    elif others and 1 - starved <= LESS_THAN_PEERS * (1 - peers):
         strangers = [one for one in known.row.others if one.cpus > 0]
         one = max(strangers, key=lambda other: other.cpus, default=None)
         told = {"percent": round(100 * starved), "peers_percent": round(100 * peers), "pid": None}
