@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.knowledge.boundaries import checks, judging, logs, machine, pace, records
+from tests.knowledge.boundaries import checks, judging, logs, machine, pace, records, risks
 from tests.knowledge.boundaries.boundary import BOUNDARIES, SOURCES, place_of
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.thresholds import Threshold, all_thresholds, threshold, whole_threshold
 
-WITH_SCENARIOS = (checks, judging, logs, machine, pace, records)
+WITH_SCENARIOS = (checks, judging, logs, machine, pace, records, risks)
 WITHOUT_SCENARIO: set[str] = set()
 """Thresholds that nothing shows to matter yet; this set may only shrink."""
 ROWS = all_thresholds()

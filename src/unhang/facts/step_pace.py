@@ -18,8 +18,6 @@ SLOWER = threshold("step_pace.slower")
 """The last steps take at least this many times as long as the first ones."""
 STILL_MOVES = threshold("step_pace.still_moves")
 """So many times a step's usual duration may lie between the last step and the end of the job."""
-NOISE_SHARE = threshold("step_pace.noise_share")
-"""Of the growth: less is not yet slow."""
 DIP_SHARE = threshold("step_pace.dip_share")
 """Of the growth: so much faster a later window may be, where other programs want the processors too."""
 _WINDOWS = whole_threshold("step_pace.windows")
@@ -69,13 +67,12 @@ def _growing(progress: Progress) -> GrowingSteps | None:
         return None
     if any(a - b > DIP_SHARE * (now - before) for a, b in pairwise(windows[fastest:])):
         return None  # it recovered in between
-    limit = max(before * (1 + SLOWER) / 2, before + NOISE_SHARE * (now - before))
     return GrowingSteps(
         label=progress.label,
         rank=progress.rank,
         before_s=before,
         now_s=now,
-        since_step=_since(paces, limit),
+        since_step=_since(paces, before * (1 + SLOWER) / 2),
         last_s=max(time_s for _, time_s in progress.recent if time_s is not None),
         evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
     )

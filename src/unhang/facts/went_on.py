@@ -15,7 +15,6 @@ from unhang.knowledge.thresholds import threshold
 
 # Of the wait: a line this far into it is no last word before the stall.
 INTO_IT = threshold("went_on.into_it")
-SHORTEST_S = threshold("went_on.shortest_s")
 SLACK_S = threshold("went_on.slack_s")
 _COUNTS = re.compile(r"\d+\s*/\s*\d+|\d ?%")
 # Lines of a timer or of somebody who waits say nothing about work; a step with a loss needs the others.
@@ -42,7 +41,7 @@ def went_on(facts: Facts) -> WentOn | None:
     if incident is None or any(w.partner_gone for w in incident.waits):
         return None
     ended = max((w.ended_s for w in incident.waits if w.ended_s is not None), default=None)
-    if incident.began_s is None or ended is None or ended - incident.began_s < SHORTEST_S:
+    if incident.began_s is None or ended is None:
         return None
     found = [w for log in facts.logs for line in log.last_lines if (w := _worked(facts, incident, line, ended))]
     return found[0] if len({w.rank for w in found}) == 1 else None

@@ -20,6 +20,7 @@ from unhang.facts.printed_lines import printed_at
 from unhang.facts.spanning_work import spanning_work
 from unhang.facts.stages import stage_of
 from unhang.facts.transport_lines import TransportTrouble, transport_trouble
+from unhang.facts.version_signs import seen_signs
 from unhang.facts.went_on import went_on
 from unhang.findings import Source
 
@@ -53,21 +54,16 @@ def said(rank: int, text: str, at_s: float) -> str:
 # one rank works while the others wait
 
 
-def worked(at_s: float, wait_s: float = 600) -> object:
-    """Rank 0 writes a line so long after noon, when the others give up after ``wait_s``."""
+def worked(at_s: float) -> object:
+    """Rank 0 writes a line so long after noon, when the others give up after 600 s."""
     lines = (said(0, "step 2 loss 3.0", -3600), said(0, "writing the samples", at_s))
-    waits = [f"2026-10-09T12:00:00.000Z {timeout(rank, limit_s=wait_s)}" for rank in (1, 2, 3)]
+    waits = [f"2026-10-09T12:00:00.000Z {timeout(rank)}" for rank in (1, 2, 3)]
     return went_on(facts_of(*sorted((*lines, *waits), key=lambda line: line[:24]))) is not None
 
 
 @turns("went_on.into_it")
 def a_line_early_in_the_wait(share: float) -> object:
     return worked(-600 + 600 * share)
-
-
-@turns("went_on.shortest_s")
-def a_short_wait(seconds: float) -> object:
-    return worked(-1, seconds)
 
 
 @turns("went_on.slack_s")
@@ -137,6 +133,11 @@ def one_line_of_a_step(step: int) -> object:
 @turns("stages.ran_positions", 200, 201)
 def timed_out_at(position: int) -> object:
     return stage(timeout(1, position))
+
+
+@turns("version_signs.start_positions", 20, 21)
+def stalled_at_start(position: int) -> object:
+    return seen_signs(facts_of(timeout(1, position)))
 
 
 @turns("fabric.first_positions", 100, 101)

@@ -218,11 +218,6 @@ def ended_after(steps: float) -> object:
     return slowed_to_its_end(build_facts(loop(*[0.2] * 50, *[1.0] * 50, end_s=steps))) is not None
 
 
-@turns("step_pace.noise_share")
-def a_little_slower_at_first(share: float) -> object:
-    return grown(*[1.0] * 60, *[1.0 + share * 20] * 20, *[21.0] * 40)
-
-
 @turns("step_pace.dip_share")
 def faster_for_a_while(share: float) -> object:
     return grown(*[1.0] * 40, *[2.0] * 20, *[2.0 - share] * 20, *[2.0] * 20) is not None

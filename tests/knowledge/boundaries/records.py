@@ -62,25 +62,17 @@ def two_dumps_of_a_rank(seconds: float) -> object:
 # a limit that is near
 
 
-def near(left_s: float, limit_s: float) -> object:
-    """So much is left of the limit of a call in which a rank waits."""
+@turns("near_limit.near_share")
+def a_share_is_left(share: float) -> object:
+    """Of the limit of a call in which a rank waits."""
+    limit_s = 600
     entry = {**call(9, state="scheduled"), "timeout_ms": round(1000 * limit_s)}
     began_s = entry["time_created_ns"] / SECOND_NS
     looked = BundleManifest(
-        Source("bundle.json"), 2, (), stalled_since_s=began_s, taken_s=began_s + limit_s - left_s, live=True
+        Source("bundle.json"), 2, (), stalled_since_s=began_s, taken_s=began_s + limit_s * (1 - share), live=True
     )
     dumps = [recording(rank, [entry], groups=PAIR) for rank in (0, 1)]
     return is_near(looked, build_facts(EvidenceSet(recordings=dumps, manifests=[looked])))
-
-
-@turns("near_limit.near_s")
-def seconds_are_left(seconds: float) -> object:
-    return near(seconds, limit_s=24)
-
-
-@turns("near_limit.near_share")
-def a_share_is_left(share: float) -> object:
-    return near(600 * share, limit_s=600)
 
 
 # ---------------------------------------------------------------------------------------------------
