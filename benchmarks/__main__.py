@@ -1,9 +1,9 @@
 """``make bench``: the measurements whose tables stand in docs/benchmarks.md; others by their name in ``ARGS``:
-``logs``; ``"corpus --folder DIR"``; ``"first-sight DIR"`` (logs nobody has seen); ``inprocess`` (what being
-recorded costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and HolisticTraceAnalysis);
-``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader); ``many-ranks``
-(how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what the library of
-incidents is worth).
+``logs``; ``"corpus --folder DIR"``; ``"first-sight DIR"`` (logs nobody has seen); ``"variants DIR"`` (the same, cut and
+prefixed); ``inprocess`` (what being recorded costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and
+HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
+``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
+the library of incidents is worth).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks import (
     corpus,
     first_sight,
+    first_sight_variants,
     flight_recorder,
     guards,
     inprocess,
@@ -32,6 +33,7 @@ OTHERS = {
     "logs": logs.main,
     "corpus": corpus.main,
     "first-sight": first_sight.main,
+    "variants": first_sight_variants.main,
     "incidents": known_incidents.main,
     "inprocess": inprocess.main,
     "kills": kills.main,

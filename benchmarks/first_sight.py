@@ -153,7 +153,8 @@ def refuse_what_was_seen(folder: Path, cases: Sequence[Case]) -> None:
 
 def threads_known_before(folder: Path) -> set[str]:
     """Threads of other batches and of our knowledge."""
-    files = list((ROOT / "src" / "unhang" / "knowledge").rglob("*.toml"))
+    knowledge = ROOT / "src" / "unhang" / "knowledge"
+    files = [*knowledge.rglob("*.toml"), *knowledge.rglob("*.tsv")]
     files += [path for path in BATCHES.glob("*/cases.jsonl") if path.parent.name != folder.name]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     return set(re.findall(r"https://[^\s\"'<>)]+", text))

@@ -142,6 +142,7 @@ def write_bundle(folder: Path, *, ranks: int = 4, laggard: int = 3) -> Path:
             {"rank": rank, "local_rank": rank, "pid": 1000 + rank, "host": "gpu-a1", "exit_code": None, "state": "S"}
             for rank in range(ranks)
         ],
+        "files": sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()),
     }
     (folder / "bundle.json").write_text(json.dumps(manifest, indent=1))
     return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from unhang.facts import build
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Status, Verdict
+from unhang.knowledge.messages import load_messages
 from unhang.report.html.page import to_html
 from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
@@ -87,6 +89,18 @@ def test_one_line_with_an_impossible_number_changes_no_verdict(certain: Path, li
     assert verdict.findings[0].cause is before.cause
     assert json.loads(to_json(verdict))
     assert to_html(verdict, build_facts(read_evidence([str(certain)])))
+
+
+@pytest.mark.parametrize("which", [r"\b\d+\b", r"\d+"], ids=["numbers", "digits"])
+@pytest.mark.parametrize("room", sorted({row.id.partition(".")[0] for row in load_messages()}))
+def test_messages_without_a_number_that_can_be_one_are_read(room: str, which: str, tmp_path: Path) -> None:
+    """A field with an impossible number is absent: who asks for it must do without."""
+    said = [row.example for row in load_messages() if row.id.partition(".")[0] == room]
+    (tmp_path / "rank0.log").write_text("\n".join(re.sub(which, "9" * 17, line) for line in said), encoding="utf-8")
+
+    verdict = verdict_of(tmp_path)
+
+    assert not any(part.failed for part in (*verdict.not_checked, *verdict.unread)), told(verdict)
 
 
 def test_a_line_that_the_reader_fails_on_is_named_and_the_rest_answers(

@@ -206,6 +206,8 @@ class Unread:
     rank: int | None = None
     failed: bool = False
     """Unhang itself failed on it: what it would have told is not known, so nothing is certain and nothing is well."""
+    lost: bool = False
+    """Its bundle tells that it was there, or that there was more of it: nothing is certain without it."""
 
     @classmethod
     def after(cls, error: Exception, source: Source, rank: int | None = None) -> Unread:

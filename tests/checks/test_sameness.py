@@ -26,6 +26,7 @@ from unhang.evidence.items import SourceFile
 from unhang.experiments.check_together import all_situations
 from unhang.experiments.gathering import Met, Task, meet, task_of
 from unhang.facts import preflight
+from unhang.facts.preflight.probe import Probed
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.sameness import Belongings, DryRun, LoaderStart, Parameters, RankStart
 from unhang.facts.preflight.sent_situation import from_sent, to_sent
@@ -59,8 +60,9 @@ def sample(hint: Any, depth: int = 4) -> Any:
     if origin is Union or type(hint).__name__ == "UnionType":
         return sample(next(part for part in parts if part is not type(None)), depth)
     if origin is tuple:
-        items = parts[:1] if len(parts) == 2 and parts[1] is Ellipsis else parts
-        return tuple(sample(part, depth - 1) for part in items) if depth else ()
+        if len(parts) == 2 and parts[1] is Ellipsis:
+            return (sample(parts[0], depth - 1),) if depth else ()
+        return tuple(sample(part, depth - 1) for part in parts)
     if origin is not None and issubclass(origin, Mapping):
         return {sample(parts[0], depth - 1): sample(parts[1], depth - 1)} if depth else {}
     if hint is Text:
@@ -69,7 +71,8 @@ def sample(hint: Any, depth: int = 4) -> Any:
         return list(hint)[-1]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
-        return hint(**{field.name: sample(hints[field.name], depth - 1) for field in dataclasses.fields(hint)})
+        values = {field.name: sample(hints[field.name], depth - 1) for field in dataclasses.fields(hint)}
+        return hint(**values | {"nodes": ("h",) * 8}) if hint is Probed else hint(**values)
     if origin in (frozenset, set):
         return frozenset(sample(part, depth - 1) for part in parts)
     plain = {int: 7, float: 0.25, str: "größe {x}", bool: True, Any: [1, {"a": None}]}
@@ -110,17 +113,44 @@ def test_neither_secrets_nor_sources_travel() -> None:
     assert from_sent(sent).looks[Settings].found == Settings({"NCCL_DEBUG": settings["NCCL_DEBUG"]})
 
 
+def sent(kind: type, of: Mapping[str, Any]) -> str:
+    """A node's answer with one look at something of ``kind`` that has these fields."""
+    name = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+    look = {"kind": "situation.Look", "of": {"found": {"kind": name, "of": of}}}
+    return json.dumps({"node": "h", "rank": 0, "looks": [[name, look]]})
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "", "{", "[]", "7", '{"node": "h", "rank": 0, "looks": [["os.system", {"kind": "os.system", "of": {}}]]}',
         '{"node": "h", "rank": 0, "looks": [["sameness.Belongings", {"kind": "sameness.Belongings", "of": {}}]]}',
         '{"node": "h", "rank": {}, "looks": []}', "[" * 100000,
+        *(sent(Belongings, of) for of in (
+            {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1},
+            {"environment": {"map": [[1, "x"]]}},
+        )),
+        sent(Probed, {
+            "backend": "nccl", "nodes": {"tuple": []}, "steps": {"tuple": []}, "limit_s": 1.0, "pairs": {"tuple": [
+                {"kind": "probe.Pair", "of": {"ranks": {"tuple": [0, 1]}, "latency_s": 1.0, "bandwidth": 1.0}}]},
+        }),
+        sent(Belongings, {}).replace('["sameness.Belongings",', '["sameness.DryRun",'),
+        *(sent(DryRun, {"because": {"kind": "findings.Text", "of": {"template": template, "values": values}}})
+          for template, values in (
+            ("{a}", {"map": []}), ("{a.__class__}", {"map": [["a", "x"]]}), ("{a:>99999999}", {"map": [["a", "x"]]}),
+            ("{a:d}", {"map": [["a", "x"]]}), ("{", {"map": []}), (7, {"map": []}), ("x", 7),
+        )),
     ],
 )  # fmt: skip
 def test_an_answer_that_is_none_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(EvidenceError, match="the answer of a rank"):
         from_sent(text)
+
+
+def test_an_answer_with_the_fields_of_its_kind_is_taken() -> None:
+    of = {"because": {"kind": "findings.Text", "of": {"template": "{a}", "values": {"map": [["a", "x"]]}}}}
+
+    assert from_sent(sent(DryRun, of)).found(DryRun) == DryRun(because=say("{a}", a="x"))
 
 
 # --- nodes beside each other ----------------------------------------------------------------------------------------

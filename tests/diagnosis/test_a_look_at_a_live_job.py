@@ -35,10 +35,18 @@ Thread 101 (idle): "MainThread"
 """
 
 
+PROGRAM = [""] * 31
+PROGRAM[9:12] = ["def checkpoint(model):", "    if dist.get_rank() == 0:", "        torch.save(model, 'm.pt')"]
+PROGRAM[26:30] = ["def main():", "    for step in range(9):", "        train(step)", "        checkpoint(model)"]
+PROGRAM[30] = "        dist.barrier()"
+
+
 def verdict_of(folder: Path, *, taken_after_s: float, live: bool = True, **of_rank_0: Any) -> Verdict:
     """Rank 0 saves while rank 1 waits in a barrier since ``START_S``."""
     (folder / "stacks").mkdir(parents=True)
     (folder / "dumps").mkdir()
+    (folder / "source").mkdir()
+    (folder / "source" / "train.py").write_text("\n".join(PROGRAM))
     for name, line in (("rank_0.1.txt", 940), ("rank_0.txt", 941)):
         (folder / "stacks" / name).write_text(WORKS.format(line=line))
     for name in ("rank_1.1.txt", "rank_1.txt"):
@@ -52,6 +60,8 @@ def verdict_of(folder: Path, *, taken_after_s: float, live: bool = True, **of_ra
         "stalled_since_s": START_S,
         "taken_s": START_S + taken_after_s,
         "live": live,
+        "source_root": "source",
+        "source_prefix": "/job",
         "processes": [
             {"rank": 0, "pid": 100, "state": "R", "moving": True, **of_rank_0},
             {"rank": 1, "pid": 101, "state": "S", "moving": False},

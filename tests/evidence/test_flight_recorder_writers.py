@@ -321,6 +321,21 @@ def test_a_harmful_dump_costs_itself_only(
 
 
 @LINUX
+@pytest.mark.usefixtures("everything_to_workers")
+def test_what_a_dump_makes_python_complain_of_is_not_shown(
+    tmp_path: Path, late_and_not: list[Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A length that cannot be: CPython prints that it deallocates a bytearray it never made."""
+    torn = b"\x96" + (7_592_901_227_503_943_685).to_bytes(8, "little")
+    dumps = [pickle.dumps(late_and_not[0], protocol)[:-1] + torn for protocol in (2, 4, 5)] * 3
+
+    items = list(read_recordings(files(tmp_path, dumps)))
+
+    assert {type(item) for item in items} == {Unread}
+    assert capfd.readouterr().err == ""
+
+
+@LINUX
 def test_nothing_is_run_by_the_unpickler_itself(tmp_path: Path) -> None:
     proof = tmp_path / "ran"
 

@@ -54,8 +54,6 @@ def changed(rng: Random, seed: Seed) -> Input:
             strange = True
         elif how < 0.82 and len(files) > 1:
             del files[name]
-            # a bundle does not list its files: without the one that tells its pace a slow job is a moving job
-            strange = strange or seed.moves
         elif how < 0.88:
             files[_renamed(rng, name)] = files.pop(name)
         elif how < 0.93:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tests.fuzz import checking, contradicting
 from tests.fuzz.folders import KINDS, mutated_archive, packed
 from tests.fuzz.mutators import extreme_number, flip_bytes, insert, mutated, odd_json, truncate
 from tests.fuzz.outputs import CONTROL, wrong_with, wrong_with_errors
@@ -317,6 +318,8 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
 Make = Callable[[Random, int], Files]
 Check = Callable[[Files, Path, int], Iterator[str]]
 OTHERS: dict[str, tuple[Make, Check]] = {
+    "jobs": (contradicting.job_input, contradicting.jobs),
+    "check": (checking.check_input, checking.check),
     "compare": (compare_input, compare),
     "view": (view_input, view),
     "history": (history_input, history),

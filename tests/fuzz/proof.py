@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +63,8 @@ BUGS = (
         "facts/build.py",
         "for rank in {*world, *_members(groups)}:",
         "for rank in world:",
-        "diagnose",
-        4000,
+        "jobs",
+        300,
         "KeyError",
     ),
     Bug(
@@ -87,6 +88,7 @@ def prove() -> int:
 
 def found(bug: Bug) -> bool:
     """Whether the fuzzer finds ``bug``."""
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="unhang-fuzz-") as folder:
         shutil.copytree(ROOT / "src" / "unhang", Path(folder) / "unhang")
         file = Path(folder) / "unhang" / bug.file
@@ -103,6 +105,7 @@ def found(bug: Bug) -> bool:
             check=False,
             text=True,
         )
-    lines = [line for line in run.stdout.splitlines() if bug.says in line]
-    print(f"{'found ' if lines else 'MISSED'} {bug.name}: {lines[0][:160] if lines else run.stderr[-300:]}", flush=True)
+    lines = [line for line in run.stdout.splitlines() if " --only " in line and bug.says in line]
+    how = f"{'found ' if lines else 'MISSED'} within {bug.count:,} inputs, {time.monotonic() - began:.0f} s"
+    print(f"{how}: {bug.name}: {lines[0][:160] if lines else run.stderr[-300:]}", flush=True)
     return bool(lines)

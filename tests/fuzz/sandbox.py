@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from unhang.evidence.flight_recorder.workers import WORKER
+
 MOST_S = 20
 """Processor time of one input."""
 MOST_BYTES = 1 << 30
@@ -34,6 +36,16 @@ class TooLong(BaseException):
     """Beyond ``Exception``: no boundary of unhang may take it for a failure of one part."""
 
 
+def _is_our_reader(event: str, given: tuple[Any, ...]) -> bool:
+    """Whether this starts the process that reads dumps for us, or ends a process that we started."""
+    if event == "subprocess.Popen":
+        return bool(given[1][2:3] == [WORKER])
+    if event != "os.kill":
+        return False
+    told = Path(f"/proc/{given[0]}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(told.rpartition(")")[2].split()[1]) == os.getpid()
+
+
 def _heard(event: str, given: tuple[Any, ...]) -> None:
     if not _Watch.armed:
         return
@@ -51,6 +63,8 @@ def _heard(event: str, given: tuple[Any, ...]) -> None:
             str(given[0]).startswith(_Watch.own_folder) or given[-1] not in (-1, None)
         ):
             return  # our own temporary files
+        if _is_our_reader(event, given):
+            return
         _did.append(f"{event} {given!r}"[:200])
 
 

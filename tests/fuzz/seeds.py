@@ -11,6 +11,7 @@ from typing import Any
 
 CASES = Path(__file__).parents[1] / "cases"
 CORPUS = Path(__file__).with_name("corpus")
+MANIFEST = "bundle.json"
 HEALTHY = Path(__file__).with_name("healthy.txt")
 MOST_BYTES = 256 << 10
 """Larger files of a case are left out: they cost time and hold more of the same."""
@@ -28,7 +29,7 @@ class Seed:
     @property
     def moves(self) -> bool:
         """It is a look at a job that moved: what is wrong with it stands in single files."""
-        return b'"moving":true' in self.files.get("bundle.json", b"").replace(b" ", b"")
+        return b'"moving":true' in self.files.get(MANIFEST, b"").replace(b" ", b"")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -55,7 +56,17 @@ def _seed(folder: Path) -> Seed:
     findings = wanted.get("findings") or [wanted]
     causes = {str(one["cause"]) for one in findings if one.get("cause")} | set(wanted.get("also", ()))
     fine = wanted.get("status") == "healthy" or wanted.get("exit_code") == 0 or not causes
-    return Seed(f"{folder.parent.name}/{folder.name}", files_of(folder / "input"), not fine, frozenset(causes))
+    return Seed(f"{folder.parent.name}/{folder.name}", listed(files_of(folder / "input")), not fine, frozenset(causes))
+
+
+def listed(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """``files`` with what a recorder of today would list in their manifest; many cases are older than the list."""
+    try:
+        manifest = json.loads(files.get(MANIFEST, b""))
+    except ValueError:
+        return dict(files)
+    manifest["files"] = sorted(name for name in files if name != MANIFEST)
+    return {**files, MANIFEST: json.dumps(manifest, indent=1).encode()}
 
 
 def found_before(target: str) -> tuple[Seed, ...]:

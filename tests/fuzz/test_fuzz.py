@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import diagnosing, outputs, proof, reading
-from tests.fuzz.folders import Input
+from tests.fuzz.folders import Input, packed
 from tests.fuzz.mutators import mutators_for
 from tests.fuzz.pool import TARGETS, Work, made, wrong_with
-from tests.fuzz.seeds import CASES, CORPUS, Seed, case_seeds, files_of, found_before, healthy_names
+from tests.fuzz.seeds import CASES, CORPUS, Seed, case_seeds, files_of, found_before, healthy_names, listed
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,11 +47,21 @@ def test_what_was_found_before_stays_mended(target: str, seed: Seed, tmp_path: P
     assert wrong_with(target, name, Input(seed, dict(seed.files), foreign=True), tmp_path / "w", 1) == []
 
 
+@pytest.mark.parametrize("kind", ["", "zip", "tar.gz"])
 @pytest.mark.parametrize("name", healthy_names())
-def test_what_is_healthy_stays_healthy(name: str) -> None:
-    verdict, code = diagnosing.verdict_on(files_of(CASES / name / "input"))
+def test_what_is_healthy_stays_healthy(name: str, kind: str) -> None:
+    files = listed(files_of(CASES / name / "input"))
+
+    verdict, code = diagnosing.verdict_on({f"sent.{kind}": packed(files, kind)} if kind else files)
 
     assert (verdict.status.value, code) == ("healthy", 0)
+
+
+def test_every_story_that_was_repaired_is_among_the_healthy() -> None:
+    stories = sorted(path.parent.name.replace("-", "_") for path in ROOT.glob("stories/*/story.toml"))
+
+    assert len(stories) >= 5
+    assert [one for one in stories if not any(f"miss_story_{one}_" in name for name in healthy_names())] == []
 
 
 def test_every_case_is_a_seed_and_every_reader_has_some() -> None:

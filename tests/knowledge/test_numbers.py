@@ -27,6 +27,15 @@ def test_what_is_no_finite_number_is_none(text: str) -> None:
     assert numbers.duration_s(text) is None
 
 
+@pytest.mark.parametrize("value", ["auto", "", "9" * 400, 10**400, float("inf"), float("nan"), True, None, [1], {}])
+def test_a_value_of_a_file_that_is_no_finite_number_is_none(value: object) -> None:
+    assert numbers.of_value(value) is None
+
+
+def test_values_of_files_and_words_of_commands_are_numbers() -> None:
+    assert [numbers.of_value(value) for value in (3, 0.5, "12", "3e-4", -1)] == [3.0, 0.5, 12.0, 3e-4, -1.0]
+
+
 def test_ranges() -> None:
     assert numbers.whole("1,200") == 1200
     assert numbers.whole(str(numbers.MOST)) == numbers.MOST

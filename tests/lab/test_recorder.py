@@ -51,6 +51,7 @@ def test_a_bundle_holds_every_kind_of_evidence(stopped_bundle: Path) -> None:
         "source/train.py",
     }
     assert "dumps/rank_1" not in files  # a stopped rank cannot answer
+    assert {*json.loads((stopped_bundle / "bundle.json").read_bytes())["files"]} == files - {"bundle.json"}
 
 
 def test_a_bundle_is_for_its_owner_only(stopped_bundle: Path) -> None:

@@ -194,8 +194,9 @@ def test_packed_evidence_comes_back_with_times_of_our_clock(tmp_path: Path) -> N
     (folder / "stacks").mkdir(parents=True)
     (folder / "stacks" / "rank_3.txt").write_text("Thread 1")
     (folder / "secret.txt").write_text("not evidence")
+    files = ["stacks/rank_3.txt", "source/train.py", "nccl/rank_3.a host.log"]
     manifest = {"schema": "unhang.bundle/1", "taken_s": 1300.0, "processes": [{"rank": 3, "ended_s": 1290.0}]}
-    (folder / "bundle.json").write_bytes(msgspec.json.encode(manifest))
+    (folder / "bundle.json").write_bytes(msgspec.json.encode(manifest | {"files": files}))
 
     pack(folder, tmp_path / "pack.zip")
     assert unpack(tmp_path / "pack.zip", tmp_path / "came", ahead_s=300.0)
@@ -204,6 +205,7 @@ def test_packed_evidence_comes_back_with_times_of_our_clock(tmp_path: Path) -> N
     assert (came["taken_s"], came["processes"][0]["ended_s"]) == (1000.0, 990.0)
     assert (tmp_path / "came" / "stacks" / "rank_3.txt").exists()
     assert not (tmp_path / "came" / "secret.txt").exists()
+    assert came["files"] == ["stacks/rank_3.txt"]  # nobody misses there what is not sent
 
 
 def test_a_pack_may_hold_anything(tmp_path: Path) -> None:

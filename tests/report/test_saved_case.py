@@ -74,6 +74,17 @@ def test_sources_are_found_by_their_new_names(run: Path, tmp_path: Path) -> None
     assert len(evidence.sources) == 2
 
 
+def test_what_was_lost_before_is_lost_in_the_case(run: Path, tmp_path: Path) -> None:
+    from unhang.evidence.inputs import read_evidence
+
+    (run / "logs" / "rank2.log").unlink()
+
+    unhang("diagnose", run, "--save-case", tmp_path / "case")
+
+    (item,) = read_evidence([str(tmp_path / "case" / "input")]).unread
+    assert (Path(item.source.path).name, item.rank, item.lost) == ("rank2.log", 2, True)
+
+
 def test_a_folder_in_use_is_left_alone(run: Path, tmp_path: Path) -> None:
     (tmp_path / "case").mkdir()
     (tmp_path / "case" / "mine").write_text("")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from unhang.watch import capturing
+from unhang.watch.environment import RECORDS
 from waiting import wait_for
 from watch.signal_programs import LIMIT_S, RUN
 
@@ -80,6 +81,24 @@ def test_a_full_disk_costs_the_rest_of_the_file_and_one_line(tmp_path: Path) -> 
     assert f"holds the first 100,000 bytes, {len(alone.stdout) - 100_000:,} bytes after them are not kept" in line
     assert "File too large" in line
     assert kept(tmp_path, "launcher.stdout.log") == alone.stdout[:100_000]
+
+
+NOTED = f"""
+import os, pathlib, sys, time
+print("x" * 200_000, flush=True)
+records, until = pathlib.Path(os.environ[{RECORDS!r}]), time.monotonic() + 20
+while not cut(records) and time.monotonic() < until:
+    time.sleep(0.05)
+print(*cut(records), file=sys.stderr)
+"""
+
+
+def test_a_capture_that_stopped_is_noted_while_the_command_runs(tmp_path: Path) -> None:
+    program = "from unhang.watch.kept_logs import cut\n" + NOTED
+
+    done = captured(tmp_path, sys.executable, "-c", program, preexec_fn=limited)
+
+    assert without_ours(done.stderr).decode().split() == ["logs/launcher.stdout.log"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounts a small file system")
@@ -170,7 +189,7 @@ def test_output_appears_at_once(tmp_path: Path) -> None:
     with subprocess.Popen(words(tmp_path, sys.executable, "-c", program), stdout=subprocess.PIPE) as front:
         assert front.stdout is not None
         assert front.stdout.readline() == b"first\n"
-        assert kept(tmp_path, "launcher.stdout.log") in (b"", b"first\n")
+        assert b"first\n".startswith(kept(tmp_path, "launcher.stdout.log"))
         front.terminate()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from unhang.evidence.bundle import read_manifest
 from unhang.evidence.items import BundleManifest
 from unhang.records.views import Identity, RecordView
+from unhang.watch.kept_logs import note_cut
 from unhang.watch.look_manifest import manifest_of, write_manifest
 from unhang.watch.members import Member
 from unhang.watch.order import Order, Taken
@@ -21,3 +23,32 @@ def test_a_process_without_a_rank_does_not_spoil_it(tmp_path: Path) -> None:
     found = read_manifest(tmp_path / "bundle.json", source="bundle.json")
     assert isinstance(found, BundleManifest)
     assert [process.rank for process in found.processes] == [0]
+
+
+def written(folder: Path) -> BundleManifest:
+    order = Order(1, folder / "records", {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False)
+    write_manifest(folder, manifest_of(order, Taken()))
+    found = read_manifest(folder / "bundle.json", source="bundle.json")
+    assert isinstance(found, BundleManifest)
+    return found
+
+
+def test_it_lists_the_evidence_beside_it_and_nothing_else(tmp_path: Path) -> None:
+    evidence = ("dumps/rank_0", "logs/attempt_0/1/stderr.log", "machine/pace.json", "source/parts/model.py")
+    others = ("report.html", ".unhang/before/dumps/rank_0", "dumps/.rank_0.71.3", "nodes/h2/dumps/rank_1")
+    gives_way, no_text = "machine/series.2.jsonl", os.fsdecode(b"source/\xff\n.py")
+    for name in (*evidence, *others, gives_way, no_text):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+
+    assert sorted(written(tmp_path).files) == sorted(evidence)
+
+
+def test_it_names_logs_whose_capture_stopped(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    assert written(tmp_path).cut == ()
+
+    note_cut(tmp_path / "records", "logs/attempt_0/3/stderr.log")
+    note_cut(tmp_path / "records", "logs/launcher.log")
+
+    assert written(tmp_path).cut == ("logs/attempt_0/3/stderr.log", "logs/launcher.log")

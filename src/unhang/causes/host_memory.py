@@ -32,6 +32,7 @@ SIGKILL, SIGBUS = 9, 7
 _SYSTEM_ERROR = "unhandled system error"
 # More ranks than these fail alike for one reason of the machine: the machine is named, not they.
 MOST_NAMED = 2
+_BY_LAUNCHER = ("te.closing", "te.closefail", "ds.kill")
 _NO_MEMORY = re.compile(r"Cannot allocate memory|ENOMEM")
 
 
@@ -189,7 +190,7 @@ def _exception(facts: Facts) -> Answer | None:
 def _silent_kill(facts: Facts) -> Answer | None:
     """SIGKILL or SIGBUS without a word of the kernel: memory is the usual sender, not the only one."""
     crashes = [c for c in own_crashes(facts) if c.signal in (SIGKILL, SIGBUS)]
-    if not crashes or saying(facts, "host-memory", "shm", "killed"):
+    if not crashes or saying(facts, "host-memory", "shm") or _sender_is_told(facts):
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
     evidence: tuple[Evidence, ...] = tuple(c.evidence for c in crashes[:3])
@@ -202,6 +203,11 @@ def _silent_kill(facts: Facts) -> Answer | None:
         evidence=evidence,
         remedies=(_less_host_memory(),),
     )
+
+
+def _sender_is_told(facts: Facts) -> bool:
+    """A scheduler or a person ended the job. That a launcher ended the others tells nothing of the first."""
+    return any(event.kind not in _BY_LAUNCHER for event in saying(facts, "killed"))
 
 
 def _found(

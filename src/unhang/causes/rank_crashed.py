@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
-from unhang.facts.failure_kinds import cause_of_text, port_of_the_job
+from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_job
+from unhang.facts.failures import names_another
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.stages import is_preparing
 from unhang.findings import (
     Cause,
     Certainty,
@@ -60,6 +62,8 @@ def _names_its_cause(crash: Crash, facts: Facts) -> bool:
     cause = cause_of_text(f"{crash.exception}: {crash.message}")
     if cause is Cause.RENDEZVOUS and "already in use" in crash.message:
         return port_of_the_job(facts.tracebacks)
+    if cause is Cause.UNKNOWN and known_cause(f"{crash.exception}: {crash.message}") is None:
+        return names_another(crash, facts)
     return cause is not None
 
 
@@ -91,7 +95,7 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Finding:
 
 def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> Certainty:
     if not ranks:
-        return Certainty.LIKELY
+        return Certainty.POSSIBLE if _killed_while_loading(facts, crash) else Certainty.LIKELY
     if not crash.exception and crash.signal is None:
         return Certainty.LIKELY  # of what the process died stands in no line that was read
     if crash.exception and crash.time_s is None and _timed_out_elsewhere(facts, crash):
@@ -104,6 +108,14 @@ def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall 
         return Certainty.CERTAIN
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
     return Certainty.LIKELY if alone else Certainty.CERTAIN
+
+
+def _killed_while_loading(facts: Facts, crash: Crash) -> bool:
+    """SIGKILL before any step was counted: models and their optimizer states are made in the memory of the host, once
+    for every process of a machine, and mostly it is its OOM killer that sends it."""
+    if crash.signal != SIGKILL:
+        return False
+    return all(is_preparing(progress) for log in facts.logs for progress in log.progress)
 
 
 def _is_cut(message: str) -> bool:

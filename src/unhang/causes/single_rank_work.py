@@ -5,7 +5,8 @@ Why it hangs: the others are already in the next collective, whose limit runs wh
 Example: rank 0 tokenises the data set for 40 minutes before a barrier; the others' limit is 30 minutes.
 Fix: let every rank do its share, cache the result before the job, move writes off the training thread; or wait without
 a collective (on the store or a file) and with a limit that fits.
-Certain when: the laggard's stack stands in such work and the others wait for it in a collective.
+Certain when: the laggard's stack stands in such work and the others wait for it in a collective; of a save or an
+evaluation also its source, for a rank whose data ran out does what stands behind its loop too early.
 Possible when: there are only log lines: a progress bar of one rank spans the others' limit.
 """
 
@@ -85,7 +86,8 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 def _can_work(facts: Facts, stall: Stall) -> bool:
     """Alive, seen, not frozen, and few: work of most ranks is not work of one."""
-    if len(stall.laggards) > max(1, len(stall.waiters)):
+    at_work = {rank for other in facts.stalls if other.group == stall.group for rank in other.laggards}
+    if len(at_work) > max(1, len(stall.waiters)):
         return False
     for rank in stall.laggards:
         known = facts.ranks[rank]
@@ -135,6 +137,7 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         doing = f"standing still in {lag.where.function}"
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
     certain = (known_work or moving) and not (lag.where is None and _torn(facts, stall))
+    certain = certain and not _may_have_left_its_loop(lag)
     certainty = Certainty.CERTAIN if certain else Certainty.LIKELY
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     return finding(
@@ -152,6 +155,11 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         evidence=(*quote_stall(facts, stall), *machine_lines.evidence(signs)),
         remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
     )
+
+
+def _may_have_left_its_loop(lag: Camp) -> bool:
+    """What stands behind a loop is done too early by a rank whose data ran out; only the source tells them apart."""
+    return lag.context is CodeContext.NO_SOURCE and lag.phase in (Phase.SAVE, Phase.EVAL)
 
 
 def _torn(facts: Facts, stall: Stall) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from unhang.facts.preflight.launch import Launch
+from unhang.knowledge import numbers
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _WRAPPERS = {"env", "nohup", "time", "exec", "setsid", "stdbuf", "numactl", "nice", "unhang"}
@@ -137,4 +138,5 @@ def _is_number(word: str) -> bool:
 
 
 def _number(options: dict[str, str], names: Sequence[str]) -> int | None:
-    return next((int(options[name]) for name in names if options.get(name, "").isdecimal()), None)
+    counts = (numbers.whole(options.get(name, "")) for name in names)
+    return next((count for count in counts if count is not None and count >= 0), None)

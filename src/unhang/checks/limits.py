@@ -10,6 +10,7 @@ from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.limits import Cores, MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Tracing
 from unhang.facts.preflight.situation import Look
+from unhang.knowledge import numbers
 
 NAME = "limits"
 LIMIT_S = 5.0
@@ -48,22 +49,24 @@ def _process_limits(machine: Machine) -> Look[ProcessLimits]:
     return Look(ProcessLimits(_amount(locked), _amount(files)))
 
 
-def _amount(word: str) -> int | None:
-    return int(word) if word.isdecimal() else None
+def _amount(word: str | None) -> int | None:
+    number = numbers.whole((word or "").strip())
+    return number if number is not None and number >= 0 else None
 
 
 def _memory(machine: Machine) -> Look[MemoryLimit]:
     """The tightest of the machine and of every memory group above us (cgroup v2, then v1)."""
     known = dict(re.findall(r"^(\w+):\s+(\d+) kB", machine.read("/proc/meminfo").found or "", re.MULTILINE))
-    if "MemTotal" not in known:
+    total, free = _amount(known.get("MemTotal")), _amount(known.get("MemAvailable")) or 0
+    if total is None:
         return Look()
-    total, free = int(known["MemTotal"]) * 1024, int(known.get("MemAvailable", 0)) * 1024
-    limits = [MemoryLimit(total, total - free, "")]
+    limits = [MemoryLimit(total * 1024, (total - free) * 1024, "")]
     own = machine.read("/proc/self/cgroup").found or ""
     for folder, limit_file, used_file in _group_folders(own):
-        limit, used = machine.read(f"{folder}/{limit_file}").found, machine.read(f"{folder}/{used_file}").found
-        if limit and limit.strip().isdecimal() and int(limit) < _NO_LIMIT:
-            limits.append(MemoryLimit(int(limit), int(used) if used and used.strip().isdecimal() else 0, folder))
+        limit = _amount(machine.read(f"{folder}/{limit_file}").found)
+        used = _amount(machine.read(f"{folder}/{used_file}").found)
+        if limit is not None and limit < _NO_LIMIT:
+            limits.append(MemoryLimit(limit, used or 0, folder))
     return Look(min(limits, key=lambda one: one.limit))
 
 
@@ -89,8 +92,9 @@ def _cores(machine: Machine) -> Look[Cores]:
     for line in (machine.read("/proc/self/cgroup").found or "").splitlines():
         if line.startswith("0::"):
             quota = (machine.read(f"{_GROUPS}{line[3:].rstrip('/')}/cpu.max").found or "").split()
-            if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal():
-                count = min(count, max(1, int(quota[0]) // int(quota[1])))
+            allowed, period = (*map(_amount, quota), None, None)[:2]
+            if allowed is not None and period:
+                count = min(count, max(1, allowed // period))
     return Look(Cores(count)) if count else Look()
 
 
@@ -100,5 +104,5 @@ def _tracing(machine: Machine) -> Look[Tracing]:
     if scope.because is not None:
         return Look(because=scope.because)
     may = status is not None and bool(int(status[1], 16) >> _CAP_SYS_PTRACE & 1)
-    number = (scope.found or "0").strip()  # no such file: the kernel has no Yama, and users may look at their own
-    return Look(Tracing(int(number) if number.isdecimal() else 0, may))
+    # no such file: the kernel has no Yama, and users may look at their own
+    return Look(Tracing(_amount(scope.found) or 0, may))

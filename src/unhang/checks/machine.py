@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from unhang.errors import UsageError
 from unhang.facts.preflight.situation import Look
-from unhang.findings import say
+from unhang.findings import Text, say
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,6 +34,8 @@ else:
 
 MOST_BYTES = 4 << 20
 COMMAND_LIMIT_S = 8.0
+_NO_SUCH = (FileNotFoundError, NotADirectoryError, ValueError)
+"""``ValueError``: a name with a NUL, read somewhere else, that no file can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Machine:
         try:
             with self.path(path).open("rb") as file:
                 return Look(file.read(MOST_BYTES).decode("utf-8", "replace"))
-        except (FileNotFoundError, NotADirectoryError):
+        except _NO_SUCH:
             return Look()
         except OSError as error:
             return Look(because=_refused(path, error))
@@ -83,7 +86,7 @@ class Machine:
         """The names in a folder, sorted; nothing when there is no such folder."""
         try:
             return Look(tuple(sorted(entry.name for entry in self.path(path).iterdir())))
-        except (FileNotFoundError, NotADirectoryError):
+        except _NO_SUCH:
             return Look()
         except OSError as error:
             return Look(because=_refused(path, error))
@@ -92,7 +95,7 @@ class Machine:
         """Size and free bytes of the file system under ``path``."""
         try:
             found = os.statvfs(self.path(path))
-        except FileNotFoundError:
+        except _NO_SUCH:
             return Look()
         except OSError as error:
             return Look(because=_refused(path, error))
@@ -133,7 +136,7 @@ class Machine:
                 env={**self.environment, "LC_ALL": "C"},
                 start_new_session=True,
             )
-        except (FileNotFoundError, NotADirectoryError):
+        except _NO_SUCH:
             return Look()
         except OSError as error:
             return Look(because=_refused(words[0], error))
@@ -153,20 +156,40 @@ class Machine:
         return self.command([sys.executable, "-I", "-S", str(script), *words], limit_s)
 
 
+class _Command(msgspec.Struct):
+    words: str
+    text: str | None = None
+    output: str = ""
+    code: int = 0
+    refused: str | None = None
+
+
+class _Stored(msgspec.Struct):
+    """``machine.toml``."""
+
+    node: str = ""
+    folder: str = "/"
+    environment: dict[str, str] = {}
+    packages: dict[str, str] = {}
+    space: dict[str, Space] = {}
+    command: list[_Command] = []
+
+
 class StoredMachine(Machine):
     """A machine replayed from a folder; it has only what is stored."""
 
     def __init__(self, folder: Path) -> None:
         try:
-            stored: dict[str, Any] = tomllib.loads((folder / "machine.toml").read_text(encoding="utf-8"))
+            told = tomllib.loads((folder / "machine.toml").read_text(encoding="utf-8"))
+            stored = msgspec.convert(told, _Stored)
         except (OSError, ValueError) as error:
             raise UsageError(f"{folder} is not a stored machine: machine.toml cannot be read ({error})") from error
-        super().__init__(folder / "root", stored.get("environment", {}))
-        self.node = str(stored.get("node", folder.name))
-        self.folder = str(stored.get("folder", "/"))
-        self._space: dict[str, dict[str, int]] = stored.get("space", {})
-        self._packages: dict[str, str] = stored.get("packages", {})
-        self._commands = {row["words"]: row for row in stored.get("command", [])}
+        super().__init__(folder / "root", stored.environment)
+        self.node = stored.node or folder.name
+        self.folder = stored.folder
+        self._space = stored.space
+        self._packages = stored.packages
+        self._commands = {command.words: command for command in stored.command}
         self._folder = folder
 
     def path(self, path: str) -> Path:
@@ -198,25 +221,32 @@ class StoredMachine(Machine):
 
     def space(self, path: str) -> Look[Space]:
         """The stored size of ``path``."""
-        row = self._space.get(path)
-        return Look() if row is None else Look(Space(row["size"], row["free"]))
+        return Look(self._space.get(path))
 
     def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:  # noqa: ARG002
         """The stored output of exactly these words."""
-        row = self._commands.get(shlex.join(words))
-        if row is None:
+        stored = self._commands.get(shlex.join(words))
+        if stored is None:
             return Look()
-        if "refused" in row:
-            return Look(because=say("{what}: {reason}", what=words[0], reason=row["refused"]), how=shlex.join(words))
-        text = row["text"] if "text" in row else (self._folder / row["output"]).read_text(encoding="utf-8")
-        return Look(Output(text, int(row.get("code", 0))))
+        if stored.refused is not None:
+            because = say("{what}: {reason}", what=words[0], reason=stored.refused)
+            return Look(because=because, how=shlex.join(words))
+        text = stored.text if stored.text is not None else self._output(stored.output)
+        return Look() if text is None else Look(Output(text, stored.code))
+
+    def _output(self, name: str) -> str | None:
+        """None where the file that ``machine.toml`` names is not there."""
+        try:
+            return (self._folder / name).read_bytes().decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return None
 
     def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
         """The stored output of ``<name of the file> <words>``."""
         return self.command([script.name, *words], limit_s)
 
 
-def _refused(what: str, error: OSError) -> Any:
+def _refused(what: str, error: OSError) -> Text:
     return say("{what}: {reason}", what=what, reason=error.strerror or type(error).__name__)
 
 

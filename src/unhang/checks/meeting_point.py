@@ -17,6 +17,7 @@ from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.network import Interfaces, MeetingPoint, is_loopback
 from unhang.facts.preflight.situation import Look
 from unhang.findings import Evidence, Source
+from unhang.knowledge import numbers
 
 DEFAULT_PORT, DEFAULT_ENDPOINT_PORT = 29500, 29400
 """Of ``--master_port``; of a dynamic rendezvous (torch 2.13.0 elastic/rendezvous/c10d_rendezvous_backend.py)."""
@@ -100,9 +101,10 @@ def _of_endpoint(endpoint: str) -> tuple[str, int, Evidence] | None:
     """``HOST[:PORT]``; port 0 is any free one."""
     evidence = Evidence(Source("command"), f"--rdzv_endpoint {endpoint}".rstrip())
     host, _, port = endpoint.rpartition(":")
-    if not port.isdecimal() or endpoint.endswith("]"):
-        host, port = endpoint, str(DEFAULT_ENDPOINT_PORT)
-    return None if port == "0" else (host.strip("[]") or "localhost", int(port), evidence)
+    number = _number(port)
+    if number is None or endpoint.endswith("]"):
+        host, number = endpoint, DEFAULT_ENDPOINT_PORT
+    return None if number == 0 else (host.strip("[]") or "localhost", number, evidence)
 
 
 def _options(launch: Launch, environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -113,7 +115,8 @@ def _options(launch: Launch, environment: Mapping[str, str]) -> Mapping[str, str
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and int(text) < 1 << 16 else None
+    number = numbers.whole(text or "")
+    return number if number is not None and 0 <= number < 1 << 16 else None
 
 
 def _listens(machine: Machine, port: int) -> bool:

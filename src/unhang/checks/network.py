@@ -26,6 +26,7 @@ from unhang.facts.preflight.network import (
 )
 from unhang.facts.preflight.situation import Look
 from unhang.findings import say
+from unhang.knowledge import numbers
 from unhang.knowledge.fabrics import fabrics
 
 NAME = "network"
@@ -106,5 +107,6 @@ def _firewall(machine: Machine) -> Look[Firewall]:
 
 
 def _listening(machine: Machine) -> tuple[int, int]:
-    words = (machine.read("/proc/sys/net/ipv4/ip_local_port_range").found or "").split()
-    return (int(words[0]), int(words[1])) if len(words) == 2 and all(w.isdecimal() for w in words) else (32768, 60999)
+    told = (machine.read("/proc/sys/net/ipv4/ip_local_port_range").found or "").split()
+    first, last = (*map(numbers.whole, told[:2]), None, None)[:2]
+    return (32768, 60999) if first is None or last is None else (first, last)

@@ -18,6 +18,7 @@ from unhang.checks.machine import Machine
 from unhang.facts.preflight.network import Address, Interface, Interfaces
 from unhang.facts.preflight.situation import Look
 from unhang.findings import say
+from unhang.knowledge import numbers
 
 _UP = 0x1
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,8}")
@@ -46,7 +47,7 @@ def _from_ip(machine: Machine, default: set[str]) -> tuple[Interface, ...]:
     try:
         rows = json.loads(output.text)
         return tuple(_row(row, default) for row in rows if row.get("ifname"))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
         return ()
 
 
@@ -70,15 +71,16 @@ def _from_files(machine: Machine, default: set[str]) -> Iterator[Interface]:
     addresses = _addresses(machine)
     for name in machine.entries("/sys/class/net").found or ():
         index, flags = _file(machine, name, "ifindex"), _file(machine, name, "flags")
-        if not index.isdecimal():
+        place = numbers.whole(index)
+        if place is None:
             continue
         up = bool(int(flags, 16) & _UP) if _HEX.fullmatch(flags) else False
         running = up and _file(machine, name, "operstate") in ("up", "unknown")
         kind = "bridge" if machine.entries(f"/sys/class/net/{name}/bridge").found is not None else ""
         kind = kind or _KINDS.get(_file(machine, name, "type"), "")
         mtu = _file(machine, name, "mtu")
-        number = int(mtu) if mtu.isdecimal() else 0
-        yield Interface(int(index), name, kind, up, running, number, tuple(addresses.get(name, ())), name in default)
+        size = numbers.whole(mtu) or 0
+        yield Interface(place, name, kind, up, running, size, tuple(addresses.get(name, ())), name in default)
 
 
 def _file(machine: Machine, name: str, what: str) -> str:

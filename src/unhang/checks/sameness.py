@@ -21,6 +21,7 @@ from unhang.facts.preflight.sameness import Belongings, of_families
 from unhang.facts.preflight.settings import Settings
 from unhang.facts.preflight.situation import Look
 from unhang.facts.preflight.versions import Versions
+from unhang.knowledge import numbers
 
 NAME = "sameness"
 LIMIT_S = 20.0
@@ -56,8 +57,7 @@ def _found(answers: Iterable[tuple[type, Look[Any]]], kind: type) -> Any:
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
-    text = environment.get(name, "")
-    return int(text) if text.isdecimal() else 1
+    return numbers.whole(environment.get(name, "")) or 1
 
 
 def _hash(text: str) -> str:

@@ -5,7 +5,6 @@ Defaults and who makes the first group: ``knowledge/timeouts.toml``.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.situation import Look
 from unhang.facts.preflight.timers import Timer, Timers
 from unhang.findings import Evidence, Source, Text, say
+from unhang.knowledge import numbers
 
 NAME = "timers"
 LIMIT_S = 5.0
@@ -140,10 +140,5 @@ def _trainer(launch: Launch, configuration: Configuration) -> bool:
 
 def _amount(value: object, unit: float) -> float | None:
     """Seconds; None for what is no number. A duration of hours in words (``1h``) is not known anywhere we read."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number * unit if math.isfinite(number) and number >= 0 else None
+    number = numbers.of_value(value)
+    return number * unit if number is not None and number >= 0 else None

@@ -13,6 +13,8 @@ from unhang.diagnosis.grades import graded
 from unhang.diagnosis.health import Health, health_of, shown
 from unhang.diagnosis.levels import at_moment_of_look
 from unhang.diagnosis.machine_notes import noting_machines
+from unhang.diagnosis.out_of_place import out_of_place
+from unhang.diagnosis.outlived import behind, noting_outlived
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.repeated import noting_repeats, without_repeated
 from unhang.diagnosis.restart import restart_after
@@ -50,12 +52,13 @@ def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     made = steps.made
     gaps: list[NotChecked] = [*made(say("what is missing"), lambda: [*gaps_of(facts), *unseen_stacks(facts)], _NONE)]
     limit = certainty_limit([*facts.not_checked, *answers.not_checked, *gaps], facts.unread)
-    findings = cap_unproven(facts, rank_findings(answers.findings, limit))
+    findings = cap_unproven(facts, rank_findings(out_of_place(facts, tuple(answers.findings)), limit))
+    findings = made(say("what the job outlived"), lambda: noting_outlived(facts, findings), findings)
     if not findings:
         findings = made(_STATE, lambda: unexplained(facts), ())
     health = made(_STATE, lambda: health_of(facts), Health(()))
     if not health.proof and all(finding.severity is Severity.NOTE for finding in findings):
-        findings = (*findings, unproven(facts, health))
+        findings = behind(facts, unproven(facts, health), findings)
     gaps += made(say("what is missing"), lambda: [*stacks_wanted(facts, findings)], _NONE)
     findings = made(
         say("what machines tell"), lambda: noting_machines(facts, noting_repeats(facts, findings)), findings
@@ -111,7 +114,7 @@ def _answers(rule: Rule, facts: Facts) -> Iterator[Answer]:
 
 def certainty_limit(not_checked: Sequence[NotChecked], unread: Sequence[Unread] = ()) -> Certainty:
     """The most certain that anything may be, given what could not be looked at."""
-    lost = any(item.failed or item.rank is not None for item in unread)
+    lost = any(item.failed or item.lost or item.rank is not None for item in unread)
     limit = Certainty.LIKELY if lost else Certainty.CERTAIN
     for gap in not_checked:
         if gap.caps is not None:

@@ -1,8 +1,9 @@
 """Whether the job is shown to be well. Silence is never health: every rank of a known world needs something positive.
 
-A rank is well when it ended with 0, when a look at the living job saw it move, or when its steps advance to the very
-end of what was read, beside those of all others. A job that stalls a minute later shows such steps too, so whatever
-could not be read leaves the first alone.
+A rank is well when it ended with 0 or said that its work was done, when a look at the living job saw it move, or when
+its steps advance to the very end of what was read, beside those of all others; or when a launcher or a scheduler tells
+of all that they ended well. A job that stalls a minute later shows such steps too, so whatever could not be read leaves
+the first alone.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from unhang.evidence.items import Progress
+from unhang.evidence.items import LogEnding, Progress
+from unhang.facts.endings import Ended, ended_well
 from unhang.facts.last_words import phase_of_line
 from unhang.facts.model import Facts, RankFacts, RankState
 from unhang.facts.stages import is_preparing
 from unhang.facts.world import world_is_told
 from unhang.findings import Checked, Phase, Text, say
 
-ENDED, MOVES, STEPS = "ended", "moves", "steps"
+ENDED, SAID, MOVES, STEPS = "ended", "said", "moves", "steps"
+_NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,12 @@ def shown(proof: Iterable[Text]) -> tuple[Checked, ...]:
 
 def health_of(facts: Facts) -> Health:
     """What shows that the job is well, or what is missing to say so."""
+    stated = ended_well(facts)
+    if stated.whole is not None and not any(known.state in _NOT_WELL for known in facts.ranks.values()):
+        return Health((_told(stated.whole),))
     if facts.world_size is None or not world_is_told(facts):
         return Health((), (say("how many ranks the job has is not known"),))
-    shown = {rank: _shown_by(known, facts) for rank, known in facts.ranks.items()}
+    shown = {rank: _shown_by(known, facts, stated) for rank, known in facts.ranks.items()}
     open_ranks = [rank for rank in range(facts.world_size) if shown.get(rank) is None]
     if open_ranks:
         return Health((), tuple(_lacking(open_ranks, facts)))
@@ -46,21 +52,32 @@ def health_of(facts: Facts) -> Health:
     if len(looks) > 1 or 0 in looks:
         return Health((), (say("some ranks were looked at less often than others"),))
     by_steps = [rank for rank, how in shown.items() if how == STEPS]
-    if facts.unread and set(shown.values()) != {ENDED}:
+    if facts.unread and not set(shown.values()) <= {ENDED, SAID}:
         return Health((), (say("some of what was given could not be read"),))
     if by_steps and not _side_by_side([_loop_of(facts.ranks[rank]) for rank in by_steps]):
+        return Health((), (say("the last steps of the ranks differ"),))
+    if by_steps and not _all_came_as_far(facts, shown):
         return Health((), (say("the last steps of the ranks differ"),))
     return Health(tuple(_proof(shown)))
 
 
-def _shown_by(known: RankFacts, facts: Facts) -> str | None:
+def _shown_by(known: RankFacts, facts: Facts, stated: Ended) -> str | None:
     if known.exit is not None and not known.ended_by_recorder:
         return ENDED if known.exit.exit_code == 0 else None
-    if known.state in (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN, RankState.MISSING):
+    if known.state in _NOT_WELL:
+        return None
+    if (told := stated.ranks.get(known.rank)) is not None:
+        return SAID if told.words else ENDED
+    if known.state is RankState.MISSING:
         return None
     if known.moving or (facts.manifests and _planned(known)):
         return MOVES
     return STEPS if known.moving is None and _stepped_to_the_end(known) else None
+
+
+def _told(ending: LogEnding) -> Text:
+    place = f"{ending.source.path.rsplit('/', 1)[-1]}:{ending.source.line}"
+    return say("all ranks ended well, by {place}: {line}", place=place, line=ending.text.strip()[:120])
 
 
 def _planned(known: RankFacts) -> bool:
@@ -96,6 +113,16 @@ def _side_by_side(loops: Iterable[Progress | None]) -> bool:
     return max(last) - min(last) <= max(_interval(loop) for loop in known)
 
 
+def _all_came_as_far(facts: Facts, shown: Mapping[int, str | None]) -> bool:
+    """Where some have ended, those that only step must have come as far: else they wait for who left."""
+    if ENDED not in shown.values() and SAID not in shown.values():
+        return True
+    loops = [_loop_of(facts.ranks[rank]) if rank in facts.ranks else None for rank in shown]
+    if None not in loops and len({loop.last_step for loop in loops if loop is not None}) == 1:
+        return True
+    return all(_is_through(loop) for loop, how in zip(loops, shown.values(), strict=True) if loop and how == STEPS)
+
+
 def _is_through(loop: Progress) -> bool:
     return loop.total is not None and loop.last_step + 1 >= loop.total
 
@@ -108,6 +135,8 @@ def _proof(shown: Mapping[int, str | None]) -> Iterable[Text]:
     ranks = {how: [rank for rank, by in shown.items() if by == how] for how in Counter(shown.values())}
     if ended := ranks.get(ENDED):
         yield say("{ranks:who} ended with exit code 0", ranks=ended)
+    if said := ranks.get(SAID):
+        yield say("{ranks:who} said that their work was done", ranks=said)
     if moves := ranks.get(MOVES):
         yield say("{ranks:who} moved while the job was looked at", ranks=moves)
     if steps := ranks.get(STEPS):

@@ -46,7 +46,7 @@ _LOOKS: dict[str, Text] = {
     "crash": say("a process ended with an error"),
     "no-exit": say("no process was seen to end"),
 }
-_OPERATION, _EXCEPTION, _STACK, _EXIT = "op:", "exc:", "with:", "exit:"
+_OPERATION, _EXCEPTION, _STACK, _EXIT, _WORDS, _IN = "op:", "exc:", "with:", "exit:", "words:", "in:"
 
 
 def look_of(feature: str) -> Text | None:
@@ -57,6 +57,10 @@ def look_of(feature: str) -> Text | None:
         return say("ranks waited in {operation}", operation=feature.removeprefix(_OPERATION))
     if feature.startswith(_EXCEPTION):
         return say("{exception} was raised", exception=feature.removeprefix(_EXCEPTION))
+    if feature.startswith(_IN):
+        return say("an exception came from {function}", function=feature.removeprefix(_IN))
+    if feature.startswith(_WORDS):
+        return say("lines spoke of {cause}", cause=feature.removeprefix(_WORDS))
     if feature.startswith(_STACK):
         return say("{name} took part", name=feature.removeprefix(_STACK))
     if feature.startswith(_EXIT):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unhang.diagnosis.health import Health
-from unhang.evidence.items import LogEvent
+from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.crashes import own_crashes
+from unhang.facts.failures import raised_at_last
 from unhang.facts.model import Facts, RankState
 from unhang.facts.progress_from_stacks import waiting_activity
 from unhang.findings import (
@@ -83,7 +84,10 @@ def unexplained(facts: Facts) -> tuple[Finding, ...]:
     stuck = facts.stalled_groups()
     if stuck:
         return (_pending_only(facts, tuple(g.name for g in stuck)),)
-    return (_ended_badly(facts),) if _ended_otherwise(facts) or _stands_still(facts) else ()
+    if _ended_otherwise(facts) or _stands_still(facts):
+        return (_ended_badly(facts),)
+    raised = raised_at_last(facts)
+    return (_raised(facts, raised),) if raised is not None else ()
 
 
 def unproven(facts: Facts, health: Health) -> Finding:
@@ -179,6 +183,12 @@ def _ended_badly(facts: Facts) -> Finding:
     exits = [exit_ for exit_ in facts.exits if exit_.exit_code not in (0, None)]
     summary = say("the job did not end well, and nothing that was read tells why")
     return _unknown(facts, summary, tuple(Evidence(e.source, e.text, e.rank) for e in exits[:2] if e.text))
+
+
+def _raised(facts: Facts, raised: PythonTraceback) -> Finding:
+    words = f"{raised.exception}: {raised.message}".split("\n")[0][:200]
+    summary = say("an exception ended a process, and nothing that was read tells why: {words}", words=words)
+    return _unknown(facts, summary, (Evidence(raised.source, words, raised.rank),))
 
 
 def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Finding:

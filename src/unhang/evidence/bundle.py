@@ -77,6 +77,8 @@ class _Manifest(msgspec.Struct, frozen=True):
     taken_by: str = ""
     live: bool = False
     log_bytes: dict[str, int] = {}
+    files: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManifest | Unread:
@@ -109,6 +111,8 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
         taken_by=manifest.taken_by,
         live=manifest.live,
         log_bytes=manifest.log_bytes,
+        files=manifest.files,
+        cut=manifest.cut,
     )
 
 
@@ -208,6 +212,8 @@ def _problem(manifest: _Manifest) -> str:
         return "a name with control characters or without end"
     if any(len(process.state) > 1 for process in manifest.processes):
         return "a process state of more than one letter"
+    if any(name.startswith("/") or ".." in name.split("/") for name in (*manifest.files, *manifest.cut)):
+        return "a file outside the bundle"
     return _source_problem(manifest)
 
 

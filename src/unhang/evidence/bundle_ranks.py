@@ -45,8 +45,12 @@ def manifest_of(evidence: EvidenceSet, source: Source) -> tuple[BundleManifest, 
 
 def folder_of(manifest: BundleManifest) -> str:
     """The beginning that the names of all files of a bundle share."""
-    path = manifest.source.path
-    return path[: max(path.rfind("/"), path.rfind("!")) + 1]
+    return folder_above(manifest.source.path)
+
+
+def folder_above(name: str) -> str:
+    """``name`` of a file, in a folder or an archive, without its last part."""
+    return name[: max(name.rfind("/"), name.rfind("!")) + 1]
 
 
 def _rank(evidence: EvidenceSet, source: Source) -> int | None:
@@ -82,6 +86,7 @@ def _log(evidence: EvidenceSet, log: LogReading) -> LogReading:
         exits=moved(log.exits),
         progress=moved(log.progress),
         last_lines=moved(log.last_lines),
+        complaints=moved(log.complaints),
     )
 
 

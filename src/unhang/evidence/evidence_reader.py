@@ -13,6 +13,7 @@ from unhang.evidence.found_files import Identity
 from unhang.evidence.items import EvidenceSet, Recording, SourceFile
 from unhang.evidence.kinds import Kind
 from unhang.evidence.limits import Limits
+from unhang.evidence.listed_files import lost_files
 from unhang.evidence.pieces import Piece
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread
@@ -45,6 +46,7 @@ class EvidenceReader:
         self._evidence = EvidenceSet(inputs=list(inputs))
         self._dumps: list[tuple[Path, int, str, Identity | None]] = []
         self._one_by_one: OneByOne | None = None
+        self._seen: set[str] = set()
         self._foreign: list[str] = []
         """Files that stand where a bundle holds something else."""
         self._passed_over: Counter[str] = Counter()
@@ -52,6 +54,7 @@ class EvidenceReader:
 
     def take(self, piece: Piece | Unread) -> None:
         """Read one piece (recordings on disk are left for ``finish``, which reads them side by side)."""
+        self._seen.add(piece.source.path if isinstance(piece, Unread) else piece.name)
         if isinstance(piece, Unread):
             self._evidence.unread.append(piece)
             return
@@ -86,6 +89,8 @@ class EvidenceReader:
             apply_manifests(self._evidence)
         except Exception as error:  # noqa: BLE001 - what was read stays read without what the manifests know of it
             self._evidence.unread.append(Unread.after(error, self._evidence.manifests[0].source))
+        for manifest in self._evidence.manifests:
+            self._evidence.unread.extend(lost_files(manifest, self._seen))
         folders = [manifest.source.path.removesuffix("bundle.json") for manifest in self._evidence.manifests]
         for name in self._foreign:
             if any(name.startswith(folder) for folder in folders):

@@ -291,6 +291,29 @@ class LastLine:
     time_s: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnding:
+    """A line that tells how something ended."""
+
+    source: Source
+    text: str
+    who: str
+    """``job``, ``launch``, ``all``, ``process`` or ``rank``: ``evidence.logs.endings.Who``."""
+    well: bool
+    ranks: tuple[int, ...]
+    """Those it is about; empty where it names none."""
+    here: int | None
+    """How many processes it is about, of ``size`` that the launcher told of."""
+    size: int | None
+    alone: bool
+    """That launcher started the whole job."""
+    name: str
+    """The process, by a number that is no rank."""
+    words: bool
+    """The program itself said it; it may still hang on its way out."""
+    attempt: int = 0
+
+
 @dataclass(slots=True)
 class LogReading:
     """One log, read once from front to back."""
@@ -316,6 +339,14 @@ class LogReading:
     unread: tuple[Unread, ...] = ()
     said: tuple[LastLine, ...] = ()
     """The latest ordinary lines of everybody, in order: those before the first trouble, then the last of all."""
+    complaints: tuple[LogEvent, ...] = ()
+    """Lines of no known kind that tell of a failure in general words."""
+    endings: tuple[LogEnding, ...] = ()
+    """What its lines tell of how the job, a launcher or a rank ended."""
+    sizes: tuple[int, ...] = ()
+    """How many ranks the job has, as launchers and programs print it at the start."""
+    started_line: int = 0
+    """The last line that tells of a start."""
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -405,6 +436,10 @@ class BundleManifest:
     """The job went on after the look; nobody ended it."""
     log_bytes: Mapping[str, int] = field(default_factory=dict)
     """How long its logs were then, by path in the bundle: what was printed later is not of that moment."""
+    files: tuple[str, ...] = ()
+    """What lay beside it when it was written, by path in the bundle; empty where an earlier release wrote it."""
+    cut: tuple[str, ...] = ()
+    """Those of them that hold only the beginning of what there was to keep."""
 
 
 @dataclass(frozen=True, slots=True)

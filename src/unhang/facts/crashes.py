@@ -17,6 +17,7 @@ from unhang.facts.guard_errors import exception_in, guard_errors, read_guard_err
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Source, Where
+from unhang.knowledge.failure_language import ELSEWHERE, statement_in, without_guesses
 
 # What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
 _ECHO_TYPES = re.compile(
@@ -42,7 +43,9 @@ _OOM_TYPES = re.compile(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
 _OOM_TEXT = re.compile(
     r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
 )
-_HOST_OOM = re.compile(r"Cannot allocate memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError")
+_HOST_OOM = re.compile(
+    r"Cannot allocate memory|\bnode running low on memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError"
+)
 
 # Exceptions that state another rule's cause in so many words: DDP's unused parameters.
 _NAMES_ITS_CAUSE = re.compile(r"Expected to have finished reduction in the prior iteration")
@@ -150,9 +153,16 @@ def is_echo(traceback: PythonTraceback) -> bool:
         return False
     if _ECHO_TYPES.search(traceback.exception) or _raised_by_launcher(traceback):
         return True
+    if traceback.exception == "Exception" and traceback.message.strip(" -")[:8] in ("", "Process "):
+        return True  # what torch.multiprocessing raised for a child, whose own traceback follows
     if read_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
         return True
-    return bool(_ECHO_TEXT.search(traceback.message))
+    return bool(_ECHO_TEXT.search(without_guesses(traceback.message))) or _points_elsewhere(traceback)
+
+
+def _points_elsewhere(traceback: PythonTraceback) -> bool:
+    said = statement_in(f"{traceback.exception}: {traceback.message}".replace("\n", " "), raised=True)
+    return said is not None and said.row.strength == ELSEWHERE
 
 
 def _raised_by_launcher(traceback: PythonTraceback) -> bool:
@@ -178,8 +188,9 @@ def _from_own_connection(traceback: PythonTraceback) -> bool:
 
 def is_gpu_memory(exception: str, message: str) -> bool:
     """Accelerator memory ran out."""
+    message = without_guesses(message)
     if _OOM_TYPES.search(exception):
-        return True
+        return not _HOST_OOM.search(message)
     return bool(_OOM_TEXT.search(message)) and not _HOST_OOM.search(message) and "NCCL" not in message[:40]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import quote
+from unhang.facts.said import quote, value_of
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
 
@@ -39,7 +39,7 @@ def ports_down(facts: Facts) -> tuple[PortDown, ...]:
         name = ""
         for event in log.events:
             if event.kind == "look.ibdev":
-                name = f"{event.values['hca']}:{event.values['port']}"
+                name = f"{value_of(event, 'hca')}:{value_of(event, 'port')}"
             elif event.kind == "look.ibstate" and name and str(event.values["state"]) in ("DOWN", "Down", "Disabled"):
                 found.setdefault(name, PortDown(name, quote(event)))
     return tuple(found.values())

@@ -8,46 +8,8 @@ from functools import lru_cache
 
 from unhang.evidence.items import PythonTraceback
 from unhang.findings import Cause
+from unhang.knowledge.failure_language import NAMES, VAGUE, statement_in
 from unhang.knowledge.messages import match_message
-
-_BY_KIND = {
-    "cuda.ecc": Cause.GPU_HARDWARE,
-    "cuda.lost": Cause.GPU_HARDWARE,
-    "cuda.nvlink": Cause.GPU_HARDWARE,
-    "cuda.noninit": Cause.GPU_HARDWARE,
-    "cuda.ordinal": Cause.DEVICE_MAPPING,
-    "cuda.busy": Cause.DEVICE_MAPPING,
-    "n.dup": Cause.DEVICE_MAPPING,
-    "n.dup30": Cause.DEVICE_MAPPING,
-    "cuda.driver": Cause.VERSION_MISMATCH,
-    "cuda.noimage": Cause.VERSION_MISMATCH,
-    "py.symbol": Cause.VERSION_MISMATCH,
-    "n.mixver": Cause.VERSION_MISMATCH,
-    "store.bind": Cause.RENDEZVOUS,
-    "store.inuse": Cause.RENDEZVOUS,
-    "store.connect": Cause.RENDEZVOUS,
-    "store.count": Cause.RENDEZVOUS,
-    "store.barrier_to": Cause.RENDEZVOUS,
-    "store.noaddr": Cause.RENDEZVOUS,
-    "rdzv.to": Cause.RENDEZVOUS,
-    "rdzv.connect": Cause.RENDEZVOUS,
-    "gloo.mesh": Cause.NETWORK_CONFIG,
-    "gloo.refused": Cause.NETWORK_CONFIG,
-    "gloo.noif": Cause.NETWORK_CONFIG,
-    "dl.shm": Cause.HOST_MEMORY,
-    "n.shm": Cause.HOST_MEMORY,
-    "n.shmseg": Cause.HOST_MEMORY,
-    "n.shmfalloc": Cause.HOST_MEMORY,
-    "n.fds": Cause.HOST_MEMORY,
-    "ray.oom": Cause.HOST_MEMORY,
-    "dl.timeout": Cause.SLOW_DATA_LOADING,
-    "det.mis": Cause.COLLECTIVE_MISMATCH,
-    "ddp.shape": Cause.COLLECTIVE_MISMATCH,
-    "ddp.unused": Cause.RANK_CONDITIONAL_COLLECTIVE,
-    "uid.wait": Cause.UNKNOWN,
-    "ncclerr": Cause.UNKNOWN,
-}
-
 
 _START = re.compile(r"rendezvous|TCPStore|init_process_group|_store|elastic", re.IGNORECASE)
 
@@ -63,14 +25,20 @@ def port_of_the_job(tracebacks: Iterable[PythonTraceback]) -> bool:
 
 @lru_cache(maxsize=4096)
 def cause_of_text(text: str) -> Cause | None:
-    """The cause that an error text names by itself; None when it is a failure of the program's own."""
-    for match in match_message(text[:2000].replace("\n", " ")):
-        if match.row.id == "dl.killed":
-            return Cause.HOST_MEMORY if match.values.get("signal", "").strip() in ("Killed", "Bus error") else None
-        if match.row.id == "cuda.error" and "unknown error" in str(match.values.get("error", "")):
-            return Cause.GPU_HARDWARE
-        if match.row.id == "cuda.error" and "peer" in str(match.values.get("error", "")):
-            return Cause.P2P_BROKEN
-        if match.row.id in _BY_KIND:
-            return _BY_KIND[match.row.id]
-    return None
+    """The cause that an error text names by itself, ``unknown`` where it only says that something below it failed; None
+    when it is a failure of the program's own."""
+    text = text[:2000].replace("\n", " ")
+    known = known_cause(text)
+    if known not in (None, Cause.UNKNOWN):
+        return known
+    said = statement_in(text, raised=True)
+    if said is not None and said.row.strength == NAMES:
+        return said.row.causes[0]
+    return Cause.UNKNOWN if said is not None and said.row.strength == VAGUE else known
+
+
+@lru_cache(maxsize=4096)
+def known_cause(text: str) -> Cause | None:
+    """The cause by the messages alone that the text holds."""
+    named = [match.row.cause for match in match_message(text) if match.row.cause is not None]
+    return next((cause for cause in named if cause is not Cause.UNKNOWN), named[0] if named else None)

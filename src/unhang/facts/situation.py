@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from unhang.evidence.items import LastLine
+from unhang.facts.failures import failures_of
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import DEFAULT_LIMITS_S, absent_rank
@@ -20,6 +21,7 @@ from unhang.knowledge.situations import STACKS, WORDS_OF_WORK
 FIRST_POSITIONS, EARLY_POSITIONS = 3, 100
 """Positions up to these are the first collectives of a group, and those of its first steps."""
 NEAR_LINES = 6
+INNERMOST = 3
 
 
 def situation_of(facts: Facts) -> frozenset[str]:
@@ -30,7 +32,7 @@ def situation_of(facts: Facts) -> frozenset[str]:
 def _situation_of(facts: Facts) -> frozenset[str]:
     incident = incident_of(facts)
     found = set(_of_waits(facts, incident)) if incident is not None else set()
-    found |= {*_of_words(facts), *_of_messages(facts), *_of_ends(facts), *_of_stack(facts)}
+    found |= {*_of_words(facts), *_of_messages(facts), *_of_failures(facts), *_of_ends(facts), *_of_stack(facts)}
     return frozenset(found)
 
 
@@ -79,9 +81,16 @@ def _of_messages(facts: Facts) -> Iterator[str]:
         yield f"says:{row.says}:benign" if row.benign else f"says:{row.says}"
 
 
+def _of_failures(facts: Facts) -> Iterator[str]:
+    """What lines say of failures in general words, also where the words mean several things."""
+    for failure in failures_of(facts):
+        yield from (f"words:{cause.value}" for cause in failure.causes[:2])
+
+
 def _of_ends(facts: Facts) -> Iterator[str]:
     for traceback in facts.tracebacks:
         yield f"exc:{traceback.exception.rsplit('.', 1)[-1]}"
+        yield from (f"in:{frame.function}" for frame in traceback.frames[:INNERMOST])
     codes = {end.exit_code for end in facts.exits}
     yield from (f"exit:{code}" for code in codes)
     yield "crash" if any(codes) else "no-exit"

@@ -51,6 +51,7 @@ def world_size_of(
         for name in WORLD_FIELDS
         if isinstance(value := event.values.get(name), int) and 0 < value <= MOST_RANKS
     ]
+    told += [size for log in evidence.logs for size in log.sizes]
     if told:
         return max(*told, least)
     gathered = _size_by_gather(evidence)
@@ -67,5 +68,7 @@ def world_is_told(facts: Facts) -> bool:
         return True
     recordings = (known.recording for known in facts.ranks.values() if known.recording is not None)
     if any(g.description == "default_pg" and g.ranks for r in recordings for g in r.groups.values()):
+        return True
+    if any(log.sizes for log in facts.logs):
         return True
     return any(isinstance(event.values.get(name), int) for event in facts.events for name in WORLD_FIELDS)

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from unhang.errors import KnowledgeError
+from unhang.findings import Cause
 from unhang.knowledge import numbers
 
 if sys.version_info >= (3, 11):
@@ -52,6 +53,8 @@ class MessageRow:
     """Name under which ``torch_lines.toml`` knows the line number of this message."""
     fallback: bool = False
     """Only used when no other row matches the line."""
+    cause: Cause | None = None
+    """What a process died of whose exception holds this message, whatever else the log tells."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -309,4 +312,5 @@ def _read_row(name: str, table: Mapping[str, Any], row: Mapping[str, Any]) -> Me
         wraps=text("wraps"),
         fingerprint=text("fingerprint"),
         fallback=bool(row.get("fallback", False)),
+        cause=Cause(row["cause"]) if "cause" in row else None,
     )

@@ -63,6 +63,14 @@ def decimal(text: str, *, most: float = float(MOST)) -> float | None:
     return number if math.isfinite(number) and abs(number) <= most else None
 
 
+def of_value(value: object) -> float | None:
+    """The finite number that JSON, YAML, TOML or a word of a command holds; None for ``auto`` and for switches."""
+    if isinstance(value, str):
+        return decimal(value)
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and -MOST <= value <= MOST
+    return float(value) if plain else None  # type: ignore[arg-type]
+
+
 def duration_s(text: str, unit_s: float = 1.0) -> float | None:
     """Seconds of a duration or limit that ``text`` gives in units of ``unit_s``."""
     number = decimal(text)

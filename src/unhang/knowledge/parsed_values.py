@@ -14,6 +14,10 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?::N)?")
 _OPEN = ("plugin", "grammar", "not checked", "path", "python level")
 """Words in a row's ``values`` that say that the list is not all there is."""
 
+_MOST = (1 << 63) - 1
+_LONGEST = 40
+"""Digits that are looked at: more never fit."""
+
 
 class Outcome(str, enum.Enum):
     """What becomes of a value."""
@@ -51,13 +55,19 @@ def _torch_bool(text: str) -> Parsed:
 
 
 def _integer(text: str, *, raises: bool) -> Parsed:
-    """``strtoll`` reads the number at the start and takes no number for 0; ``std::stoi`` raises there."""
+    """``strtoll`` reads the number at the start, takes no number for 0 and the nearest for one without end;
+    ``std::stoi`` raises at both.
+    """
     found = _INTEGER.match(text)
     if found is None:
         return Parsed("", Outcome.RAISES) if raises else Parsed("0", Outcome.READ_AS)
-    number = str(int(found[1], 0) if found[1].lower().lstrip("+-").startswith("0x") else int(found[1]))
+    hexadecimal = found[1].lower().lstrip("+-").startswith("0x")
+    number = int(found[1][:_LONGEST], 16 if hexadecimal else 10)
+    if abs(number) > _MOST:
+        nearest = str(_MOST if number > 0 else -_MOST)
+        return Parsed("", Outcome.RAISES) if raises else Parsed(nearest, Outcome.READ_AS)
     whole = text[found.end() :].strip() == ""
-    return Parsed(number, Outcome.FINE if whole else Outcome.READ_AS)
+    return Parsed(str(number), Outcome.FINE if whole else Outcome.READ_AS)
 
 
 def _enum(variable: Variable, text: str) -> Parsed:

@@ -22,6 +22,7 @@ from unhang.lab.job import Job, Member, counts, enqueued, running
 from unhang.lab.launcher_exits import endings
 from unhang.lab.worker import BEAT_EVERY_S
 from unhang.watch import looks, private_files, processes
+from unhang.watch.bundle_files import listed
 
 SCHEMA = "unhang.bundle/1"
 POLL_S = 0.1
@@ -313,6 +314,7 @@ def _manifest(plan: Plan, job: Job, seen: Seen, bundle: Path) -> dict[str, Any]:
         "source_root": "source",
         "source_prefix": str(bundle / "source"),
         "processes": [_process(job, seen, rank) for rank in sorted(job.members())],
+        "files": listed(bundle),
     }
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from unhang.errors import UsageError
 from unhang.evidence.bundle import source_path_of_file
-from unhang.evidence.bundle_ranks import folder_of, manifest_of
+from unhang.evidence.bundle_ranks import folder_above, folder_of, manifest_of
 from unhang.evidence.found_files import Found, find_files
 from unhang.evidence.items import EvidenceSet, Recording
 from unhang.evidence.kinds import Kind
@@ -38,9 +38,14 @@ def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts:
     case = _Case(folder / "input", _learned(found, facts, verdict), _Names(found), evidence)
     for recording in evidence.recordings:
         case.add_recording(recording)
+    manifests: list[tuple[str, bytes]] = []
     for piece in Pieces(found, DEFAULT_LIMITS):
-        if isinstance(piece, Piece) and piece.decision.kind in _TEXTS:
+        if isinstance(piece, Piece) and piece.decision.kind is Kind.MANIFEST:
+            manifests.append((piece.name, piece.whole(DEFAULT_LIMITS.text) or b"{}"))
+        elif isinstance(piece, Piece) and piece.decision.kind in _TEXTS:
             case.add_text(piece)
+    for name, content in manifests:  # last: they list the others
+        case.add_manifest(name, content)
     _write(folder / "expected.json", [to_json(verdict, redactor=case.redactor).encode()])
     return case.written
 
@@ -114,13 +119,16 @@ class _Case:
         self._folder = folder
         self._names = names
         self._evidence = evidence
+        self._unread = {item.source.path for item in evidence.unread}
+        self._placed: dict[str, str] = {}
+        """By the name of an input: where it lies in the case."""
 
     def add_recording(self, recording: Recording) -> None:
         """Write a dump as redacted JSON under a name that still tells its rank."""
         path = self._path(recording.source.path)
         if recording.rank is not None and rank_from_name(path) != recording.rank:
             path = f"{Path(path).parent}/trace_{recording.rank}.json"
-        written = self._write(path, [recording_as_json(recording, self.redactor.text)])
+        written = self._write(path, [recording_as_json(recording, self.redactor.text)], recording.source.path)
         if recording.written_s is not None:
             os.utime(written, (recording.written_s, recording.written_s))  # orders several dumps of one rank
 
@@ -130,15 +138,37 @@ class _Case:
         if piece.decision.kind is Kind.SOURCE:
             path = self._source_path(piece) or path
         if piece.decision.kind in _DOCUMENTS:
-            self._write(path, [self._documents(piece)])
+            self._write(path, [self._documents(piece.whole(DEFAULT_LIMITS.text) or b"{}")], piece.name)
             return
-        self._write(path, (self._redacted(text) for text in _texts(piece)))
+        self._write(path, (self._redacted(text) for text in _texts(piece)), piece.name)
+
+    def add_manifest(self, name: str, content: bytes) -> None:
+        """Write a bundle's manifest; the files it lists are those of the case, and those that were lost before."""
+        path = self._path(name)
+        try:
+            found = self.redactor.plain(listed := msgspec.json.decode(content))
+        except msgspec.DecodeError:
+            self._write(path, [self._documents(content)], name)
+            return
+        if isinstance(found, dict):
+            found["source_prefix"] = None  # source files are stored by the whole of their new names
+            for key in found.keys() & {"files", "cut"}:
+                found[key] = [*self._in_case(name, path, listed[key])]
+        self._write(path, [msgspec.json.encode(found)], name)
+
+    def _in_case(self, manifest: str, path: str, names: object) -> Iterator[str]:
+        """``names`` of the files beside ``manifest``, as the case calls them beside ``path``."""
+        now = folder_above(path)
+        for name in names if isinstance(names, list) else ():
+            given = f"{folder_above(manifest)}{name}"
+            place = self._placed.get(given) or (self._path(given) if given in self._unread else "")
+            if place.startswith(now):
+                yield place.removeprefix(now)
 
     def _redacted(self, text: str) -> bytes:
         return self.redactor.text(text).encode("utf-8", "surrogateescape")
 
-    def _documents(self, piece: Piece) -> bytes:
-        whole = piece.whole(DEFAULT_LIMITS.text) or b"{}"
+    def _documents(self, whole: bytes) -> bytes:
         try:
             return self._document(whole)
         except msgspec.DecodeError:  # not one, but one a line
@@ -151,10 +181,7 @@ class _Case:
             return self._redacted(line.decode("utf-8", "surrogateescape"))
 
     def _document(self, content: bytes) -> bytes:
-        found = self.redactor.plain(msgspec.json.decode(content))
-        if isinstance(found, dict) and found.get("source_root"):
-            found["source_prefix"] = None  # source files are stored by the whole of their new names
-        return msgspec.json.encode(found)
+        return msgspec.json.encode(self.redactor.plain(msgspec.json.decode(content)))
 
     def _source_path(self, piece: Piece) -> str:
         """Where a bundle's source file goes so that it is found by the name that redacted frames have for it."""
@@ -168,8 +195,9 @@ class _Case:
     def _path(self, name: str) -> str:
         return "/".join(self.redactor.text(part) for part in self._names.below_input(name).split("/"))
 
-    def _write(self, path: str, chunks: Iterable[bytes]) -> Path:
-        target = self._folder / self._names.unique(path)
+    def _write(self, path: str, chunks: Iterable[bytes], source: str) -> Path:
+        place = self._placed[source] = self._names.unique(path)
+        target = self._folder / place
         _write(target, chunks)
         self.written += 1
         return target

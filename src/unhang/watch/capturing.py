@@ -50,13 +50,22 @@ def streams(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
 class Capture:
     """One stream of the command (or both, where they lead to one place), as the front process sees it."""
 
-    def __init__(self, targets: tuple[int, ...], path: Path, lang: str, held: Sequence[int] = ()) -> None:
-        """Open the file and begin. ``held``: descriptors to keep open as long as the file is written.
+    def __init__(
+        self,
+        targets: tuple[int, ...],
+        path: Path,
+        lang: str,
+        held: Sequence[int] = (),
+        on_cut: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open the file and begin. ``held``: descriptors to keep open as long as the file is written; ``on_cut`` is
+        called once not all of it can be kept.
 
         Raises:
             OSError: there is no room for a file, a pipe or a process.
         """
-        self._targets, self._path, self._lang, self._held = targets, path, lang, held
+        self._targets, self._path, self._lang = targets, path, lang
+        self._held, self._on_cut = held, on_cut
         private_files.make_folder(path.parent)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self._read, self._write = new_pipe()
@@ -92,6 +101,7 @@ class Capture:
         if pid != self._pid:
             return
         if os.WIFSIGNALED(status) and not self._drained:
+            self._on_cut()
             self._pid = self._start()
             return
         self._pid, self._drained = 0, True
@@ -116,7 +126,7 @@ class Capture:
         for number in others:
             os.dup2(nothing, number)
         os.chdir("/")
-        kept = _Kept(self._file)
+        kept = _Kept(self._file, self._on_cut)
         for data in _pieces(self._read, self._over_read, lambda: self._say_drained(kept, complaints)):
             if not _write_all(target, data):
                 self._say_drained(kept, complaints)
@@ -142,8 +152,8 @@ class Capture:
 class _Kept:
     """The file, written by a thread of its own: nobody waits for a disk."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, number: int, on_cut: Callable[[], None] = lambda: None) -> None:
+        self._number, self._on_cut = number, on_cut
         self._queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._written = self._added = 0
         self._stopped: Text | str | None = None
@@ -153,7 +163,7 @@ class _Kept:
         """Put ``data`` in line, unless the file has ended before."""
         self._added += len(data)
         if self._stopped is None and self._added - self._written > QUEUED:
-            self._stopped = say("the disk is too slow")
+            self._stop(say("the disk is too slow"))
         if self._stopped is None:
             self._queue.put(data)
 
@@ -164,16 +174,23 @@ class _Kept:
             time.sleep(0.005)
         with suppress(OSError):
             if self._added and not os.fstat(self._number).st_nlink:
-                self._stopped, self._written = say("its folder was removed"), 0
+                self._stop(say("its folder was removed"))
+                self._written = 0
         if self._written >= self._added:
             return None
+        if self._stopped is None:
+            self._stop(say("the disk is too slow"))
         return say(
             "the capture stopped ({reason}): {path} holds the first {kept} bytes, {lost} bytes after them are not kept",
-            reason=self._stopped or say("the disk is too slow"),
+            reason=self._stopped,
             path=str(path),
             kept=f"{self._written:,}",
             lost=f"{self._added - self._written:,}",
         )
+
+    def _stop(self, because: Text | str) -> None:
+        self._stopped = because
+        self._on_cut()
 
     def _work(self) -> None:
         while self._stopped is None:
@@ -182,7 +199,7 @@ class _Kept:
                 try:
                     count = os.write(self._number, left)
                 except OSError as error:
-                    self._stopped = error.strerror or str(error)
+                    self._stop(error.strerror or str(error))
                     return
                 left = left[count:]
                 self._written += count

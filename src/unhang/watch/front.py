@@ -12,8 +12,10 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 from unhang.findings import Text, say
@@ -114,12 +116,18 @@ class Front:
             self._masking = Masking()
             for targets in streams():
                 path = logs / names[targets[-1] - 1]
-                self._captured.append(Capture(targets, path, self._plan.lang, (self._masking.held,)))
+                held, on_cut = (self._masking.held,), self._noting_cut(path)
+                self._captured.append(Capture(targets, path, self._plan.lang, held, on_cut))
                 self._masked.append(MaskedLog(path))
             self._masking.start(self._masked)
         except OSError as error:
             text = say("the output is not kept ({reason}); the command runs without --capture", reason=str(error))
             _print(translate(text, self._plan.lang))
+
+    def _noting_cut(self, log: Path) -> Callable[[], None]:
+        from unhang.watch.kept_logs import note_cut  # a command that is not captured starts without it
+
+        return partial(note_cut, self._meeting.records, log.relative_to(self._meeting.folder.path).as_posix())
 
     def _take_floor(self) -> bool:
         """Whether the floor is ours: then the watcher and its lines are our business."""

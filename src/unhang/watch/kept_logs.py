@@ -11,6 +11,7 @@ from unhang.watch import private_files
 from unhang.watch.members import Member
 
 LOG_BYTES = 4 << 20
+_CUT = ".cut"
 
 
 def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, Member], folder: Path) -> None:
@@ -37,6 +38,17 @@ def sizes(folder: Path) -> dict[str, int]:
         with suppress(OSError):
             found[path.relative_to(folder).as_posix()] = path.stat().st_size
     return found
+
+
+def note_cut(records: Path, name: str) -> None:
+    """The log ``name`` (its path in the run folder) holds the beginning only; its disk may have no room to say so."""
+    with suppress(OSError):
+        (records / f"{name.replace('/', '!')}{_CUT}").touch()
+
+
+def cut(records: Path) -> list[str]:
+    """The logs of which that was noted."""
+    return sorted(path.name.removesuffix(_CUT).replace("!", "/") for path in records.glob(f"*{_CUT}"))
 
 
 def _copy_tail(source: Path, target: Path) -> None:

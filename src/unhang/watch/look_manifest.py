@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.records.birth import host_name
-from unhang.watch import private_files
+from unhang.watch import kept_logs, private_files
+from unhang.watch.bundle_files import listed
 from unhang.watch.members import Member
 from unhang.watch.order import Order, Taken
 from unhang.watch.own_words import own_words
@@ -33,14 +34,15 @@ def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
         "source_root": "source",
         "source_prefix": "/",
         **({"log_bytes": taken.log_bytes} if taken.log_bytes else {}),
+        **({"cut": cut} if (cut := kept_logs.cut(order.records)) else {}),
         # a process that came to init_process_group without a rank (no RANK, no rank=) is none of its job's
         "processes": [_process(order, taken, member) for rank, member in sorted(order.members.items()) if rank >= 0],
     }
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write ``bundle.json`` anew."""
-    private_files.replace_document(folder / "bundle.json", manifest)
+    """Write ``bundle.json`` anew, with the list of what lies beside it by now."""
+    private_files.replace_document(folder / "bundle.json", {**manifest, "files": listed(folder)})
 
 
 def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def test_the_launcher_names_its_job_and_the_folder_reads_back(missing: PlainJob,
         assert again["findings"][0][key] == verdict["findings"][0][key]
     assert (folder / "source" / "missing_rank.py").exists()
     assert (folder / "logs" / "attempt_0" / "0" / "stdout.log").stat().st_size
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {*json.loads((folder / "bundle.json").read_bytes())["files"]} == files - {"bundle.json", "verdict.json"}
     for path in (folder, *folder.rglob("*")):
         assert path.stat().st_mode & 0o077 == 0, path
 

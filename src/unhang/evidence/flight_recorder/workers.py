@@ -71,6 +71,7 @@ class Worker:
             [sys.executable, "-c", WORKER, json.dumps([path for path in sys.path if path]), str(int(whole))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # Python's own unpickler complains there of lengths that cannot be
         )
         self._questions = cast("BinaryIO", self._process.stdin)
         self.answers = cast("BinaryIO", self._process.stdout)

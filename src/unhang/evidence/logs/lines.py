@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from unhang.evidence.items import LastLine, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import LastLine, LogEnding, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
+from unhang.evidence.logs.complaints import ComplaintKeeper
+from unhang.evidence.logs.endings import KEPT, EndingReader, Said, Who, numbered_rank
 from unhang.evidence.logs.events import EventKeeper, Heard
 from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, kernel_host, origin_of
@@ -52,6 +54,16 @@ class _Last:
     dated: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    said: Said
+    speaker: Speaker
+    spoken: int | None
+    text: str
+    line: int
+    attempt: int
+
+
 class LineReader:
     """Give ``look_ahead`` the beginning of a log, ``take`` its lines in order, then ask for the ``reading``."""
 
@@ -69,6 +81,9 @@ class LineReader:
         self.exits = ExitReader(self.clock)
         self.progress = ProgressReader()
         self.events = EventKeeper()
+        self.complaints = ComplaintKeeper()
+        self.endings = EndingReader()
+        self._endings: deque[_Ending] = deque(maxlen=KEPT)
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
         self._said: deque[tuple[Speaker, int | None, _Last]] = deque(maxlen=STORY_LINES)
         self._said_before: tuple[tuple[Speaker, int | None, _Last], ...] | None = None
@@ -153,17 +168,29 @@ class LineReader:
         )
         # A literal of a message may stand in an ordinary line too.
         told = bool(rows) and self._events(text, line, rows, speaker, self.clock.time_of(dated))
-        if not told and not in_traceback and not in_table:
+        if in_traceback or in_table:
+            return
+        if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
+            self._start_or_end(text, line, speaker)
+        elif not told:
             self._ordinary(text, line, speaker, dated)
 
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
         step = self._trainer_step(speaker) if trainer_line(text) else step_in(text)
         rank = _spoken_rank(text)
+        if step is None or "$ " in text or text.startswith("+ "):
+            self._start_or_end(text, line, speaker)
         if step is not None:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
+        else:
+            self.complaints.take(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
         if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
             last = self._last[speaker, rank] = _Last(text[:TEXT_CHARS], line, dated)
             self._said.append((speaker, rank, last))
+
+    def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
+        for said in self.endings.take(text, line):
+            self._endings.append(_Ending(said, speaker, _spoken_rank(text), text[:300], line, self.attempt))
 
     def _trainer_step(self, speaker: Speaker) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""
@@ -250,6 +277,10 @@ class LineReader:
             folded,
             tuple(self._unread(blocks, lines)),
             tuple(self._spoken(*said) for said in (*(self._said_before or ()), *self._said)),
+            tuple(self.complaints.events(self.voices, self.source, self.host)),
+            tuple(map(self._ending, self._endings)),
+            tuple(sorted(self.endings.sizes)),
+            self.endings.started_line,
         )
 
     def _last_time_s(self) -> float | None:
@@ -295,6 +326,24 @@ class LineReader:
                 raw.attempt,
                 raw.text,
             )
+
+    def _ending(self, heard: _Ending) -> LogEnding:
+        said = heard.said
+        rank = self.voices.rank_of(heard.speaker, {} if heard.spoken is None else {"rank": heard.spoken})
+        own = (rank,) if said.who is Who.RANK and rank is not None else ()
+        return LogEnding(
+            Source(self.source, heard.line),
+            heard.text,
+            said.who.value,
+            said.well,
+            said.ranks or own,
+            said.here,
+            said.size,
+            said.alone,
+            said.name,
+            said.words,
+            heard.attempt,
+        )
 
     def _progress(self, run: Run) -> Progress:
         speaker = run.speaker
@@ -386,8 +435,8 @@ def _shortened(whole: str, rows: list[MessageRow]) -> str:
 
 def _spoken_rank(text: str) -> int | None:
     """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``)."""
-    if "ank" not in text and "GPU" not in text and "RANK" not in text:
-        return None
+    if (rank := numbered_rank(text)) is not None or ("ank" not in text and "GPU" not in text and "RANK" not in text):
+        return rank
     found = _SPOKEN_RANK.search(text[:200])
     return numbers.rank(next(group for group in found.groups() if group)) if found else None
 

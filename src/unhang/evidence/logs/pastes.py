@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from unhang.evidence.items import LastLine, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import LastLine, LogEnding, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.blocks import decoded
 from unhang.evidence.logs.paste_letters import as_printed
 from unhang.evidence.logs.paste_marks import without_marks, without_markup
@@ -17,7 +17,7 @@ from unhang.evidence.logs.prefixes import without_colours
 from unhang.evidence.logs.wrapping import told, unwrapped
 
 PASTE_BYTES = 1 << 18
-_Item = TypeVar("_Item", LogEvent, PythonTraceback, ProcessExit, Progress, LastLine)
+_Item = TypeVar("_Item", LogEvent, PythonTraceback, ProcessExit, Progress, LastLine, LogEnding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +67,9 @@ def renumbered(reading: LogReading, paste: Mended) -> LogReading:
         exits=tuple(map(moved, reading.exits)),
         progress=tuple(replace(moved(run), last_line=placed(run.last_line)) for run in reading.progress),
         last_lines=tuple(map(moved, reading.last_lines)),
+        complaints=tuple(map(moved, reading.complaints)),
+        said=tuple(map(moved, reading.said)),
+        endings=tuple(map(moved, reading.endings)),
+        started_line=placed(reading.started_line),
         lines=paste.lines,
     )

@@ -19,7 +19,7 @@ _KUBE_POD = re.compile(r"^\[pod/(?P<host>[^/\]]+)/[^\]]*\] ?")
 _COMPOSE = re.compile(r"^(?P<host>[\w.-]{1,64}?) {1,20}\| ")
 _TEE = re.compile(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?P<local>\d{1,4})\]: ?")
 _RANK = re.compile(r"^\[rank(?P<rank>\d{1,6})\](?!:? ?\[[EWIF][ \d]):? ?")
-_MPI = re.compile(r"^\[\d+,(?P<label>\d{1,6})\]<std(?:out|err)> ?:? ?")
+_MPI = re.compile(r"^\[(?:\d+,)?(?P<label>\d{1,6})\]<std(?:out|err)> ?:? ?")
 _LABEL = re.compile(r"^ {0,5}(?P<label>\d{1,6}):(?!\d\d:\d\d\b) ?")
 _RAY = re.compile(
     r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"

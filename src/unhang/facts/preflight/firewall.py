@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from unhang.facts.preflight.network import Firewall
+from unhang.knowledge import numbers
 
 _DEPTH = 8
 _VERDICTS = {"ACCEPT": "open", "DROP": "closed", "REJECT": "closed"}
@@ -81,9 +82,8 @@ def _concerns(words: list[str], port: int) -> bool:
 
 def _holds(part: str, port: int) -> bool:
     low, _, high = part.partition(":")
-    if not low.isdecimal() or not (high or low).isdecimal():
-        return False
-    return int(low) <= port <= int(high or low)
+    first, last = numbers.whole(low), numbers.whole(high or low)
+    return first is not None and last is not None and first <= port <= last
 
 
 def _some_only(words: list[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Evidence, Source
+from unhang.knowledge import numbers
 
 _TRUE, _FALSE = {"true", "yes", "1", "on"}, {"false", "no", "0", "off"}
 
@@ -24,12 +25,7 @@ class JobValue:
     @property
     def number(self) -> float | None:
         """The value as a number; None for ``auto`` and everything else that is none."""
-        if isinstance(self.value, bool):
-            return None
-        try:
-            return float(self.value)
-        except (TypeError, ValueError):
-            return None
+        return numbers.of_value(self.value)
 
     @property
     def whole(self) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from unhang.facts.preflight.launch import Launch
 from unhang.findings import Evidence
+from unhang.knowledge import numbers
 
 _NODE_COUNTS = ("PET_NNODES", "NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
@@ -169,13 +170,11 @@ def planned_nodes(launch: Launch, environment: Mapping[str, str]) -> int | None:
     """How many nodes the command, else the environment, asks for; None when neither says."""
     if launch.nodes:
         return launch.nodes
-    range_ = launch.options.get("nnodes", "").rpartition(":")[2]
-    if range_.isdecimal():
-        return int(range_)
-    counts = [int(environment[name]) for name in _NODE_COUNTS if environment.get(name, "").isdecimal()]
-    if counts:
-        return counts[0]
-    world, local = environment.get("WORLD_SIZE", ""), environment.get("LOCAL_WORLD_SIZE", "")
-    if world.isdecimal() and local.isdecimal() and int(local):
-        return max(1, int(world) // int(local))
+    told = (launch.options.get("nnodes", "").rpartition(":")[2], *(environment.get(name, "") for name in _NODE_COUNTS))
+    count = next((number for number in map(numbers.whole, told) if number is not None and number >= 0), None)
+    if count is not None:
+        return count
+    world, local = (numbers.whole(environment.get(name, "")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    if world is not None and local is not None and local > 0:
+        return max(1, world // local)
     return 1 if launch.launcher == "torchrun" else None

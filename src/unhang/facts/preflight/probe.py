@@ -58,7 +58,8 @@ class Step:
         ranks = max(map(len, self.groups), default=0)
         if not self.call_s or not self.size or ranks < 2:
             return None
-        return self.size / self.call_s * BUS_FACTORS[self.operation](ranks)
+        factor = BUS_FACTORS.get(self.operation)
+        return None if factor is None else self.size / self.call_s * factor(ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,15 @@ class Probed:
     took_s: float = 0.0
     failed_once: bool = False
     """The first try did not finish and no group alone failed; what is told here is the second."""
+
+    def __post_init__(self) -> None:
+        """Raise where it tells of ranks that took no part: another process wrote it."""
+        groups = [group for step in self.steps for group in step.groups]
+        groups += [group for one in self.rounds for group in (*one.groups, *one.failed)]
+        groups += [ranks for step in self.steps for ranks in (step.finished, step.stuck, step.absent, step.wrong)]
+        groups += [pair.ranks for pair in self.pairs]
+        if not {rank for ranks in groups for rank in ranks} <= {*range(len(self.nodes))}:
+            raise ValueError("it tells of ranks that took no part")
 
     @property
     def ranks(self) -> int:

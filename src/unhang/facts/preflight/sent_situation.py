@@ -18,6 +18,7 @@ from unhang import findings
 from unhang.errors import EvidenceError
 from unhang.evidence import items
 from unhang.facts import preflight, rank_branch
+from unhang.facts.preflight.field_types import holds_its_types
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.sameness import of_families
 from unhang.facts.preflight.settings import Settings
@@ -45,11 +46,11 @@ def from_sent(text: str) -> Situation:
     try:
         said = json.loads(text)
         looks = {_kinds()[name]: _full(look) for name, look in said["looks"]}
-        if not all(isinstance(look, Look) for look in looks.values()):
-            raise ValueError("a look is none")
+        if not all(isinstance(look, Look) and isinstance(look.found, kind | None) for kind, look in looks.items()):
+            raise ValueError("a look is none, or one at something else")
         rank = said["rank"]
         return Situation(str(said["node"]), int(rank) if rank is not None else None, looks)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EvidenceError(f"the answer of a rank cannot be read ({type(error).__name__}: {error})") from error
 
 
@@ -104,7 +105,10 @@ def _full(value: Any) -> Any:
     if "enum" in value:
         return _kinds()[value["enum"]](value["of"])
     if "kind" in value:
-        return _kinds()[value["kind"]](**{name: _full(held) for name, held in value["of"].items()})
+        built = _kinds()[value["kind"]](**{name: _full(held) for name, held in value["of"].items()})
+        if not holds_its_types(built):
+            raise ValueError(f"{value['kind']} holds something else than its fields say")
+        return built
     if "map" in value:
         return {_full(key): _full(held) for key, held in value["map"]}
     if "tuple" in value:

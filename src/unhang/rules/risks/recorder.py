@@ -22,6 +22,7 @@ from unhang.facts.preflight.settings import Setting, Settings
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.versions import Versions
 from unhang.findings import Cause, Certainty, Checked, Evidence, Finding, Remedy, RemedyKind, Severity, Text, say
+from unhang.knowledge import numbers
 from unhang.knowledge.standing import nccl2_effect
 from unhang.rules.risks.risk import Answer, risk
 from unhang.rules.risks.variables import quote
@@ -68,7 +69,8 @@ def _entries(settings: Settings, versions: Versions) -> int:
     default = DEFAULT_ENTRIES if versions.at_least("torch", ON_BY_DEFAULT) else 0
     names = NAMES if versions.at_least("torch", KNOWS_BOTH_NAMES) else NAMES[1:]
     value = next((settings.value(name) for name in names if settings.value(name)), None)
-    return int(value) if value is not None and value.isdecimal() else default
+    entries = numbers.whole(value or "")
+    return entries if entries is not None and entries >= 0 else default
 
 
 def _what_it_does(versions: Versions, set_to: Setting | None) -> tuple[Text, ...]:

@@ -13,6 +13,7 @@ from unhang.watch.attach.ladder import Look
 from unhang.watch.attach.machine import backend_of, torch_version_of
 from unhang.watch.attach.moving import idle
 from unhang.watch.attach.ranks import LiveRank
+from unhang.watch.bundle_files import listed
 
 if TYPE_CHECKING:
     from unhang.watch.attach.taking import Taken
@@ -39,6 +40,7 @@ def write_manifest(taken: Taken, source: Mapping[str, str]) -> None:
         **source,
         "launcher": taken.chosen.launcher,
         "processes": [_entry(taken, rank, refused.get(rank.rank, "")) for rank in taken.chosen.ranks],
+        "files": listed(taken.folder),
     }
     private_files.replace_document(taken.folder / "bundle.json", manifest)
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from unhang.evidence.streams import BROKEN
 from unhang.watch import private_files
+from unhang.watch.bundle_files import KINDS, files_of
 from unhang.watch.machine import series_file
 
 MOST_BYTES = 48 << 20
 """Packed, of one node; the first kinds are kept."""
 MOST_RAW = 1 << 30
 MOST_FILES = 20_000
-KINDS = ("bundle.json", "stacks", "dumps", "crash", "machine", "nccl", "logs")
-_NAME = re.compile(r"bundle\.json|(?:stacks|dumps|crash|machine|nccl|logs)(?:/[\w-][\w.-]*){1,4}")
+_MANIFEST = "bundle.json"
+_NAME = re.compile(rf"bundle\.json|(?:{'|'.join(KINDS)})(?:/[\w-][\w.-]*){{1,4}}")
 _TIMES = ("stalled_since_s", "taken_s")
 WORTH_S = 1.0
 """Clocks closer than this are left as they are."""
@@ -31,24 +31,25 @@ def pack(folder: Path, target: Path) -> None:
     unfinished = target.with_name(f".{target.name}")
     private_files.write(unfinished, b"")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for path in _files(folder):
+        for path in (folder / _MANIFEST, *files_of(folder)):
             if unfinished.stat().st_size > MOST_BYTES:
                 break
             with suppress(OSError):
                 name = path.relative_to(folder).as_posix()
-                if series_file.is_series(path):
+                if name == _MANIFEST:
+                    archive.writestr(name, _of_what_travels(path.read_bytes()))
+                elif series_file.is_series(path):
                     archive.writestr(name, series_file.last_of(path))
                 else:
                     archive.write(path, name)
     unfinished.replace(target)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for kind in KINDS:
-        start = folder / kind
-        for path in (start, *sorted(start.rglob("*"))):
-            if path.is_file() and not path.is_symlink() and not series_file.is_older(path):
-                yield path
+def _of_what_travels(content: bytes) -> bytes:
+    """The manifest without the program, which the leader has; what is too much to send is missed there by its name."""
+    manifest: dict[str, Any] = json.loads(content)
+    manifest["files"] = [name for name in manifest.get("files", ()) if _NAME.fullmatch(name)]
+    return json.dumps(manifest, indent=1).encode() + b"\n"
 
 
 def unpack(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
@@ -62,12 +63,12 @@ def unpack(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
                     continue
                 with archive.open(info) as file:
                     content = file.read(info.file_size + 1)
-                if info.filename == "bundle.json":
+                if info.filename == _MANIFEST:
                     content = _by_our_clock(content, ahead_s)
                 private_files.write(target / info.filename, content)
     except BROKEN:
         return False
-    return (target / "bundle.json").exists()
+    return (target / _MANIFEST).exists()
 
 
 def _by_our_clock(content: bytes, ahead_s: float) -> bytes:

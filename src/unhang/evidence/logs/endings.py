@@ -1,0 +1,270 @@
+"""How a job says that it ended well, and how large it says that it is: launchers, schedulers, shells and the ranks.
+
+Nothing here is a cause. An ending is a proof of health only beside everything else that was read (facts/endings.py).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from unhang.evidence.logs.shell_lines import ShellReader, Started, launches, number_of_nodes, started
+from unhang.knowledge import numbers
+from unhang.knowledge.messages import rank_list
+
+KEPT = 20_000
+"""So many endings of a log are kept: a line a rank of the largest jobs."""
+
+
+class Who(str, enum.Enum):
+    """Whose end a line tells."""
+
+    JOB = "job"
+    """The whole job, on all nodes, as a scheduler tells it."""
+    LAUNCH = "launch"
+    """All that one launcher started."""
+    ALL = "all"
+    """All ranks, as one of them tells it."""
+    PROCESS = "process"
+    """One process, by a number that is no rank."""
+    RANK = "rank"
+    """One rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one line tells of an end. ``well`` is False where it tells of a bad one."""
+
+    who: Who
+    well: bool = True
+    ranks: tuple[int, ...] = ()
+    """Those it names."""
+    here: int | None = None
+    """How many processes it is about."""
+    size: int | None = None
+    """Of so many that the launcher told of."""
+    alone: bool = False
+    """Of a launch: it started the whole job."""
+    name: str = ""
+    """The process."""
+    words: bool = False
+    """The program said so; it may still hang on its way out."""
+
+
+_CODE = re.compile(
+    r"\b(?:exit|return)[ _-]?(?:code|status|value)\s*(?:=|:|of|was|is)?\s*[\"']?(?P<a>-?\d{1,3})(?![\w.%/:-])"
+    r"|\bexit(?:ed|s)?\s*(?:with\s+(?:(?:exit |status )?code\s+|status\s+)?|=|:)\s*(?P<b>-?\d{1,3})(?![\w.%/:-])"
+    r"|\b(?:rc|ret|exitcode)\s*[=:]\s*(?P<c>-?\d{1,3})(?![\w.%/:-])"
+    r"|\bReceived (?P<d>\d{1,3}) from exiting process\b|\bExit_status=(?P<e>-?\d{1,3})\b",
+    re.IGNORECASE,
+)
+_WELL = re.compile(
+    r"\b(?:successfully (?:finished|completed|exited|ended)|(?:finish|complet|exit|end|terminat)(?:es|s|ed)?"
+    r" (?:successfully|normally|cleanly)|succeeded|normal termination)\b|\bSUCCEEDED\b|\btraining SUCCESS\b",
+    re.IGNORECASE,
+)
+_ACCOUNTED = re.compile(
+    r"\b(?P<state>COMPLETED|FAILED|CANCELLED|TIMEOUT|OUT_OF_ME\w*|NODE_FAIL)\+?\s+(?P<code>\d{1,3}:\d{1,3})\b"
+)
+_LISTED = re.compile(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?:Succeeded|Completed?)\s+(?:\d|$)")
+_SCHEDULED = re.compile(
+    r"\b[Jj]ob\s+(?:['\"<(]|\S*\d)|\b[A-Z]\w*Job\b|\bstatus: SUCCEEDED|^\s*Successfully completed\.\s*$"
+)
+_JOB = re.compile(r"\bjob\b|^State:\s+COMPLETED\b", re.IGNORECASE)
+_AGENT = re.compile(
+    r"\bworker group (?:successfully )?finished\b|\bWorkerState\.SUCCEEDED\b|\bReporting training SUCCESS\b"
+)
+_ONE = re.compile(r"\b(?:process|pid|worker|child|subprocess|container|pod)[ #:=]*(?P<name>\d[\w-]*)\b", re.IGNORECASE)
+_RANK = re.compile(r"\brank[ :#=_]*(\d{1,6})\b", re.IGNORECASE)
+_OF_A_HELPER = re.compile(
+    r"\b(?:\w*loader|\w*compil\w*|extension|subprocess|thread|eval\w*|valid\w*|server|hook|prolog|epilog|upload\w*"
+    r"|download\w*|checkpoint\w*|convert\w*|merg\w*|preproc\w*|token\w*|build\w*|install\w*)\b",
+    re.IGNORECASE,
+)
+_TASKS = re.compile(r"\btasks? (?P<ranks>\d[\d,-]*): (?:Completed|exited normally)\s*$")
+_EVERY = re.compile(
+    r"\b(?:all|every)(?: of)?(?: the)? (?:(?P<size>\d{1,6}) )?"
+    r"(?:ranks?|process(?:es)?|workers?|tasks|nodes|replicas|gpus)\b.{0,30}?\b(?:finished|done|completed?|exited|ended|(?:passed|reached|joined|left|cleared)\b.{0,30}\bbarrier)\b",
+    re.IGNORECASE,
+)
+_NOT_THE_JOB = re.compile(
+    r"\b(?:un\w+|in\w*complete\w*|not|fail\w*|errors?|abort\w*|killed|cancel\w*|before|wait\w*|until|when|will"
+    r"|start\w*|load\w*|download\w*|upload\w*|init\w*|connect\w*|build\w*|compil\w*|install\w*|token\w*|preproc\w*"
+    r"|prepar\w*|warm\w*|fetch\w*|sav(?:e|ed|ing)|writ\w*|generat\w*|captur\w*|profil\w*|setup|set up|register\w*"
+    r"|merg\w*|convert\w*|epoch|step|iteration|batch|shard\w*|remaining|estimated|eta)\b",
+    re.IGNORECASE,
+)
+_WORK = r"(?:training|pre-?training|fine-?tuning|trainer|run|job|work|everything|script|main|program)"
+_END = r"(?:done|finished|completed?|ended|over|exiting|exited|succeeded)"
+_ENDED = re.compile(
+    rf"\b{_WORK}\b[^.]{{0,30}}?\b{_END}\b|\b(?:done|finished|completed) {_WORK}\b"
+    r"|\bexit(?:ing|ed|s)? (?:normally|cleanly|successfully|gracefully)\b|\bclean exit\b"
+    r"|\bprocess group (?:was |is )?(?:destroyed|cleaned up)\b|\bdestroyed (?:the )?process group\b"
+    r"|(?:训练|任务|作业|全部|程序)(?:已经?|正常|全部|运行)?(?:完成|结束|退出)",
+    re.IGNORECASE,
+)
+_BARE = re.compile(
+    r"(?:^|\] |\) |\bINFO:? |\brank[ _#]?\d+(?:/\d+)?\W{1,3})\W*(?:is |all |now |has )?"
+    r"(?:done|finished|completed?|exiting|exited|bye|goodbye|success)(?: (?:now|normally|successfully))?\W*$",
+    re.IGNORECASE,
+)
+_BARE_LENGTH = 160
+_NUMBERED_RANK = re.compile(
+    r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR)\b[^()]{0,80}\] \((?P<rank>\d{1,6})/(?P<size>\d{1,6})\) "
+)
+_MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})")
+_RANK_OF = re.compile(r"\b[Rr]ank[ :#]*(?P<rank>\d{1,6}) ?(?:/|of|out of) ?(?P<size>\d{1,6})\b")
+_PROCESS_INDEX = re.compile(r"^Process index: (?P<rank>\d{1,6})$")
+_SIZE = re.compile(
+    r"(?:(?<![\w-])|(?<=dist_)|(?<=global_)|(?<=distributed_))(?<!parallel )"
+    r"world[_ -]?size['\"]?\s?(?:[:=]| of| is|)\s?(?P<a>\d{1,6})\b"
+    r"|\bglobal_world_sizes=\[(?P<d>\d{1,6})\b"
+    r"|\b(?:num[_ ]processes|number of processes|total gpus|total (?:ranks|processes))['\"]?\s?[:=]\s?(?P<b>\d{1,6})\b"
+    r"|\b(?:starting with|launching|spawning|initializing|starting) (?P<c>\d{1,6}) (?:distributed )?"
+    r"(?:processes|ranks|tasks|trainers)\b",
+    re.IGNORECASE,
+)
+_LAUNCH_HINTS = ("nproc", "_procs", "nodes", "machines", "run ", "exec ", "composer", "accelerate")
+_SIZE_HINTS = ("orld", "WORLD", "rocesses", "ranks", "asks", "rainers", "GPUs", "gpus")
+_END_HINTS = (
+    *(
+        "uccess",
+        "ucceed",
+        "SUCCE",
+        "xit",
+        "EXIT",
+        "one",
+        "ONE",
+        "nish",
+        "omplet",
+        "COMPLETE",
+        "nded",
+        "bye",
+        "rc=",
+        "ret=",
+    ),
+    *("return", "estroyed", "normal", "finish", "完成", "结束", "退出", "FAILED", "TIMEOUT", "CANCEL", "arrier"),
+)
+
+
+def numbered_rank(text: str) -> int | None:
+    """The rank of lines that name it with the number of ranks (``INFO [train.py:10] (3/6) …``, Lightning's members)."""
+    found = _numbered(text)
+    return numbers.rank(found["rank"]) if found is not None else None
+
+
+def _numbered(text: str) -> re.Match[str] | None:
+    found = None
+    if "] (" in text:
+        found = _NUMBERED_RANK.search(text[:200])
+    elif "MEMBER: " in text:
+        found = _MEMBER.search(text)
+    elif text.startswith("Process index: "):
+        return _PROCESS_INDEX.match(text)
+    return found if found is not None and _is_rank_of(found) else None
+
+
+def _is_rank_of(found: re.Match[str]) -> bool:
+    rank, size = numbers.rank(found["rank"]), numbers.rank(found["size"])
+    return rank is not None and size is not None and rank < size
+
+
+class EndingReader:
+    """Give it the lines of one log in order."""
+
+    def __init__(self) -> None:
+        self._shell = ShellReader()
+        self._started = Started()
+        self.sizes: set[int] = set()
+        """How many ranks the job has, as its lines tell."""
+        self.started_line = 0
+        """The last line that starts a job or tells its size."""
+
+    def take(self, text: str, line: int) -> Iterator[Said]:
+        """What ``text`` tells of an end; what it tells of a start is kept."""
+        bare = text.strip()
+        code = self._shell.exit_code(bare)
+        if code is not None:
+            number, begun = code
+            if begun is not None:
+                yield Said(Who.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
+            return
+        command = self._shell.take(text)
+        if command is not None:
+            self._take_start(command, line, is_command=True)
+            return
+        self._take_start(text, line, is_command=False)
+        if not any(hint in text for hint in _END_HINTS):
+            return
+        for said in _said(bare):
+            begun = self._started if said.who is Who.LAUNCH else Started()
+            yield replace(said, here=said.here or begun.here, size=begun.size, alone=begun.alone)
+
+    def _take_start(self, text: str, line: int, *, is_command: bool) -> None:
+        begun = started(text) if is_command or any(hint in text for hint in _LAUNCH_HINTS) else Started()
+        if begun.here is not None:
+            self._started = begun
+        elif self._started.here is not None and "nodes" in text and (count := number_of_nodes(text)) is not None:
+            self._started = replace(self._started, size=self._started.here * count, alone=count == 1)
+        size = begun.size or _size_in(text)
+        if size:
+            self.sizes.add(size)
+        elif beside := _size_beside_rank(text):
+            self.sizes.add(beside)
+        if size or (is_command and launches(text)):
+            self.started_line = line
+
+
+def _size_in(text: str) -> int | None:
+    found = _SIZE.search(text) if any(hint in text for hint in _SIZE_HINTS) else None
+    return numbers.rank(next(filter(None, found.groups()))) if found is not None else None
+
+
+def _size_beside_rank(text: str) -> int | None:
+    """Of lines that may stand anywhere in the log: a rank that names itself with the number of all."""
+    found = _numbered(text) or (_RANK_OF.search(text) if "ank" in text and ("/" in text or " of " in text) else None)
+    if found is None or "size" not in found.re.groupindex or not _is_rank_of(found):
+        return None
+    return numbers.rank(found["size"])
+
+
+def _said(text: str) -> Iterator[Said]:
+    """What an ordinary line tells of an end."""
+    if (found := _ACCOUNTED.search(text)) is not None:
+        yield Said(Who.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0")
+    elif (found := _TASKS.search(text)) is not None:
+        yield Said(Who.RANK, ranks=rank_list(found["ranks"]))
+    elif (found := _LISTED.match(text)) is not None:
+        yield Said(Who.PROCESS, name=found["name"]) if found["pod"] else Said(Who.JOB)
+    elif _AGENT.search(text):
+        yield Said(Who.LAUNCH)
+    elif (found := _CODE.search(text)) is not None:
+        yield from _of_whom(text, _JOB, well=next(group for group in found.groups() if group) == "0")
+    elif not _NOT_THE_JOB.search(text):
+        yield from _in_words(text)
+
+
+def _in_words(text: str) -> Iterator[Said]:
+    if (found := _EVERY.search(text)) is not None:
+        yield Said(Who.ALL, here=numbers.rank(found["size"]) if found["size"] else None, words=True)
+        return
+    said = next(_of_whom(text, _SCHEDULED, well=True), None) if _WELL.search(text) else None
+    if said is not None and said.who is not Who.LAUNCH:
+        yield said
+        return
+    if _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
+        named = {rank for found in _RANK.finditer(text) if (rank := numbers.rank(found[1])) is not None}
+        yield Said(Who.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
+
+
+def _of_whom(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[Said]:
+    if (found := _RANK.search(text)) is not None and (rank := numbers.rank(found[1])) is not None:
+        yield Said(Who.RANK, well, ranks=(rank,))
+    elif _OF_A_HELPER.search(text):
+        return
+    elif (found := _ONE.search(text)) is not None:
+        yield Said(Who.PROCESS, well, name=found["name"])
+    else:
+        yield Said(Who.JOB if job.search(text) else Who.LAUNCH, well)

@@ -1,0 +1,151 @@
+"""Commands as a terminal or ``set -x`` shows them, which of them start a job, and which one an exit code is about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from unhang.knowledge import numbers
+
+_PROMPT = re.compile(
+    r"^(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+[:\s][^$#]{0,80}[$#]|\S{0,40}\$|\++) (?P<command>[^\s$].*)$"
+)
+_STATUS = re.compile(r"\$(?:\?|\{\?\})")
+_SAYS = re.compile(
+    r"(?P<how>;|&&|\|\||&(?=\s))\s*(?:echo|printf)\s+(?P<quote>[\"']?)(?P<words>.*?)(?P=quote)\s*(?:;.*)?$"
+)
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+_LAUNCHER = re.compile(
+    r"(?:^|[\s;&(/<])(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun"
+    r"|jsrun|aprun|colossalai|composer|fairseq-train|fairseq-hydra-train|llamafactory-cli|trl|swift|axolotl|xtuner"
+    r"|litgpt|fabric|lightning|tune run|python[\d.]*|bash|sh)(?=\s)"
+    r"|^(?:\w+=\S* |time |nohup |exec )*[\w./-]+\.(?:sh|py)(?=\s)"
+)
+_SPANS_NODES = re.compile(r"(?:^|[\s;&/<])(?:mpirun|mpiexec|srun|horovodrun|jsrun|aprun)\s|--hostfile\b")
+_NO_JOB = re.compile(
+    r"&\s*$|\|\||^\s*(?:sbatch|qsub|bsub|screen|tmux|tail|cat|less|grep|head|sed|awk|pip3?|conda|apt|git|ls|vim|nano|cd"
+    r"|which|rm|mkdir|cp|mv|scp|rsync|kubectl|watch|ps|kill|pkill|python[\d.]* (?:-c|-V|--version|-m pip))\b"
+)
+_OF_ONE_NODE = re.compile(r"(?:^|[\s;&/<])(?:torchrun|torch\.distributed\.(?:run|launch)|composer|deepspeed)\s")
+_PER_NODE = re.compile(
+    r"(?:nproc[_-]per[_-]node|num_local_procs)['\"]?\s{0,8}[=: ]\s{0,8}(\d{1,6})\b|\bcomposer\s.{0,40}?-n (\d{1,6})\b"
+)
+_NODES = re.compile(r"(?:\bnnodes|--num[_-]machines|\bmax_nodes)['\"]?\s{0,8}[=: ]\s{0,8}(?:\d{1,6}:)?(\d{1,6})\b")
+_TASKS = re.compile(
+    r"(?:srun|jsrun|aprun)\s.*?(?:--ntasks[= ]|-n ?)(\d{1,6})\b"
+    r"|(?:mpirun|mpiexec|horovodrun)\s.*?-(?:np|n|-np) (\d{1,6})\b"
+    r"|accelerate launch\s.*?--num_processes[= ](\d{1,6})\b"
+)
+_ONE_OF_MANY = re.compile(r"\b(?:RANK|WORLD_SIZE)=|--(?:node|machine)[_-]rank\b|--rank\b|--world[_-]size\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a launcher starts: ``here`` processes with this command, of ``size`` in the whole job; None: not told."""
+
+    here: int | None = None
+    size: int | None = None
+    alone: bool = False
+    """This command starts the whole job, however many processes it has."""
+
+
+@dataclass(slots=True)
+class _Shown:
+    text: str
+    status: re.Pattern[str] | None = None
+    """How its exit code looks in the line that prints it."""
+    spoken: str = ""
+    """What is printed where it ended with 0."""
+
+
+def started(text: str) -> Started:
+    """How many processes a command line, or a launcher's table of settings, says that it starts."""
+    nodes = number_of_nodes(text)
+    tasks = numbers.rank(next(filter(None, found.groups()))) if (found := _TASKS.search(text)) is not None else None
+    found = _PER_NODE.search(text)
+    per_node = numbers.rank(next(filter(None, found.groups()))) if found is not None else None
+    if _SPANS_NODES.search(text) is not None:
+        total = per_node * (nodes or tasks or 1) if per_node else tasks
+        return Started(total, total, alone=True)
+    if tasks:
+        return Started(tasks // (nodes or 1), tasks)
+    alone = nodes == 1 or (nodes is None and _ONE_OF_MANY.search(text) is None)
+    size = per_node * (nodes or 1) if per_node and (alone or nodes is not None) else None
+    return Started(per_node, size, alone=alone and _OF_ONE_NODE.search(text) is not None)
+
+
+def number_of_nodes(text: str) -> int | None:
+    """How many nodes a line says that the job has."""
+    found = _NODES.search(text)
+    return numbers.rank(found[1]) if found is not None else None
+
+
+def launches(text: str) -> bool:
+    """Whether a command starts programs and waits for them."""
+    return _LAUNCHER.search(f"{text} ") is not None and _NO_JOB.search(text) is None
+
+
+class ShellReader:
+    """Follows the commands of one log and what they ended with."""
+
+    def __init__(self) -> None:
+        self._before: _Shown | None = None
+        self._open: _Shown | None = None
+        self._continued = ""
+        self._pipefail = False
+
+    def take(self, text: str) -> str | None:
+        """The command that the line shows, from all its lines; empty where it goes on in the next; None for others."""
+        if self._continued:
+            text, self._continued = f"{self._continued} {text.strip()}", ""
+        elif ("$ " in text or "# " in text or text[:1] == "+") and (prompt := _PROMPT.match(text)) is not None:
+            text = prompt["command"]
+        else:
+            return None
+        if text.endswith("\\"):
+            self._continued = text[:-1].strip()
+            return ""
+        self._command(text.strip())
+        return text
+
+    def _command(self, text: str) -> None:
+        self._pipefail = self._pipefail or "pipefail" in text
+        asks = re.match(r"(?:echo|printf)\s+[\"']?(?P<words>[^\"']*)", text)
+        if asks is not None and _STATUS.search(asks["words"]):
+            self._open = self._before
+            if self._open is not None:
+                self._open.status = _printed(asks["words"])
+            return
+        self._before = self._open = _Shown(text)
+        says = _SAYS.search(text)
+        if says is None:
+            return
+        shown = _Shown(text[: says.start()].strip())
+        if says["how"] == ";" and _STATUS.search(says["words"]):
+            shown.status = _printed(says["words"])
+        elif says["how"] == "&&":
+            shown.spoken = says["words"]
+        self._before = self._open = shown
+
+    def exit_code(self, text: str) -> tuple[int, Started | None] | None:
+        """The code that a line prints for the command before it, and what that started if this is the end of a job;
+        None for lines that print no such code."""
+        shown = self._open
+        if shown is None:
+            return None
+        if shown.status is not None and (found := shown.status.fullmatch(text)) is not None:
+            code = numbers.exit_code(found["code"])
+        elif shown.spoken and shown.spoken == text:
+            code = 0
+        else:
+            return None
+        self._open = None
+        return (code, started(shown.text) if self._is_job(shown.text) else None) if code is not None else None
+
+    def _is_job(self, text: str) -> bool:
+        return launches(text) and (self._pipefail or _PIPE.search(text) is None)
+
+
+def _printed(words: str) -> re.Pattern[str]:
+    before, _, after = _STATUS.sub("\0", words, count=1).partition("\0")
+    return re.compile(re.escape(before.strip()) + r"\s*(?P<code>\d{1,3})\s*" + re.escape(after.strip()))

@@ -1,0 +1,209 @@
+"""The language of failure in general (``failure_language.toml``): what a line says that no table of messages knows.
+
+Messages are known by their exact shape; here stand words, what they are said about, and what that usually means.
+:func:`statement_in` reads one text.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+from unhang.errors import KnowledgeError
+from unhang.findings import Cause
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NAMES, WORDS, VAGUE, ELSEWHERE, HARMLESS = "names", "words", "vague", "elsewhere", "harmless"
+STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
+"""In the order in which they are looked for."""
+SITUATIONS = ("", "start", "running")
+TEXT_CHARS = 2000
+SHORTEST_CUT = 12
+"""So many letters of a phrase must be left at the end of a text that is cut off inside of it."""
+CUT_SHARE = 0.75
+"""And so much of all of it: with less, another phrase may have stood there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageRow:
+    """Words of failure. ``causes`` is empty for rows that name none of their own."""
+
+    id: str
+    phrases: tuple[Phrase, ...]
+    needs: tuple[Phrase, ...]
+    about: tuple[str, ...]
+    when: str
+    causes: tuple[Cause, ...]
+    strength: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a text says: the row, the words of it that stand in the text, and what they are said about."""
+
+    row: LanguageRow
+    words: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words as they are compared: lower case, without punctuation."""
+
+    words: str
+    longest: str
+    """The literal that every text with these words holds."""
+
+    def stands_in(self, text: str) -> bool:
+        """Whether these words stand in ``text`` (as :func:`plain` makes it), or it is cut off inside of them."""
+        if self.longest in text:
+            return _expression(self.words).search(text) is not None
+        if "*" in self.words or len(self.words) <= SHORTEST_CUT:
+            return False
+        at = text.rfind(self.words[:SHORTEST_CUT], -len(self.words))
+        return at >= 0 and len(text) - at >= CUT_SHARE * len(self.words) and self.words.startswith(text[at:])
+
+
+_OTHER = re.compile(r"[^0-9a-z\u4e00-\u9fff]+")
+_PROCESS = re.compile(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
+"""Host and process in front of what a library says: names in them are no words of the failure."""
+_SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
+_GUESS = re.compile(
+    r"\b(?:may|might|could be|can be|usually|possibl[ey]|perhaps|probably|e\.g|for example|if|in case|try|consider"
+    r"|make sure|please|ensure|suggest\w*|hint|note|solution|to avoid|to debug|for debugging|you can|either)\b"
+    r"|可能|建议|解决",
+    re.IGNORECASE,
+)
+
+
+_ADVICE = re.compile(
+    r"(?:\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def plain(text: str) -> str:
+    """``text`` as phrases are compared with it."""
+    return f" {_OTHER.sub(' ', text.lower()).strip()}"
+
+
+def without_guesses(text: str) -> str:
+    """``text`` without what only may be, and without advice: they state nothing. Of a sentence that guesses, what
+    stands in front of the clause with the guess is kept."""
+    if _GUESS.search(text) is None:
+        return text
+    text = _ADVICE.sub("", text)
+    return " ".join(map(_before_guess, _SENTENCE.split(text)))
+
+
+def _before_guess(sentence: str) -> str:
+    guess = _GUESS.search(sentence)
+    return sentence if guess is None else sentence[: sentence.rfind(",", 0, guess.start()) + 1]
+
+
+def sounds_bad(text: str) -> bool:
+    """Whether a word stands in ``text`` without which no row fits; quick, for every line of a log."""
+    low = text.lower()
+    if text.isascii() and text.count(" ") * _LONGEST_WORD > len(text):
+        return not _words().isdisjoint(_WORD.findall(low))
+    return any(word in low for word in _words())  # without spaces, or in a script that has none
+
+
+_WORD = re.compile(r"[0-9a-z]+")
+_LONGEST_WORD = 24
+
+
+@lru_cache(maxsize=8192)
+def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Statement | None:
+    """The first row whose words stand in ``text``; None where it tells of no failure. ``situation`` is ``start`` or
+    ``running``; where it is not known, rows for one of them do not count. ``raised``: it ended its process, so that
+    words of harmless lines do not make it harmless."""
+    text = text[:TEXT_CHARS]
+    if not sounds_bad(text):
+        return None
+    said = plain(_PROCESS.sub(" ", without_guesses(text)))
+    for row in failure_rows():
+        if (row.when and row.when != situation) or (raised and row.strength == HARMLESS):
+            continue
+        words = next((phrase.words for phrase in row.phrases if phrase.stands_in(said)), None)
+        if words is None or (row.needs and not _one_of(row.needs, said)):
+            continue
+        subject = next((name for name in row.about if _one_of(_subjects()[name], said)), "")
+        if subject or not row.about:
+            return Statement(row, words, subject)
+    return None
+
+
+def _one_of(phrases: Iterable[Phrase], text: str) -> bool:
+    return any(phrase.stands_in(text) for phrase in phrases)
+
+
+@cache
+def failure_rows() -> tuple[LanguageRow, ...]:
+    """All rows: what names a cause before what only points to another place. Raises :class:`KnowledgeError` for one
+    that is broken."""
+    rows = tuple(sorted(map(_read_row, _table()["row"]), key=lambda row: STRENGTHS.index(row.strength)))
+    if len({row.id for row in rows}) != len(rows):
+        raise KnowledgeError("failure_language: an id stands twice")
+    return rows
+
+
+def _read_row(row: dict[str, Any]) -> LanguageRow:
+    name = row.get("id", "a row without id")
+    strength, when, about = row.get("strength", ""), row.get("when", ""), tuple(row.get("about", ()))
+    if strength not in STRENGTHS or when not in SITUATIONS or not row.get("source") or not row.get("words"):
+        raise KnowledgeError(f"failure_language: {name} needs words, a source, a strength and a known situation")
+    if not set(about) <= set(_subjects()):
+        raise KnowledgeError(f"failure_language: {name} is about something that is no subject")
+    causes = tuple(Cause(cause) for cause in row.get("cause", ()))
+    if bool(causes) != (strength in (NAMES, WORDS)):
+        raise KnowledgeError(f"failure_language: {name}: causes belong to the strengths {NAMES} and {WORDS} alone")
+    return LanguageRow(
+        name, _phrases(row["words"]), _phrases(row.get("needs", ())), about, when, causes, strength, row["source"]
+    )
+
+
+def _phrases(words: Iterable[str]) -> tuple[Phrase, ...]:
+    return tuple(Phrase(each, max(each.replace("*", " ").split(), key=len)) for each in words)
+
+
+@cache
+def _subjects() -> dict[str, tuple[Phrase, ...]]:
+    return {name: _phrases(words) for name, words in _table()["subjects"].items()}
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Words one of which every text holds that any row fits."""
+    return frozenset(phrase.longest for row in failure_rows() if row.strength != HARMLESS for phrase in row.phrases)
+
+
+@cache
+def _expression(words: str) -> re.Pattern[str]:
+    return re.compile("".join(_pattern_of(words)))
+
+
+def _pattern_of(words: str) -> Iterator[str]:
+    """The words, of which the spaces may be missing; ``*`` is up to four words. Short ones must stand alone."""
+    alone = len(words) < SHORTEST_CUT
+    yield r"(?<![0-9a-z])" if alone and words[0].isascii() else ""
+    for number, part in enumerate(words.split("*")):
+        yield r" ?(?:[^ ]+ ){0,4}?" if number else ""
+        yield " ?".join(map(re.escape, part.split()))
+    yield r"(?![0-9a-z])" if alone and words[-1].isascii() else ""
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = (files("unhang.knowledge") / "failure_language.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)

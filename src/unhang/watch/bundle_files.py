@@ -1,0 +1,32 @@
+"""Which files of a folder are its evidence: what a manifest lists, and what one node sends another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from unhang.watch.machine import series_file
+
+KINDS = ("stacks", "dumps", "crash", "machine", "nccl", "logs")
+SOURCE = "source"
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """The evidence below ``folder``, most telling kinds first; without samples of the machine that are full, which
+    give way to newer ones, and without what is still being written (its name begins with a dot)."""
+    for kind in KINDS:
+        yield from _below(folder / kind)
+
+
+def listed(folder: Path) -> list[str]:
+    """The manifest's ``files``: the evidence and the program, by their paths in ``folder``."""
+    paths = (*files_of(folder), *_below(folder / SOURCE))
+    names = (path.relative_to(folder).as_posix() for path in paths)
+    return [name for name in names if name.isprintable()]  # a name that is no text would make the manifest unreadable
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        hidden = path.name.startswith(".")
+        if path.is_file() and not path.is_symlink() and not hidden and not series_file.is_older(path):
+            yield path

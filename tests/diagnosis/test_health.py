@@ -1,0 +1,83 @@
+"""Health needs proof: what shows it is called healthy, what only fails to show trouble never is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from unhang.diagnosis.diagnose import diagnose
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.findings import Severity, Status, Verdict
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LOGS = tomllib.loads(Path(__file__).with_name("health_logs.toml").read_text(encoding="utf-8"))
+LAUNCH = "$ torchrun --nproc_per_node=2 train.py\nstep 1 loss 2\n"
+ENDED = "$ echo $?\n0\n"
+
+
+def verdict_on(folder: Path, **files: str) -> Verdict:
+    for name, text in files.items():
+        (folder / f"{name}.log").write_text(text, encoding="utf-8")
+    return diagnose(build_facts(read_evidence([str(folder)])))
+
+
+@pytest.mark.parametrize("name", [name for name, log in LOGS.items() if log["shown"]])
+def test_a_log_that_shows_health_is_healthy_without_an_alarm(name: str, tmp_path: Path) -> None:
+    verdict = verdict_on(tmp_path, job=LOGS[name]["log"])
+
+    assert verdict.status is Status.HEALTHY
+    assert verdict.checked
+    assert [finding for finding in verdict.findings if finding.severity is not Severity.NOTE] == []
+
+
+@pytest.mark.parametrize("name", [name for name, log in LOGS.items() if not log["shown"]])
+def test_a_log_that_does_not_show_health_is_not_healthy(name: str, tmp_path: Path) -> None:
+    assert verdict_on(tmp_path, job=LOGS[name]["log"]).status is not Status.HEALTHY
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_without_the_word_of_one_rank_it_is_not_shown(lost: int, tmp_path: Path) -> None:
+    words = [f"[rank {rank}] training finished" for rank in range(4)]
+    log = "\n".join(["world_size=4", *(f"[rank {rank}] epoch 1 loss 1.0" for rank in range(4)), "step 1", "step 2"])
+
+    whole = verdict_on(tmp_path, job="\n".join([log, *words, ""]))
+    lacking = verdict_on(tmp_path, job="\n".join([log, *words[:lost], *words[lost + 1 :], ""]))
+
+    assert whole.status is Status.HEALTHY
+    assert lacking.status is Status.UNKNOWN
+    assert f"rank {lost}" in str(lacking.findings[0].because[0])
+
+
+def test_the_proof_quotes_the_line_and_its_place(tmp_path: Path) -> None:
+    verdict = verdict_on(tmp_path, job=f"{LAUNCH}{ENDED}")
+
+    assert [str(check.what) for check in verdict.checked] == ["all ranks ended well, by job.log:4: 0"]
+
+
+def test_a_second_start_after_the_end_is_not_proved_by_it(tmp_path: Path) -> None:
+    assert verdict_on(tmp_path, job=f"{LAUNCH}{ENDED}{LAUNCH}").status is Status.UNKNOWN
+
+
+def test_the_end_of_one_node_is_not_that_of_the_other(tmp_path: Path) -> None:
+    node = LAUNCH.replace("--nproc", "--nnodes=2 --node_rank={} --nproc") + ENDED
+
+    assert verdict_on(tmp_path, node0=node.format(0)).status is Status.UNKNOWN
+    assert verdict_on(tmp_path, node1=node.format(1)).status is Status.HEALTHY
+
+
+def test_what_the_job_outlived_is_a_note_and_what_it_may_have_died_of_is_not(tmp_path: Path) -> None:
+    warning = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB\n"
+
+    stopped = verdict_on(tmp_path, job=f"{LAUNCH}{warning}step 2 loss 2\n")
+    outlived = verdict_on(tmp_path, job=f"{LAUNCH}{warning}step 2 loss 2\n{ENDED}")
+
+    assert stopped.findings[0].severity is Severity.STOPS
+    assert outlived.status is Status.HEALTHY
+    assert {finding.severity for finding in outlived.findings} == {Severity.NOTE}

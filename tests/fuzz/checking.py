@@ -1,0 +1,193 @@
+"""Target ``check``: damaged machines and programs, and what other nodes say, through every check and risk."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.fuzz.mutators import mutated, odd_json
+from tests.fuzz.outputs import wrong_with, wrong_with_errors
+from tests.fuzz.seeds import case_seeds, files_of
+from unhang.checks.all_checks import ALL_CHECKS, look_around
+from unhang.checks.machine import StoredMachine
+from unhang.checks.plan import Plan
+from unhang.cli.check import Format, give
+from unhang.diagnosis.preflight import judge
+from unhang.errors import UnhangError
+from unhang.facts.preflight.probe import Pair, Probed, Round, Step
+from unhang.facts.preflight.sameness import DryRun, LoaderStart, Parameters, RankStart
+from unhang.facts.preflight.sent_situation import from_sent, to_sent
+from unhang.facts.preflight.situation import Look, Situation
+from unhang.report.terminal import clean_streams
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MACHINES = Path(__file__).parents[1] / "machines"
+COMMAND, SENT = "command.txt", "sent.json"
+"""Beside the machine: what is planned, and what another node says of itself (one that has no answer is left out)."""
+
+
+@dataclass(frozen=True)
+class _Planned:
+    machine: Mapping[str, bytes]
+    words: tuple[str, ...]
+
+
+@cache
+def _planned() -> tuple[_Planned, ...]:
+    """Every stored machine with every command that its cases plan."""
+    found = []
+    for folder in sorted(path for path in MACHINES.iterdir() if path.is_dir()):
+        files = files_of(folder)
+        told: dict[str, Any] = tomllib.loads(files.pop("expected.toml").decode())
+        commands = {tuple(case.get("command", ("torchrun", "--nnodes", "2", "train.py"))) for case in told["case"]}
+        found += [_Planned(files, words) for words in sorted(commands)]
+    return tuple(found)
+
+
+CONFIGURED: Mapping[str, tuple[str, bytes]] = {
+    "deepspeed --num_gpus 6 train.py --deepspeed ds.json --output_dir o": (
+        "ds.json",
+        b'{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 3}}',
+    ),
+    "torchrun --nproc-per-node 6 train.py --num_generations 8 --per_device_train_batch_size 1 --deepspeed ds.json": (
+        "ds.json",
+        b'{"zero_optimization": {"stage": 2}, "gradient_accumulation_steps": "auto"}',
+    ),
+    "accelerate launch --config_file a.yaml train.py --output_dir o --ddp_timeout 60": (
+        "a.yaml",
+        b"distributed_type: FSDP\neven_batches: false\nfsdp_config:\n  fsdp_state_dict_type: FULL_STATE_DICT\n",
+    ),
+    "torchrun --nnodes 2 --nproc-per-node 8 -m train --job.config_file c.toml": (
+        "c.toml",
+        b"[job]\ndump_folder = '/s3/o'\n[parallelism]\ntensor_parallel_degree = 3\n[metrics]\nenable_tensorboard = 1\n",
+    ),
+}
+"""Commands with a configuration file, which no stored machine has."""
+STORIES = Path(__file__).parents[2] / "stories"
+
+
+@cache
+def _programs() -> tuple[bytes, ...]:
+    """Of all cases, and of the stories: whole programs."""
+    stories = tuple(path.read_bytes() for path in sorted(STORIES.glob("*/*.py")))
+    return stories + tuple(
+        content for seed in case_seeds() for name, content in seed.files.items() if name.endswith(".py")
+    )
+
+
+@cache
+def _sent(number: int) -> bytes:
+    """What the node of one stored machine tells the others."""
+    import tempfile
+
+    from tests.fuzz.seeds import write_files
+
+    planned = _planned()[number]
+    with tempfile.TemporaryDirectory(prefix="unhang-") as folder:
+        write_files(planned.machine, Path(folder))
+        situation, _ = look_around(StoredMachine(Path(folder)), Plan(planned.words), ALL_CHECKS)
+    tried: dict[type, Look[Any]] = {Probed: Look(_probed(number)), DryRun: Look(_dry_run(number))}
+    return to_sent(replace(situation, rank=number % 3 or None, looks={**situation.looks, **tried})).encode()
+
+
+def _probed(number: int) -> Probed:
+    """Eight ranks on two nodes: well, with a slow pair, stuck, with a wrong result, or with ranks that never came."""
+    everyone, whole = tuple(range(8)), number % 4 == 0
+    stuck = () if whole else (number % 8,)
+    ended = tuple(rank for rank in everyone if rank not in stuck)
+    steps = (
+        Step("connect", "world", (everyone,), finished=everyone),
+        Step("all-reduce", "world", (everyone,), 64 << 20, 0.004 if whole else None, ended, stuck, error="timeout"),
+        Step("all-gather", "tensor_parallel=4", (everyone[:4], everyone[4:]), 1 << 20, 0.001, ended, wrong=stuck),
+    )
+    pairs = tuple(Pair(pair, 2e-5, 1e9 if pair[0] == number % 5 else 150e9) for pair in combinations(everyone, 2))
+    rounds = () if whole else (Round((everyone[:4], everyone[4:]), (everyone[:4],)),)
+    nodes, link = ("a",) * 4 + ("b",) * 4, 50e9 if number % 2 else None
+    told = Probed("nccl", nodes, steps, 30.0, pairs, rounds, planned=16, devices=("H100",) * 8, failed_once=not whole)
+    return replace(told, missing=() if whole else (9,), place="a:29500", link=link, interface="eth0")
+
+
+def _dry_run(number: int) -> DryRun:
+    """Three ranks; in two of three runs one of them has another data set, other weights, or came no further."""
+    ranks = []
+    for rank in range(3):
+        odd = rank == 1 and number % 3 > 0
+        loader = LoaderStart(
+            "train.py", 9, 0, 0, 90 + odd, 4, 2, "DistributedSampler", "", "Rows", 400 + odd, f"f{odd}"
+        )
+        parameters = Parameters("ddp", 2, "s", f"v{odd}", (("w", "(2, 2)", f"{odd}"), ("b", "(2,)", "0")))
+        random = {"torch": {"data": f"{rank}", "step": f"{odd}"}}
+        stage = "data" if odd and number % 2 else "step"
+        memory = {"host": 1 << 30, "card": 70 << 30, "card_size": 80 << 30, "card_free": 1 << 30}
+        start = RankStart(rank, 3, "h1", stage, 3, {"torch": f"2.{odd}"}, random, (loader,), parameters)
+        ranks.append(replace(start, step_s=(0.5, 0.6), memory=memory))
+    return DryRun(tuple(ranks), ("steps", "early", "limit")[number % 3], None if number % 3 else 0, last_words=("x",))
+
+
+def check_input(rng: Random, number: int) -> dict[str, bytes]:
+    """A machine with a program on it, damaged here and there, and what another node sends."""
+    planned = _planned()[number % len(_planned())]
+    files = {**planned.machine, "root/train.py": rng.choice(_programs()), COMMAND: shlex.join(planned.words).encode()}
+    if rng.random() < 0.25:
+        line, (name, content) = rng.choice(sorted(CONFIGURED.items()))
+        files |= {COMMAND: line.encode(), f"root/{name}": content}
+    for name in rng.choices(sorted(set(files) - {"machine.toml"}), k=rng.choice((1, 2, 4))):
+        files[name] = mutated(rng, files[name], 1).data
+    if rng.random() < 0.3:
+        files["machine.toml"] = mutated(rng, files["machine.toml"], 1).data
+    if rng.random() < 0.5:
+        other = _sent(rng.choice((number % len(_planned()), rng.randrange(len(_planned())))))
+        files[SENT] = odd_json(rng, other) if rng.random() < 0.7 else other
+    return files
+
+
+def check(given: Mapping[str, bytes], place: Path, number: int) -> Iterator[str]:
+    """What is wrong with what ``unhang check`` makes of it."""
+    form, lang = ((Format.TEXT, "en"), (Format.JSON, "en"), (Format.TEXT, "zh"), (Format.JSON, "zh"))[number % 4]
+    out, errors = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), clean_streams():
+            machine = StoredMachine(place / "input")
+            words = _words(given.get(COMMAND, b""))
+            here, gaps = look_around(machine, Plan(words), ALL_CHECKS)
+            situations = [here, *_others(given)]
+            verdict = judge(situations, [check.name for check in ALL_CHECKS], gaps)
+            give(verdict, form, lang, redact=number % 3 == 0)
+    except UnhangError:
+        return  # said why; nothing was promised of it
+    yield from (f"failed: {gap.what}: {gap.because}" for gap in verdict.not_checked if _is_mistake(gap))
+    yield from wrong_with("json" if form is Format.JSON else "text", out.getvalue())
+    yield from wrong_with_errors(errors.getvalue())
+
+
+def _words(line: bytes) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(line.decode("utf-8", "replace")))
+    except ValueError:
+        return ()
+
+
+def _others(given: Mapping[str, bytes]) -> list[Situation]:
+    if SENT not in given:
+        return []
+    try:
+        return [from_sent(given[SENT].decode("utf-8", "replace"))]
+    except UnhangError:
+        return []
+
+
+def _is_mistake(gap: Any) -> bool:
+    return bool(gap.failed) or "mistake of unhang" in str(gap.because)

@@ -1,0 +1,337 @@
+"""A function for each reader: bytes and a folder in, what was read out. Sizes at which one changes are small here."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from tests.fuzz.seeds import write_files
+from unhang.errors import UnhangError
+from unhang.evidence import bundle, compared, earlier, machine_series, nodes, pace, run_settings
+from unhang.evidence.archives import escapes
+from unhang.evidence.checkpoints import listing
+from unhang.evidence.checkpoints.looking import find_checkpoints
+from unhang.evidence.flight_recorder import json_text, many, workers
+from unhang.evidence.flight_recorder import reading as recording_reading
+from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.reading import read_recording
+from unhang.evidence.flight_recorder.sharing import share
+from unhang.evidence.inputs import read_evidence
+from unhang.evidence.items import Recording
+from unhang.evidence.kinds import decide
+from unhang.evidence.kineto import columns, names, pieces, sweep
+from unhang.evidence.kineto.opening import head_of
+from unhang.evidence.kineto.reading import read_trace
+from unhang.evidence.limits import DEFAULT_LIMITS, Limits
+from unhang.evidence.logs import anchors, compiled_anchors, read_log
+from unhang.evidence.logs import reading as log_reading
+from unhang.evidence.logs.blocks import Blocks
+from unhang.evidence.logs.literals import LiteralFinder, Literals, PlainSearch
+from unhang.evidence.rank_names import host_from_name, rank_from_name
+from unhang.evidence.rank_series import read_rank_series
+from unhang.evidence.rank_stretches import Stretch, joined
+from unhang.evidence.recording_json import recording_as_json
+from unhang.evidence.stacks import bounds, read_stacks
+from unhang.evidence.stacks import reading as stack_reading
+from unhang.evidence.stacks.torn import depth, is_torn_off
+from unhang.evidence.stacks_in_logs import StackListener
+from unhang.findings import Source
+from unhang.knowledge.messages import load_messages, match_message
+from unhang.lab.dump_writer import StalledJob
+
+Reader = Callable[[bytes, Path], Any]
+_SOURCE = Source("fuzzed")
+SMALL = Limits(files=3, depth=2, members=4, unpacked=1 << 16, ratio=4, ratio_floor=1 << 12, dump=1 << 14, text=1 << 10)
+
+
+class Wrong(Exception):
+    """A reader that did not fail, and still said something wrong."""
+
+
+def files_in(data: bytes) -> dict[str, bytes]:
+    """The folder that ``data`` (a zip) holds; empty where it is none."""
+    with suppress(Exception), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+    return {}
+
+
+def _folder(data: bytes, place: Path) -> Path:
+    folder = place / "given"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    write_files({name: content for name, content in files_in(data).items() if not escapes(name)}, folder)
+    return folder
+
+
+def _log(data: bytes, place: Path) -> Any:
+    listener = StackListener()
+    reading = read_log(io.BytesIO(data), source="fuzzed_rank_1.log", rank=1, listener=listener, modified_s=1.7e9)
+    return [reading, *listener.stacks("fuzzed", 1)]
+
+
+@cache
+def _steps(count: int) -> bytes:
+    return b"".join(b"[rank%d]: step %d loss 1.0\n" % (at % 4, at) for at in range(count))
+
+
+_SMALL_BLOCKS: dict[str, Any] = {
+    "PASTE_BYTES": 1 << 9, "_TAIL_BYTES": 256, "_LATER_TAIL_BYTES": 64, "_EARLY_BLOCKS": 3, "_DENSE_BLOCKS": 6,
+    "_TROUBLES": 3, "_DENSE_BYTES": 64, "_LOOK_BACK": 3,
+}  # fmt: skip
+
+
+def _large_log(data: bytes, place: Path) -> Any:
+    """In the middle of a log of many blocks, of which only parts are read; of 1 MiB each for one in 256."""
+    if len(data) % 256 == 0:
+        return _log(_steps(50_000) + data + b"\n" + _steps(50_000), place)
+    around = _steps(300)
+    path = place / "fuzzed.log"
+    path.write_bytes(around + (data + b"\n") * (1 + len(data) % 3) + around)
+    with patch.multiple(log_reading, Blocks=partial(Blocks, block_bytes=1 << 11), **_SMALL_BLOCKS):
+        found = _log(path.read_bytes(), place)
+        return [*found, read_log(path, source="fuzzed.log"), read_log(place, source="no file")]
+
+
+@cache
+def _known() -> Literals[str]:
+    return Literals([(anchor.encode("ascii"), anchor) for row in load_messages() for anchor in row.anchors])
+
+
+@cache
+def _finders() -> list[Any]:
+    """Plain search, our own filter and the compiled one, each as it is in the middle of a log."""
+    known = _known()
+    return [PlainSearch(known.anchors), known.fresh(), LiteralFinder(known, compile_from=0)]
+
+
+def _literals(data: bytes, place: Path) -> Any:
+    """All filters find the same; one in 16 only the first place of some literals, which takes a filter of its own."""
+    finders = _finders()
+    with (
+        patch.object(anchors, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18),
+        patch.object(compiled_anchors, "_WORTH_COMPILING", 2),
+    ):
+        if len(data) % 16 == 0:
+            _finders.cache_clear()
+            for finder in finders:
+                finder.places(data)
+                for _, tags in _known().anchors[::3]:
+                    for tag in tags:
+                        finder.quiet(tag)
+        for block in (data, data[len(data) // 2 :] * 2):
+            found = [sorted(finder.places(block)) for finder in finders]
+            if found[1:] != found[:-1]:
+                raise Wrong(f"{[len(one) for one in found]} literals")
+
+
+def _stacks(data: bytes, place: Path) -> Any:
+    dumps = list(read_stacks(data, source="fuzzed", rank=None))
+    for earlier_one, later in pairwise(dumps):
+        is_torn_off(later, earlier_one), depth(later)
+    with (
+        patch.object(stack_reading, "Budget", partial(bounds.Budget, left=9)),
+        patch.multiple(bounds, INNERMOST=2, OUTERMOST=1),
+        patch.object(stack_reading, "MAX_BYTES", 1 << 10),
+    ):
+        return [*dumps, *read_stacks(data, source="fuzzed", rank=3)]
+
+
+def _dump(data: bytes, place: Path) -> Any:
+    path = place / "dump_rank_1"
+    path.write_bytes(data)
+    found = [read_recording(path), read_recording(data, source="rank_1", whole=True)]
+    with patch.object(json_text, "_AT_ONCE", 64), patch.object(recording_reading, "MAX_BYTES", 1 << 16):
+        found.append(read_recording(data, source="rank_1"))
+    for one in found:
+        if isinstance(one, Recording) and len(one.entries):
+            again = read_recording(recording_as_json(one), source="again")
+            if not isinstance(again, Recording) or len(again.entries) < min(64, len(one.entries)):
+                raise Wrong(f"written again it is read as {again!r}"[:300])
+    return found
+
+
+def _confined(data: bytes, place: Path) -> Any:
+    """What a process does that reads dumps for us, in this one."""
+    given = json.dumps([["rank_1", len(data), None], ["nowhere", None, [1, 2]]]).encode() + b"\n" + data
+    answers = io.BytesIO()
+    workers.serve(io.BytesIO(given), answers, whole=len(data) % 4 == 0)
+    return share(workers._Items(io.BytesIO(answers.getvalue()[8:])).load(), SharedTables())
+
+
+@cache
+def _good() -> bytes:
+    return next(StalledJob(ranks=8, entries=70, frames=2).dumps(1))[1]
+
+
+DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 1_000_000 + b"Nu."
+"""Tuples in tuples as a key: it ends the process that hashes them."""
+
+
+def _many_dumps(data: bytes, place: Path) -> Any:
+    """More dumps than one process reads, or one after the other; one in 16 in processes, for their time."""
+    busy = len(data) % 16 == 0
+    with patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20):
+        apart = many.OneByOne()
+        try:
+            told = [apart.read(data, source="a.zip!rank_3")]
+        finally:
+            apart.close()
+        paths = [place / f"rank_{rank}" for rank in range(40 if busy else 3)]
+        for path in paths:
+            path.write_bytes(data if path.name[-1] == "1" else _good())
+        if len(data) % 64 == 0:
+            paths[-1].write_bytes(DEEP)
+        identities = [None if at else (1, 2) for at in range(len(paths))]
+        return [*told, *many.read_recordings([*paths, place / "none"], jobs=2, identities=[*identities, None])]
+
+
+def _trace(data: bytes, place: Path) -> Any:
+    path = place / "rank0_trace.json"
+    path.write_bytes(data)
+    if len(data) % 2:
+        head_of(path), head_of(place)
+        return [read_trace(path, seen=lambda _: None), read_trace(place)]
+    with (
+        patch.multiple(columns, RUN=16, LEAST_READ=3),
+        patch.object(pieces, "PIECE_BYTES", 1 << 12),
+        patch.object(names, "MOST_NAMES", 12 if len(data) % 4 else 1 << 20),
+        patch.object(sweep, "MOST_CELLS", 1 if len(data) % 8 else 1 << 20),
+    ):
+        return read_trace(path)
+
+
+def _series(data: bytes, place: Path) -> Any:
+    path = place / "ranks.jsonl"
+    path.write_bytes(data)
+    found = read_rank_series(path, source=_SOURCE)
+    stretches = []
+    for line in data.splitlines():
+        with suppress(ValueError, LookupError, RecursionError):
+            stretches.append(msgspec.json.decode(line, type=dict[str, Stretch])["stretch"])
+    for first, second in pairwise(stretches):
+        with suppress(ValueError):
+            joined(first, second, 2)
+    return list(found) if isinstance(found, tuple) else found
+
+
+def _manifest(data: bytes, place: Path) -> Any:
+    path = place / "bundle.json"
+    path.write_bytes(data)
+    found = (
+        bundle.read_manifest(path, source=_SOURCE) if len(data) % 2 else bundle.read_manifest(data, source=str(path))
+    )
+    if isinstance(found, bundle.BundleManifest):
+        for name in ("dumps/rank_0", "stacks/rank_1.txt", "logs/attempt_0/1/stderr.log", "source/a.py", "x"):
+            bundle.rank_of_file(found, name), bundle.source_path_of_file(found, name)
+            bundle.bytes_of_log([found], str(place / name))
+    return found
+
+
+def _paper(read: Callable[..., Any]) -> Reader:
+    return lambda data, place: read(data, source=_SOURCE)
+
+
+def _any_file(data: bytes, place: Path) -> Any:
+    """A file of any kind, by its name or through a pipe, and with little that may be taken in."""
+    path = place / "file"
+    path.write_bytes(data)
+    with suppress(UnhangError):
+        return read_evidence([str(path)], limits=SMALL if len(data) % 3 == 0 else DEFAULT_LIMITS).unread
+
+
+def _piped(data: bytes, place: Path) -> Any:
+    """As ``unhang diagnose <(ssh node cat job.log)`` gives it."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, data[: 1 << 15])
+        os.close(writer)
+        with suppress(UnhangError):
+            return read_evidence([f"/dev/fd/{reader}"], limits=SMALL if len(data) % 3 == 0 else DEFAULT_LIMITS).unread
+    finally:
+        os.close(reader)
+
+
+def _any_folder(data: bytes, place: Path) -> Any:
+    """Files beside what should not be followed, opened or waited for; named as a folder, by globs, and not at all."""
+    folder = _folder(data, place)
+    (folder / "loop").symlink_to(folder / "loop")
+    (place / "outside").mkdir(exist_ok=True)
+    (folder / "out").symlink_to(place / "outside")
+    (folder / "gone").symlink_to(folder / "nowhere")
+    (folder / "same").symlink_to(folder)
+    os.mkfifo(folder / "waits")
+    (folder / "a/b/c/d").mkdir(parents=True, exist_ok=True)
+    if not (folder / "x.log").is_file():
+        with suppress(UnhangError):
+            read_evidence([])
+    named: list[list[str]] = [
+        [str(folder / "none")],
+        [str(folder / "a/b/c/d")],
+        [str(folder)],
+        [f"{folder}/*"],
+        [f"{folder}/**", str(folder / "none")],
+        [f"{folder}/x*", f"{folder}/**/*.log"],
+    ]
+    with suppress(UnhangError):
+        found = read_evidence(named[len(data) % len(named)], limits=SMALL if len(data) % 3 == 0 else DEFAULT_LIMITS,
+                              progress=lambda done, size, name: None)  # fmt: skip
+        return found.unread
+
+
+def _checkpoints(data: bytes, place: Path) -> Any:
+    """A folder as libraries save it, and one file of it by its name."""
+    folder = _folder(data, place)
+    single = sorted(path for path in folder.rglob("*") if path.is_file())[:2]
+    return list(find_checkpoints([folder, *single, place / "none"], world_size=(None, 2, 3)[len(data) % 3]))
+
+
+def _name(data: bytes, place: Path) -> Any:
+    text = data[:200].decode("utf-8", "replace")
+    earlier.cards_named(text, ["h1"])
+    return [rank_from_name(text), host_from_name(text), decide(data, text), *match_message(text)]
+
+
+READERS: dict[str, Reader] = {
+    "log": _log,
+    "large log": _large_log,
+    "literals": _literals,
+    "stacks": _stacks,
+    "recording": _dump,
+    "confined": _confined,
+    "many dumps": _many_dumps,
+    "manifest": _manifest,
+    "pace": _paper(pace.read_pace),
+    "compared": _paper(compared.read_compared),
+    "checkpoints": _paper(listing.read_listing),
+    "earlier": _paper(earlier.read_listing),
+    "nodes": _paper(nodes.read_nodes),
+    "machine": _paper(machine_series.read_machine_series),
+    "settings": _paper(run_settings.read_run_settings),
+    "trace": _trace,
+    "series": _series,
+    "saved": _checkpoints,
+    "file": _any_file,
+    "pipe": _piped,
+    "folder": _any_folder,
+    "name": _name,
+}
+TREES = ("saved", "folder")
+"""Readers of folders: what they are given is a zip of one."""
+
+
+def unread_of(found: Any) -> Iterator[Any]:
+    """What was not read, of whatever a reader returned."""
+    for item in found if isinstance(found, list | tuple) else [found]:
+        yield from (item,) if hasattr(item, "failed") else getattr(item, "unread", ())
