@@ -103,7 +103,9 @@ def _is_number(node: ast.expr) -> bool:
 
 def test_a_number_outside_the_register_has_a_reason_to_be_there() -> None:
     named = {name for names in NO_JUDGEMENT.values() for name in names}
-    found = {name for name in numbers_in_the_sources() if not re.search(r": _?(MOST|MAX)|_(SHOWN|TOLD|CHARS)$|: TOLD$", name)}
+    found = {
+        name for name in numbers_in_the_sources() if not re.search(r": _?(MOST|MAX)|_(SHOWN|TOLD|CHARS)$|: TOLD$", name)
+    }
     assert found == named
 
 
@@ -114,6 +116,11 @@ def test_the_register_and_the_sources_agree() -> None:
 def test_those_without_a_scenario_are_named() -> None:
     assert {row.name for row in ROWS} - set(BOUNDARIES) == WITHOUT_SCENARIO
     assert set(BOUNDARIES) <= {row.name for row in ROWS}
+
+
+def test_the_values_are_those_of_the_whole_rows() -> None:
+    told = [(row.value, type(row.value)) for row in ROWS]
+    assert [(value := threshold(row.name), type(value)) for row in ROWS] == told
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import rows_of, text_of
+
+_VALUE = re.compile(r'^name = "(.+)"\nvalue = ([\d_.]+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ def threshold(name: str) -> float:
         KnowledgeError: the register has no such name.
     """
     try:
-        return _by_name()[name].value
+        return _values()[name]
     except KeyError:
         raise KnowledgeError(f"thresholds.toml has no {name}") from None
 
@@ -47,8 +50,15 @@ def whole_threshold(name: str) -> int:
 
 
 def all_thresholds() -> tuple[Threshold, ...]:
-    """The register, in its order."""
+    """The whole register, in its order."""
     return tuple(_by_name().values())
+
+
+@cache
+def _values() -> dict[str, float]:
+    """Of every process that starts: the values alone, without reading the rest as TOML (13 ms)."""
+    found = _VALUE.findall(text_of("thresholds.toml"))
+    return {name: float(value) if "." in value else int(value) for name, value in found}
 
 
 @cache
