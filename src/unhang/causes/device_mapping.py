@@ -18,13 +18,14 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, saying
 from unhang.findings import Cause, Certainty, Remedy, Severity, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.DEVICE_MAPPING
-FIRST_POSITIONS = 2
+FIRST_POSITIONS = whole_threshold("device_mapping.first_positions")
 
 
 def check(facts: Facts) -> Iterator[Answer]:

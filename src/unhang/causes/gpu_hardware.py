@@ -18,6 +18,7 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
 from unhang.findings import Cause, Certainty, Remedy, Severity, Text, say
+from unhang.knowledge.thresholds import threshold
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
@@ -29,7 +30,7 @@ CAUSE = Cause.GPU_HARDWARE
 _ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
 # A kernel of the program brings these about as well.
 _MAY_BE_A_KERNEL = ("cuda.launch", "hip.hang")
-OLD_S = 3600.0
+OLD_S = threshold("gpu_hardware.old_s")
 _VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified launch failure")
 
 

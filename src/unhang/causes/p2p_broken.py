@@ -19,10 +19,12 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.transport_lines import MEMORY_STATUS
 from unhang.findings import Cause, Certainty, Evidence, Remedy, Text, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.P2P_BROKEN
+FIRST_POSITIONS = whole_threshold("p2p_broken.first_positions")
 _NVLS = re.compile(r"nvls\.cc|NVLS|Multicast", re.IGNORECASE)
 _P2P_FILE = re.compile(r"transport/p2p\.c[cu]|shm\.cc|cudaIpc|IPC", re.IGNORECASE)
 _CONSUMER = re.compile(r"GeForce|RTX \d{4}|TITAN|GTX")
@@ -127,7 +129,7 @@ def _nothing_else(facts: Facts) -> bool:
     if facts.tracebacks or facts.events_of("n.ibwc", "n.ofi", "n.sockerr", "n.cuda", "oom", "k.xid"):
         return False
     incident = incident_of(facts)
-    if incident is not None and any(p is not None and p > 20 for p in incident.positions):
+    if incident is not None and any(p is not None and p > FIRST_POSITIONS for p in incident.positions):
         return False
     return not any(p.last_step > p.first_step for log in facts.logs for p in log.progress)
 

@@ -21,6 +21,7 @@ from unhang.facts.main_process_first import WaitsForMain, waits_for_main
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import SpanningWork, absent_rank, spanning_work, unfinished_work
 from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, Source, Text, say
+from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
@@ -28,9 +29,9 @@ from unhang.rules.store_wait import wait_on_the_store
 
 CAUSE = Cause.SINGLE_RANK_WORK
 # A barrier this early in a group is the one that frameworks put around preparing data.
-FIRST_POSITIONS = 3
+FIRST_POSITIONS = whole_threshold("single_rank_work_printed.first_positions")
 # The last line and the moment the others began to wait lie this close together.
-SAME_MOMENT_S = 30.0
+SAME_MOMENT_S = threshold("single_rank_work_printed.same_moment_s")
 
 
 def check(facts: Facts) -> Iterator[Answer]:

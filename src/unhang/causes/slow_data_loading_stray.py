@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from unhang.facts.model import Facts
 from unhang.facts.stray_stacks import stray_camps
 from unhang.findings import Cause, Certainty, Phase, Remedy, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding
 
 CAUSE = Cause.SLOW_DATA_LOADING
-FEW = 3
+FEW = whole_threshold("slow_data_loading_stray.few")
 """At most one process in so many waits for data."""
 
 

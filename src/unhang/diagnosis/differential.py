@@ -20,12 +20,13 @@ from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIn
 from unhang.knowledge.incidents import Operation, Situation
 from unhang.knowledge.similar_incidents import similar
 from unhang.knowledge.situations import Share, shares
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 MOST_CANDIDATES = 3
-LEAST_SHARE = 0.05
+LEAST_SHARE = threshold("differential.least_share")
 """A smaller share is not worth anybody's time."""
 REASONS = 2
-LEAST_SEEN = 5
+LEAST_SEEN = whole_threshold("differential.least_seen")
 """A reason is given as a count of at least so many incidents."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unhang.findings import Cause, Certainty, Finding, Severity
+from unhang.knowledge.thresholds import whole_threshold
 
 _ENDS = frozenset((Cause.RANK_CRASHED, Cause.RANK_FROZEN))
 _WAITS = frozenset((Cause.UNEVEN_DATA, Cause.SINGLE_RANK_WORK, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
@@ -18,7 +19,7 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 memory or card failed dies."""
 DIED_OF = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
-_NEAR_LINES = 3
+_NEAR_LINES = whole_threshold("explaining.near_lines")
 
 
 def explains(root: Finding, other: Finding) -> bool:

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from unhang.facts.model import GroupFacts, RankFacts
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 if TYPE_CHECKING:
     from unhang.evidence.items import IntColumn
 
-LEAST_POSITIONS = 16
-ALWAYS = 0.9
+LEAST_POSITIONS = whole_threshold("arrivals.least_positions")
+ALWAYS = threshold("arrivals.always")
 """Share of positions at which the same rank must come last."""
-SHARE_OF_STEP = 0.25
+SHARE_OF_STEP = threshold("arrivals.share_of_step")
 """Its median lateness must be at least this share of the median time between positions."""
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from unhang.evidence.items import LogReading, Progress
 from unhang.facts.stages import is_preparing
 from unhang.findings import Evidence
+from unhang.knowledge.thresholds import whole_threshold
 
 # Of a label, so many letters are enough to know it by.
-_TELLING = 8
+_TELLING = whole_threshold("bars_at_once.telling_letters")
 
 
 @dataclass(frozen=True, slots=True)

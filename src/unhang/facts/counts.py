@@ -11,11 +11,13 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quote
 from unhang.facts.step_counts import step_counts
 from unhang.findings import Evidence, Source, rank_ranges
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 # Ranks in lockstep print at most one step apart.
-LOCKSTEP = 1
+LOCKSTEP = whole_threshold("counts.lockstep")
 # Shards of one data set differ by a little; numbers further apart count different things.
-NEAR = 1.5
+NEAR = threshold("counts.near")
+SAME_MOMENT_S = whole_threshold("counts.same_moment_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +132,4 @@ def _stopped_apart(facts: Facts) -> UnequalCounts | None:
 def _same_moment(runs: list[Progress]) -> bool:
     """They stopped together: one that went on for minutes alone was not held by the others."""
     times = [run.last_time_s for run in runs if run.last_time_s is not None]
-    return not times or max(times) - min(times) < 60
+    return not times or max(times) - min(times) < SAME_MOMENT_S

@@ -16,12 +16,13 @@ from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT, differences
 from unhang.facts.position_calls import calls_by_rank, minority
 from unhang.facts.slipped import start_of_slip
+from unhang.knowledge.thresholds import threshold
 
 if TYPE_CHECKING:
     from unhang.facts.call_table import CallTable
 
 # A stretch of disagreement may hold positions that agree by chance (the same all-reduce one step apart).
-DENSITY = 0.3
+DENSITY = threshold("disagreements.density")
 
 
 def find_disagreements(

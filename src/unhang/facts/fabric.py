@@ -8,9 +8,10 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import quote, value_of
 from unhang.findings import Evidence
+from unhang.knowledge.thresholds import whole_threshold
 
 # A job whose last position is below this has not run a step worth the name.
-FIRST_POSITIONS = 100
+FIRST_POSITIONS = whole_threshold("fabric.first_positions")
 _EXTERNAL = ("libfabric", "ofi", "ucx", "sharp", "fastrak", "gib")
 
 

@@ -10,14 +10,15 @@ from unhang.facts.model import Facts
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
 from unhang.knowledge import numbers
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 _GAVE_UP = re.compile(
     r"Timed out waiting (\d+) ?ms|timed out after|collective operation timeout|wait timeout after (\d+) ?ms"
 )
 _CAME_LATE = re.compile(r"Connection closed by peer|Connection reset by peer|Broken pipe|was likely closed")
-TINY_LIMIT_S = 2.0
-# A watchdog looks at least every few seconds: a call that ran this long, and this many times its limit, was stuck.
-STUCK_MS, FAR = 300_000, 100
+TINY_LIMIT_S = threshold("late_arrivals.tiny_limit_s")
+# A watchdog looks at least every few seconds: a call that ran this long beyond a limit of seconds was stuck.
+STUCK_S = whole_threshold("late_arrivals.stuck_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ def tiny_limits(facts: Facts) -> tuple[float, Evidence] | None:
 
 
 def _stuck_far_longer(event: LogEvent) -> bool:
-    """The call ran for minutes and many times its limit: a longer limit would have passed as well, or is misprinted."""
-    ran, limit = event.values.get("elapsed_ms"), event.values.get("limit_ms")
-    return isinstance(ran, int) and isinstance(limit, int) and ran > max(STUCK_MS, FAR * limit)
+    """The call ran for minutes, many times its limit: a longer limit would have passed as well, or is misprinted."""
+    ran = event.values.get("elapsed_ms")
+    return isinstance(ran, int) and ran > 1000 * STUCK_S
 
 
 def _limit_s(traceback: PythonTraceback) -> float | None:

@@ -10,10 +10,11 @@ from unhang.facts.model import Facts
 from unhang.facts.said import quote
 from unhang.findings import Evidence
 from unhang.knowledge import numbers
+from unhang.knowledge.thresholds import threshold
 
 _UNITS = {"seconds=": 1, "minutes=": 60, "hours=": 3600, "days=": 86400}
 # A limit that passed and one that was set are the same within this factor.
-SAME = 1.05
+SAME = threshold("limits.same")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,28 +16,32 @@ from typing import Any
 from unhang.evidence.machine_series import Card, MachineRow, RankUse
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
-MOVING_S = 300.0
+MOVING_S = threshold("machine_state.moving_s")
 """Of a job that moves, so much counts."""
-GRACE_S = 15.0
+GRACE_S = threshold("machine_state.grace_s")
 """A sample may come so long after the look it belongs to."""
-MOSTLY = 0.5
+MOSTLY = threshold("machine_state.mostly")
 SLOWED = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
-LESS_CLOCK = 0.85
-BUSY_PERCENT = 80
-SPINS_PERCENT = 95
-THROTTLED = 0.25
+LESS_CLOCK = threshold("machine_state.less_clock")
+BUSY_PERCENT = whole_threshold("machine_state.busy_percent")
+SPINS_PERCENT = whole_threshold("machine_state.spins_percent")
+THROTTLED = threshold("machine_state.throttled")
 """Share of the periods in which a control group used up its processors."""
-STARVED, LESS_THAN_PEERS = 0.3, 0.6
-"""Share of the time without a processor; and what is left, against what its peers have left."""
-WAITS_FOR_IO = 0.4
-DISK_BUSY = 0.9
-FULL_SHARE, FULL_BYTES = 0.01, 64 << 20
-SILENT_S = 3.0
-MANY_ERRORS = 10
-SENT_AGAIN, SENT_AGAIN_SHARE = 10, 0.05
-MEMORY_STALLS = 0.2
-LOOKS = 3
+LEAST_PERIODS = whole_threshold("machine_state.least_periods")
+LESS_THAN_PEERS = threshold("machine_state.less_than_peers")
+"""Of its time with a processor, against what its peers have of theirs."""
+WAITS_FOR_IO = threshold("machine_state.waits_for_io")
+DISK_BUSY = threshold("machine_state.disk_busy")
+FULL_SHARE = threshold("machine_state.full_share")
+FULL_BYTES = whole_threshold("machine_state.full_bytes")
+SILENT_S = threshold("machine_state.silent_s")
+MANY_ERRORS = whole_threshold("machine_state.many_errors")
+SENT_AGAIN = whole_threshold("machine_state.sent_again")
+SENT_AGAIN_SHARE = threshold("machine_state.sent_again_share")
+MEMORY_STALLS = threshold("machine_state.memory_stalls")
+LOOKS = whole_threshold("machine_state.looks")
 """Fewer tell nothing of what stands only in some of them."""
 STORAGE = ("disk-silent", "disk-full", "disk-busy", "rank-blocked", "io-pressure")
 NETWORK = ("link-lost", "link-errors", "sent-again")
@@ -255,7 +259,9 @@ def _limiting(window: _Window, rank: int) -> str:
             if rank in group.ranks and group.limit_cpus is not None:
                 throttled, periods = shares.get(name, (0, 0))
                 shares[name] = (throttled + group.throttled, periods + group.periods)
-    worst = max(((one / all_, name) for name, (one, all_) in shares.items() if all_ >= 5), default=(0.0, ""))
+    worst = max(
+        ((one / all_, name) for name, (one, all_) in shares.items() if all_ >= LEAST_PERIODS), default=(0.0, "")
+    )
     return worst[1] if worst[0] >= THROTTLED else ""
 
 
@@ -271,7 +277,7 @@ def _of_processors(window: _Window, rank: int, known: _OfRank, others: list[_OfR
         text = f"control group {known.limited}: at its limit of {groups[-1].limit_cpus:g} processors in {share:.0%}"
         told = {"limit": groups[-1].limit_cpus, "percent": round(100 * share), "group": known.limited}
         yield window.sign("cpu-limit", known.row, text, rank, **told)
-    elif others and starved >= STARVED and 1 - starved <= LESS_THAN_PEERS * (1 - peers):
+    elif others and 1 - starved <= LESS_THAN_PEERS * (1 - peers):
         strangers = [one for one in known.row.others if one.cpus > 0]
         one = max(strangers, key=lambda other: other.cpus, default=None)
         told = {"percent": round(100 * starved), "peers_percent": round(100 * peers), "pid": None}

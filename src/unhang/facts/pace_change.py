@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-LEAST = 8
+from unhang.knowledge.thresholds import threshold, whole_threshold
+
+LEAST = whole_threshold("pace_change.least")
 """Entries of the history on each side of the change."""
-SLOWER = 1.3
-NOISE_TIMES = 2.5
+SLOWER = threshold("pace_change.slower")
+NOISE_TIMES = threshold("pace_change.noise_times")
 """The change must be so many times the usual distance between neighbours."""
-_WINDOW = 5
-_FIRST_SHARE = 0.25
+_WINDOW = whole_threshold("pace_change.window")
+_FIRST_SHARE = threshold("pace_change.first_share")
 """Of the growth: a pace that climbs slowly changed where it had climbed so far."""
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from unhang.evidence.items import SourceFile
 from unhang.facts.program import parse_program
 from unhang.findings import Where
+from unhang.knowledge.thresholds import whole_threshold
 
 # Fewer constant characters than this would match too many lines.
-LEAST_CONSTANT = 6
+LEAST_CONSTANT = whole_threshold("printed_lines.least_constant")
 _PRINTERS = {"print", "info", "warning", "error", "debug", "log", "write", "critical", "echo"}
 
 

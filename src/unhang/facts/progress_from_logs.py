@@ -14,6 +14,7 @@ from unhang.evidence.items import LogEvent, Signature
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
 from unhang.facts.operations import canonical
 from unhang.findings import Evidence
+from unhang.knowledge.thresholds import whole_threshold
 
 TIMEOUTS = ("wd.timeout", "wd.async")
 STATUSES = ("wd.fail", "wd.timeout_at", "wd.exc_at", "wd.status", "dump.recv", "dump.local")
@@ -21,7 +22,7 @@ STATUSES = ("wd.fail", "wd.timeout_at", "wd.exc_at", "wd.status", "dump.recv", "
 WENT_DOWN = ("wd.some", "wd.down", "wd.term")
 DEFAULT_GROUP = "0"
 # A stream takes about a thousand launches before the next one waits: no rank is further ahead of its partners.
-FAR_APART = 4096
+FAR_APART = whole_threshold("progress_from_logs.far_apart")
 
 
 def add_progress_from_logs(

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Recording
 from unhang.findings import Certainty, NotChecked, Unread, say
+from unhang.knowledge.thresholds import threshold
 
 # Dumps of one stall are written within seconds to minutes of each other; a day apart is another run.
-SAME_RUN_SPREAD_S = 6 * 3600.0
+SAME_RUN_SPREAD_S = threshold("recording_choice.same_run_spread_s")
 
 
 @dataclass(slots=True)

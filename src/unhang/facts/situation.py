@@ -14,15 +14,13 @@ from unhang.evidence.items import LastLine
 from unhang.facts.failures import failures_of
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
-from unhang.facts.spanning_work import absent_rank
+from unhang.facts.spanning_work import DEFAULT_LIMITS_S, absent_rank
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.situations import STACKS, WORDS_OF_WORK
 
 FIRST_POSITIONS, EARLY_POSITIONS = 3, 100
 """Positions up to these are the first collectives of a group, and those of its first steps."""
-COMMON_LIMITS_S = (600.0, 1800.0)
-"""Torch's own limits, of NCCL and of the others."""
 NEAR_LINES = 6
 INNERMOST = 3
 BUSY = 90
@@ -64,7 +62,7 @@ def _of_waits(facts: Facts, incident: Incident) -> Iterator[str]:
     absent = absent_rank(facts, incident)
     yield "absent:none" if absent is None else "absent:0" if absent == 0 else "absent:other"
     if incident.limits:
-        yield f"limit:{incident.limits[0]:g}" if incident.limits[0] in COMMON_LIMITS_S else "limit:other"
+        yield f"limit:{incident.limits[0]:g}" if incident.limits[0] in DEFAULT_LIMITS_S else "limit:other"
 
 
 def _of_looks(facts: Facts) -> Iterator[str]:

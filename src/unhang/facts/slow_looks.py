@@ -13,10 +13,11 @@ from unhang.facts.arrivals import latest_arriver
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.progress_from_stacks import in_collective
 from unhang.facts.slow_pace import SlowPace, activity_in, pace_of_all, slow_pace
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
-LEAST_LOOKS = 2
-MANY_LOOKS = 5
-MOSTLY = 0.6
+LEAST_LOOKS = whole_threshold("slow_looks.least_looks")
+MANY_LOOKS = whole_threshold("slow_looks.many_looks")
+MOSTLY = threshold("slow_looks.mostly")
 """In so many of many looks the others wait; in each of few."""
 
 

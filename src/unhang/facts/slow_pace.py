@@ -15,18 +15,19 @@ from unhang.facts.model import Activity, AllWait
 from unhang.facts.pace_change import StepChange, find_step_change
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Phase
+from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.records.views import HIDDEN_COLLECTIVES
 
-LEAST_LOOKS = 60
-LESS = 0.4
+LEAST_LOOKS = whole_threshold("slow_pace.least_looks")
+LESS = threshold("slow_pace.less")
 """Share of the looks by which it must wait less than every other rank does."""
-LESS_SLOWER = 0.15
+LESS_SLOWER = threshold("slow_pace.less_slower")
 """The same where steps have grown slower."""
-HALF = 0.5
+HALF = threshold("slow_pace.half")
 """It may wait in so many of the looks in which any other rank does."""
-ALL_WAIT = 0.5
+ALL_WAIT = threshold("slow_pace.all_wait")
 """Every rank waits in so many of the looks: no rank is late, what lies between them is."""
-EXPLAINS = 0.5
+EXPLAINS = threshold("slow_pace.explains")
 """What it waits less must be at least so much of what steps have grown by."""
 _PHASES = {phase.value for phase in Phase}
 

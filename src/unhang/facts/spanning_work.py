@@ -9,11 +9,13 @@ from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.stages import is_preparing, is_training
 from unhang.findings import Evidence, Source
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 # torch's own limits: NCCL since 2.2, and every other backend or older NCCL.
 DEFAULT_LIMITS_S = (600.0, 1800.0)
-_EARLY_S, _LATE = 90.0, 1.15
-_SIDE_BY_SIDE = 64
+EARLY_S = threshold("spanning_work.early_s")
+LATE = threshold("spanning_work.late")
+_SIDE_BY_SIDE = whole_threshold("spanning_work.side_by_side")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _spanned(progress: Progress, limits: tuple[float, ...]) -> float | None:
         return None
     if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
         return None
-    return next((s for s in limits if s - _EARLY_S <= progress.elapsed_s <= s * _LATE and s > 2 * _EARLY_S), None)
+    return next((s for s in limits if s - EARLY_S <= progress.elapsed_s <= s * LATE and s > 2 * EARLY_S), None)
 
 
 def _said_by_several(progress: Progress) -> bool:

@@ -7,9 +7,11 @@ import re
 
 from unhang.evidence.items import LogEvent, Progress
 from unhang.facts.model import Facts
+from unhang.knowledge.thresholds import whole_threshold
 
 # So many finished collectives or steps are a job that ran.
-RAN_STEPS = 20
+RAN_STEPS = whole_threshold("stages.ran_steps")
+RAN_POSITIONS = whole_threshold("stages.ran_positions")
 _TRAINING = re.compile(r"train|epoch|step|iter|loss|update|batch", re.IGNORECASE)
 _PREPARING = re.compile(
     r"token|preproc|map|load|download|shard|filter|pack|convert|generating|index|shuffl|cach|resolv|extract",
@@ -47,7 +49,7 @@ def stage_of(facts: Facts, event: LogEvent) -> Stage:
     if any(_ran_before(progress, event) for log in facts.logs for progress in log.progress):
         return Stage.RUNNING
     positions = [e.values["position"] for e in facts.events_of("wd.timeout") if "position" in e.values]
-    if positions and max(positions) > RAN_STEPS * 10:
+    if positions and max(positions) > RAN_POSITIONS:
         return Stage.RUNNING
     if facts.events_of("n.init_start", "n.init_complete", "n.boot", "n.ver", "n.net", "store.barrier_ok"):
         return Stage.FIRST_USE

@@ -11,17 +11,17 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt
 from unhang.facts.stages import is_preparing
 from unhang.findings import Evidence, Source
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
-LEAST_STEPS = 30
-SLOWER = 1.5
+LEAST_STEPS = whole_threshold("step_pace.least_steps")
+SLOWER = threshold("step_pace.slower")
 """The last steps take at least this many times as long as the first ones."""
-STILL_MOVES = 5.0
+STILL_MOVES = threshold("step_pace.still_moves")
 """So many times a step's usual duration may lie between the last step and the end of the job."""
-NOISE_SHARE = 0.1
-"""Of the growth: less is not yet slow."""
-DIP_SHARE = 0.25
+DIP_SHARE = threshold("step_pace.dip_share")
 """Of the growth: so much faster a later window may be, where other programs want the processors too."""
-_WINDOWS = 5
+_WINDOWS = whole_threshold("step_pace.windows")
+_SMOOTHED = whole_threshold("step_pace.smoothed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,12 @@ def _growing(progress: Progress) -> GrowingSteps | None:
         return None
     if any(a - b > DIP_SHARE * (now - before) for a, b in pairwise(windows[fastest:])):
         return None  # it recovered in between
-    limit = max(before * (1 + SLOWER) / 2, before + NOISE_SHARE * (now - before))
     return GrowingSteps(
         label=progress.label,
         rank=progress.rank,
         before_s=before,
         now_s=now,
-        since_step=_since(paces, limit),
+        since_step=_since(paces, before * (1 + SLOWER) / 2),
         last_s=max(time_s for _, time_s in progress.recent if time_s is not None),
         evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
     )
@@ -90,10 +89,10 @@ def _paces(progress: Progress) -> list[tuple[int, float]]:
 
 
 def _since(paces: list[tuple[int, float]], limit: float) -> int:
-    """The step after which the running median of five never falls below ``limit`` again."""
+    """The step after which the running median never falls below ``limit`` again."""
     since = paces[-1][0]
-    for index in range(len(paces) - 5, -1, -1):
-        if median(pace for _, pace in paces[index : index + 5]) < limit:
+    for index in range(len(paces) - _SMOOTHED, -1, -1):
+        if median(pace for _, pace in paces[index : index + _SMOOTHED]) < limit:
             break
         since = paces[index][0]
     return since

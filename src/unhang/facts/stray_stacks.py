@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from unhang.evidence.items import StackDump, ThreadStack
 from unhang.facts.activity import activity_of
 from unhang.facts.model import Activity, Facts
+from unhang.knowledge.thresholds import whole_threshold
 
+LEAST_PROCESSES = whole_threshold("stray_stacks.least_processes")
 _MAIN = "MainThread"
 
 
@@ -25,7 +27,7 @@ class StrayCamp:
 
 
 def stray_camps(facts: Facts) -> tuple[StrayCamp, ...]:
-    """Camps of main threads over all stacks without a rank, biggest first; empty when fewer than three processes."""
+    """Camps of main threads over all stacks without a rank, biggest first; empty when of too few processes."""
     counted: dict[str, int] = {}
     first: dict[str, Activity] = {}
     for dump in facts.stray_stacks:
@@ -41,7 +43,7 @@ def stray_camps(facts: Facts) -> tuple[StrayCamp, ...]:
                 counted[activity.what] = counted.get(activity.what, 0) + shared
                 first.setdefault(activity.what, activity)
             shared = 1
-    if sum(counted.values()) < 3:
+    if sum(counted.values()) < LEAST_PROCESSES:
         return ()
     camps = [StrayCamp(what, count, first[what]) for what, count in counted.items()]
     return tuple(sorted(camps, key=lambda camp: (-camp.count, camp.what)))

@@ -16,8 +16,9 @@ from unhang.facts.operations import canonical, differences
 from unhang.facts.position_calls import calls_by_rank, minority
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence
+from unhang.knowledge.thresholds import whole_threshold
 
-TOGETHER_NS = 120_000_000_000
+TOGETHER_S = whole_threshold("survived.together_s")
 
 
 def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording]) -> tuple[Disagreement, ...]:
@@ -64,7 +65,7 @@ def of_this_group(entries: Entries) -> Entries:
 def _together(group: GroupFacts, position: int) -> bool:
     """All ranks called within minutes: else one of them may have made the group anew already, and counts from 1."""
     created = [int(e.created_ns[at]) for e in group.entries.values() for at in (e.position == position).nonzero()[0]]
-    return not created or max(created) - min(created) < TOGETHER_NS
+    return not created or max(created) - min(created) < TOGETHER_S * 1e9
 
 
 def _finished(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> bool:

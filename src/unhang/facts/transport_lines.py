@@ -10,6 +10,7 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, saying
 from unhang.facts.stages import Stage, stage_of
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 _KINDS = (
     *("n.ibwc", "n.ibasync", "n.ibcall", "n.ibresil", "n.ofi", "n.conn", "n.sockerr", "n.poll", "n.timeout_rx"),
@@ -21,8 +22,9 @@ _MEMORY = re.compile(r"reg_mr|Cannot allocate memory|ENOMEM")
 MEMORY_STATUS = {4, 9, 10}
 FLUSHED = 5
 RETRY_EXCEEDED = 12
-FEW = 0.1
-MANY_RANKS = 16
+FEW = threshold("transport_lines.few")
+LEAST_SPEAKERS = whole_threshold("transport_lines.least_speakers")
+MANY_RANKS = whole_threshold("transport_lines.many_ranks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class TransportTrouble:
     events: tuple[LogEvent, ...]
     stage: Stage
     one_peer: str | None
-    """All lines of at least three ranks name this one address: it is that side, not the way there."""
+    """All lines of several ranks name this one address: it is that side, not the way there."""
     few_of_many: bool
     """Only a few of many ranks report it, and others were read that do not: the network as a whole is set up right."""
     connecting: bool
@@ -82,4 +84,4 @@ def _one_peer(events: list[LogEvent]) -> str | None:
     named = [(e.rank, str(e.values["peer"]).split("<")[0]) for e in events if e.values.get("peer")]
     peers = {peer for _, peer in named}
     speakers = {rank for rank, _ in named}
-    return peers.pop() if len(peers) == 1 and len(speakers) >= 3 else None
+    return peers.pop() if len(peers) == 1 and len(speakers) >= LEAST_SPEAKERS else None

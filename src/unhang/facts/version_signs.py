@@ -9,8 +9,9 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.operations import canonical
 from unhang.facts.settings import settings_of
-from unhang.facts.stages import RAN_STEPS
+from unhang.knowledge.thresholds import whole_threshold
 
+START_POSITIONS = whole_threshold("version_signs.start_positions")
 _SOCKET_FRAMES = {"ncclSocketTest", "netRecvProxy", "socketProgress"}
 
 
@@ -27,7 +28,7 @@ def _at_start(facts: Facts) -> bool:
     incident = incident_of(facts)
     positions = [p for p in incident.positions if p is not None] if incident is not None else []
     if positions:
-        return max(positions) <= RAN_STEPS
+        return max(positions) <= START_POSITIONS
     started = {e.values.get("comm") for e in facts.events_of("n.init_start")}
     return bool(started - {e.values.get("comm") for e in facts.events_of("n.init_complete")})
 

@@ -11,11 +11,11 @@ from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import absent_rank
 from unhang.findings import Evidence, Phase
+from unhang.knowledge.thresholds import threshold
 
 # Of the wait: a line this far into it is no last word before the stall.
-_INTO_IT = 0.25
-_SHORTEST_S = 60.0
-_SLACK_S = 2.0
+INTO_IT = threshold("went_on.into_it")
+SLACK_S = threshold("went_on.slack_s")
 _COUNTS = re.compile(r"\d+\s*/\s*\d+|\d ?%")
 # Lines of a timer or of somebody who waits say nothing about work; a step with a loss needs the others.
 _NO_WORK = re.compile(
@@ -41,7 +41,7 @@ def went_on(facts: Facts) -> WentOn | None:
     if incident is None or any(w.partner_gone for w in incident.waits):
         return None
     ended = max((w.ended_s for w in incident.waits if w.ended_s is not None), default=None)
-    if incident.began_s is None or ended is None or ended - incident.began_s < _SHORTEST_S:
+    if incident.began_s is None or ended is None:
         return None
     found = [w for log in facts.logs for line in log.last_lines if (w := _worked(facts, incident, line, ended))]
     return found[0] if len({w.rank for w in found}) == 1 else None
@@ -53,7 +53,7 @@ def _worked(facts: Facts, incident: Incident, line: LastLine, ended_s: float) ->
         return None
     after, wait = line.time_s - incident.began_s, ended_s - incident.began_s
     phase = phase_of_line(line.text)
-    if not wait * _INTO_IT <= after <= wait + _SLACK_S or phase is Phase.DATA or _NO_WORK.search(line.text):
+    if not wait * INTO_IT <= after <= wait + SLACK_S or phase is Phase.DATA or _NO_WORK.search(line.text):
         return None
     counts = _COUNTS.search(line.text) is not None
     if line.rank is None and not counts:

@@ -9,9 +9,10 @@ from unhang.evidence.items import LogEvent
 from unhang.evidence.machine_series import MachineRow, MachineSeries, XidSeen
 from unhang.facts.model import Facts
 from unhang.findings import Source
+from unhang.knowledge.thresholds import threshold
 
 KIND, OFF_THE_BUS = "k.xid", "k.busoff"
-SAME_S = 60.0
+SAME_S = threshold("xids.same_s")
 """A log and a sample that tell of one code of one card within so long tell of one event."""
 
 

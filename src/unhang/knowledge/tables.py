@@ -29,12 +29,13 @@ def typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
     import msgspec  # most tables are read without it
 
     try:
-        return msgspec.convert(tomllib.loads(_text(path) if text is None else text), kind)
+        return msgspec.convert(tomllib.loads(text_of(path) if text is None else text), kind)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise KnowledgeError(f"{path}: {error}") from error
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """What stands in the file ``path`` (below ``knowledge/``)."""
     return files("unhang.knowledge").joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
@@ -45,7 +46,7 @@ def rows_of(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping
         KnowledgeError: the file is no TOML, has other tables, or a row lacks one of ``required``.
     """
     try:
-        table = tomllib.loads(_text(path))
+        table = tomllib.loads(text_of(path))
     except tomllib.TOMLDecodeError as error:
         raise KnowledgeError(f"{path}: {error}") from error
     rows = table.pop(name, None)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from unhang.facts.machine_state import Sign
 from unhang.findings import Evidence, Remedy, RemedyKind, Text, say
+from unhang.knowledge.thresholds import threshold
 from unhang.rules.remedies import remedy
 
 MOST = 4
-MUCH_ELSEWHERE = 0.5
+MUCH_ELSEWHERE = threshold("machine_lines.much_elsewhere")
 """Processors."""
 
 

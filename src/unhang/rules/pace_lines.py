@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from unhang.facts.model import Activity, Straggler
 from unhang.findings import Certainty, Phase, Text, say
+from unhang.knowledge.thresholds import whole_threshold
 
-MANY_LOOKS = 4
+MANY_LOOKS = whole_threshold("pace_lines.many_looks")
 LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
 """Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
 _OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)

@@ -10,12 +10,14 @@ from unhang.facts.preflight.devices import Card, Cards, Choice, PciCards
 from unhang.facts.preflight.launch import Launch
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import Ways
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 MOST_PAIRS = 400_000
 """So many ways are compared: every choice of 8 among 16 cards."""
-CROWDED_BYTES = 1 << 30
-CROWDED_SHARE = 0.03
-BUSY_PERCENT = 10
+CROWDED_BYTES = whole_threshold("chosen_cards.crowded_bytes")
+LISTED_BYTES = whole_threshold("chosen_cards.listed_bytes")
+CROWDED_SHARE = threshold("chosen_cards.crowded_share")
+BUSY_PERCENT = whole_threshold("chosen_cards.busy_percent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def is_crowded(cards: Cards, card: Card) -> bool:
     """Whether somebody computes on ``card``: a process is listed, or its memory or time is taken (in a container the
     processes of others are not listed)."""
     taken = card.used >= max(CROWDED_BYTES, int(card.memory * CROWDED_SHARE))
-    listed = any(process.used >= CROWDED_BYTES // 4 or not process.used for process in cards.on(card))
+    listed = any(process.used >= LISTED_BYTES or not process.used for process in cards.on(card))
     return taken or listed or (card.busy or 0) >= BUSY_PERCENT
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.facts.preflight.probe import Probed, Step
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 MB = 1e6
-LINK_SHARE = 0.1
+LINK_SHARE = threshold("probe_speed.link_share")
 """Of what the driver says a link runs at. TCP on a healthy link carries most of it."""
-GLOO_SINGLE_STREAM = 40 * MB
+GLOO_SINGLE_STREAM = whole_threshold("probe_speed.gloo_single_stream")
 """Gloo moves data with one thread over one connection; on a fast link that thread is the limit, not the link."""
-FLOORS = {
-    ("gloo", False): 10 * MB,  # memory of one machine through loopback, on a crowded processor
-    ("gloo", True): 10 * MB,  # not known: less than 100 Mbit/s
-    ("nccl", False): 500 * MB,  # PCIe 1.0 x4 carries twice as much; P2P through a broken path far less
-    ("nccl", True): 100 * MB,  # 1 Gbit/s
-}
-"""By backend and whether nodes are joined: below these every link of that kind is wrong."""
-SMALLEST = 64 << 10
+GLOO_FLOOR = whole_threshold("probe_speed.gloo_floor")
+NCCL_INSIDE_FLOOR = whole_threshold("probe_speed.nccl_inside_floor")
+NCCL_BETWEEN_FLOOR = whole_threshold("probe_speed.nccl_between_floor")
+"""By backend, and for NCCL whether nodes are joined: below these every link of that kind is wrong."""
+SMALLEST = whole_threshold("probe_speed.smallest")
 """Smaller messages measure latency."""
 
 
@@ -34,7 +32,8 @@ class Crawl:
 def floor_of(probed: Probed) -> float:
     """The least bus bandwidth of a healthy link of this kind."""
     if probed.link is None:
-        return FLOORS[probed.backend, probed.several_nodes]
+        between = NCCL_BETWEEN_FLOOR if probed.several_nodes else NCCL_INSIDE_FLOOR
+        return GLOO_FLOOR if probed.backend == "gloo" else between
     share = probed.link * LINK_SHARE
     return min(share, GLOO_SINGLE_STREAM) if probed.backend == "gloo" else share
 

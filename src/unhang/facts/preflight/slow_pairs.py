@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from unhang.facts.preflight.probe import Pair, Probed
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
-FACTOR = 3.0
+FACTOR = threshold("slow_pairs.factor")
 """Slower than the median of the others by this factor counts as slow; links of one kind differ by less."""
+
+LEAST_PAIRS = whole_threshold("slow_pairs.least_pairs")
+MOST_SLOW = threshold("slow_pairs.most_slow")
+"""Of the pairs: so many of a slower kind belong to the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +32,15 @@ class Slow:
 def slow_of(pairs: Iterable[Pair]) -> Slow:
     """The slow ones among pairs of one kind (all within nodes, or all between nodes).
 
-    At least three pairs are needed, and most of them must be alike: a machine whose cards are joined in two ways has
+    Some pairs are needed, and most of them must be alike: a machine whose cards are joined in two ways has
     many pairs of the slower kind, and none of them is broken.
     """
     bandwidth = {tuple(sorted(pair.ranks)): pair.bandwidth for pair in pairs}
-    if len(bandwidth) < 3:
+    if len(bandwidth) < LEAST_PAIRS:
         return Slow()
     slow = {pair for pair, own in bandwidth.items() if own * FACTOR < _median_without(bandwidth, pair)}
     ranks = _slow_with_all(list(bandwidth), slow)
-    if not ranks and len(slow) * 4 > len(bandwidth):
+    if not ranks and len(slow) > MOST_SLOW * len(bandwidth):
         return Slow()
     rest = [own for pair, own in bandwidth.items() if pair not in slow]
     alone = tuple(sorted((a, b) for a, b in slow if not {a, b} & set(ranks)))
@@ -50,10 +55,10 @@ def slow_pairs(probed: Probed) -> tuple[Slow, ...]:
 
 
 def _median_without(bandwidth: Mapping[tuple[int, ...], float], pair: tuple[int, ...]) -> float:
-    """Of the pairs that share no rank with this one where there are three; else of all others."""
+    """Of the pairs that share no rank with this one where there are enough; else of all others."""
     apart = [own for other, own in bandwidth.items() if not set(other) & set(pair)]
     others = [own for other, own in bandwidth.items() if other != pair]
-    return median(apart if len(apart) >= 3 else others)
+    return median(apart if len(apart) >= LEAST_PAIRS else others)
 
 
 def _slow_with_all(pairs: Sequence[tuple[int, ...]], slow: set[tuple[int, ...]]) -> tuple[int, ...]:

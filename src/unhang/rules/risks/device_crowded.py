@@ -23,10 +23,11 @@ from unhang.facts.preflight.devices import Card, Cards
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import Ways
 from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.knowledge.thresholds import threshold
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "devices"
-FULL_SHARE = 0.5
+FULL_SHARE = threshold("device_crowded.full_share")
 """With more than this share of its memory taken, a job that fills the other cards cannot start on this one."""
 
 

@@ -20,14 +20,16 @@ from collections.abc import Iterator
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Place, Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.risks.risk import Answer, risk
 from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
-NOTHING = 64 << 20
-LITTLE = 2 << 30
+NOTHING = whole_threshold("disk_space.nothing")
+LEAST_FILES = whole_threshold("disk_space.least_files")
+LITTLE = whole_threshold("disk_space.little")
 _FOR = {"current": "files", "named": "files"}
-CHECKPOINT = 98_000_000_000
+CHECKPOINT = whole_threshold("disk_space.checkpoint")
 """14 bytes for each of 7 billion parameters: weights, their copy in 32 bits, two moments."""
 
 
@@ -45,7 +47,7 @@ def ask(here: Situation) -> Iterator[Answer]:
 def _judged(place: Place) -> Answer:
     free = rounded(place.free / 1e9)
     evidence = (place.evidence,) if place.evidence is not None else ()
-    if place.free < NOTHING or (place.files_free is not None and place.files_free < 10):
+    if place.free < NOTHING or (place.files_free is not None and place.files_free < LEAST_FILES):
         left = {"free": place.free >> 20, "files": "?" if place.files_free is None else place.files_free}
         summary = say("{path} is full: {free} MB and {files} files are free", path=place.path, **left)
         severity = Severity.STOPS

@@ -21,10 +21,11 @@ from unhang.facts.preflight.job_values import JobValue, job_value
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.timers import Timers
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import threshold
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "configuration"
-LONG_S = 1800.0
+LONG_S = threshold("full_state_dict.long_s")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

@@ -22,10 +22,12 @@ from unhang.facts.preflight.job_values import job_value
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.timers import Timers
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import threshold
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "configuration"
-SLOW_TOKENS_PER_S, SLOW_UNDER_STAGE_3 = 10.0, 3.0
+SLOW_TOKENS_PER_S = threshold("generation_time.slow_tokens_per_s")
+SLOW_UNDER_STAGE_3 = threshold("generation_time.slow_under_stage_3")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

@@ -20,9 +20,11 @@ from collections.abc import Iterator
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.timers import Timers
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "timers"
+FAR_S = whole_threshold("limit_far_away.far_s")
 DAY_S = 86400.0
 YEAR_DAYS = 365.25
 
@@ -31,7 +33,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each such limit."""
     timers = here.found(Timers)
     for timer in timers.of("collective", "first steps", "later steps") if timers is not None else ():
-        if timer.seconds < DAY_S or timer.evidence is None:
+        if timer.seconds < FAR_S or timer.evidence is None:
             continue
         yield risk(
             CHECK,

@@ -21,10 +21,11 @@ from collections.abc import Iterator
 from unhang.facts.preflight.limits import ProcessLimits, RdmaDevices
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Checked, Remedy, RemedyKind, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.risks.risk import Answer, could_not, risk
 
 CHECK = "limits"
-ENOUGH = 1 << 30
+ENOUGH = whole_threshold("locked_memory.enough")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

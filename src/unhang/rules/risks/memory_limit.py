@@ -20,10 +20,12 @@ from collections.abc import Iterator
 from unhang.facts.preflight.limits import MemoryLimit
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, say
+from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.rules.risks.risk import Answer, could_not, risk
 
 CHECK = "limits"
-LEAST_FREE, LEAST_SHARE = 2 << 30, 0.1
+LEAST_FREE = whole_threshold("memory_limit.least_free")
+LEAST_SHARE = threshold("memory_limit.least_share")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

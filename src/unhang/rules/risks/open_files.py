@@ -21,10 +21,12 @@ from collections.abc import Iterator
 from unhang.facts.preflight.limits import ProcessLimits
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "limits"
-FEW, VERY_FEW = 1024, 256
+FEW = whole_threshold("open_files.few")
+VERY_FEW = whole_threshold("open_files.very_few")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

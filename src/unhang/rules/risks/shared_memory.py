@@ -21,11 +21,12 @@ from collections.abc import Iterator
 from unhang.facts.preflight.limits import SharedMemory
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.risks.risk import Answer, could_not, risk
 
 CHECK = "limits"
-ENOUGH = 1 << 30
-CONTAINER_DEFAULT = 64 << 20
+ENOUGH = whole_threshold("shared_memory.enough")
+CONTAINER_DEFAULT = whole_threshold("shared_memory.container_default")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

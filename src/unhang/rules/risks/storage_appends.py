@@ -22,13 +22,15 @@ from collections.abc import Iterator
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Measured, Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.rules.risks.risk import Answer, risk
 from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
 STEP_S = 1.0
-NOTED_S, SLOW_S = STEP_S / 20, STEP_S / 4
-ENOUGH_MEMORY = 4 << 30
+NOTED_S = threshold("storage_appends.noted_s")
+SLOW_S = threshold("storage_appends.slow_s")
+ENOUGH_MEMORY = whole_threshold("storage_appends.enough_memory")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

@@ -22,11 +22,13 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Measured, Storage
 from unhang.facts.preflight.timers import Timers
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.rules.risks.risk import Answer, risk
 from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
-PARAMETERS, BYTES_EACH = 7e9, 2
+WEIGHTS = whole_threshold("storage_checkpoint.weights")
+LIMIT_SHARE = threshold("storage_checkpoint.limit_share")
 DEFAULT_LIMIT_S = 600.0
 _SAVED_TO = ("checkpoints", "named", "current")
 
@@ -38,9 +40,9 @@ def ask(here: Situation) -> Iterator[Answer]:
         rate = measured.bytes_per_s
         if storage is None or rate is None or not any(p.use in _SAVED_TO for p in storage.places_on(measured)):
             continue
-        takes_s = PARAMETERS * BYTES_EACH / rate
-        if takes_s <= limit_s / 2:
-            parts = {"rate": rounded(rate / 1e6), "need": rounded(PARAMETERS * BYTES_EACH / limit_s * 2 / 1e6)}
+        takes_s = WEIGHTS / rate
+        if takes_s <= LIMIT_SHARE * limit_s:
+            parts = {"rate": rounded(rate / 1e6), "need": rounded(WEIGHTS / (LIMIT_SHARE * limit_s) / 1e6)}
             said = say("{folder} takes {rate} MB/s in large writes ({need} would do)", folder=measured.folder, **parts)
             yield Checked(CHECK, said)
         else:
@@ -70,7 +72,7 @@ def _slow(measured: Measured, storage: Storage, rate: float, takes_s: float, lim
         because=(
             say(
                 "assumed: {size} GB, the weights of 7 billion parameters in 16 bits, written by one rank",
-                size=round(PARAMETERS * BYTES_EACH / 1e9),
+                size=round(WEIGHTS / 1e9),
             ),
         ),
         evidence=tuple(p.evidence for p in storage.places_on(measured) if p.evidence is not None)[:3],

@@ -21,11 +21,13 @@ from collections.abc import Iterator
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import threshold
 from unhang.rules.risks.risk import Answer, risk
 from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
-NOTED_S, SLOW_S = 0.02, 0.2
+NOTED_S = threshold("storage_files.noted_s")
+SLOW_S = threshold("storage_files.slow_s")
 MANY = 1000
 
 

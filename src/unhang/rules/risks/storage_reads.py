@@ -21,12 +21,13 @@ from collections.abc import Iterator
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.storage import Storage
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
+from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.risks.risk import Answer, risk
 from unhang.rules.risks.rounded import rounded
 
 CHECK = "storage"
-SAMPLES_PER_S = 16
-USUAL_WORKERS = 4
+SAMPLES_PER_S = whole_threshold("storage_reads.samples_per_s")
+USUAL_WORKERS = whole_threshold("storage_reads.usual_workers")
 
 
 def ask(here: Situation) -> Iterator[Answer]:

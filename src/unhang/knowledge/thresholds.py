@@ -1,0 +1,78 @@
+"""The numbers that decide something (``thresholds.toml``), each with its unit and the reason or source of its value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import rows_of, text_of
+
+_VALUE = re.compile(r'^name = "(.+)"\nvalue = ([\d_.]+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """One number and why it is what it is; ``file`` (below ``src/unhang/``) is the one that asks for it."""
+
+    name: str
+    value: float
+    unit: str
+    why: str
+    file: str
+
+
+def threshold(name: str) -> float:
+    """The value of this name.
+
+    Raises:
+        KnowledgeError: the register has no such name.
+    """
+    try:
+        return _values()[name]
+    except KeyError:
+        raise KnowledgeError(f"thresholds.toml has no {name}") from None
+
+
+def whole_threshold(name: str) -> int:
+    """The value of this name, which counts something.
+
+    Raises:
+        KnowledgeError: the register has no such name, or it is no whole number.
+    """
+    value = threshold(name)
+    if not isinstance(value, int):
+        raise KnowledgeError(f"thresholds.toml: {name} must be a whole number")
+    return value
+
+
+def all_thresholds() -> tuple[Threshold, ...]:
+    """The whole register, in its order."""
+    return tuple(_by_name().values())
+
+
+@cache
+def _values() -> dict[str, float]:
+    """Of every process that starts: the values alone, without reading the rest as TOML (4 ms)."""
+    found = _VALUE.findall(text_of("thresholds.toml"))
+    return {name: float(value) if "." in value else int(value) for name, value in found}
+
+
+@cache
+def _by_name() -> dict[str, Threshold]:
+    needed = ("name", "value", "unit", "why", "file")
+    found = [_row(table) for table in rows_of("thresholds.toml", "threshold", needed)]
+    names = {row.name: row for row in found}
+    if len(names) < len(found):
+        raise KnowledgeError("thresholds.toml: a name stands there twice")
+    return names
+
+
+def _row(table: Mapping[str, Any]) -> Threshold:
+    try:
+        return Threshold(**table)
+    except TypeError as error:
+        raise KnowledgeError(f"thresholds.toml: {table['name']}: {error}") from error

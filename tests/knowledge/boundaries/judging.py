@@ -1,0 +1,42 @@
+"""What ``diagnosis/`` decides by a number: which candidates are worth a word, which lines belong together."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from tests.knowledge.boundaries.boundary import turns
+from tests.knowledge.boundaries.logs import facts_of, timeout
+
+from unhang.diagnosis import differential
+from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.explaining import died_of
+from unhang.findings import Cause, Certainty, Evidence, Finding, Severity, Source, say
+from unhang.knowledge.situations import Share
+
+
+def candidates(*shares: Share) -> object:
+    """The candidates of a stall that nothing explains, where known incidents had these shares."""
+    facts = facts_of(timeout(1))
+    verdict = diagnose(facts)
+    with patch.object(differential, "shares", lambda _features: shares):
+        return differential.with_differential(verdict, facts).differential
+
+
+@turns("differential.least_share")
+def a_small_share(share: float) -> object:
+    return len(candidates(Share("uneven-data", share, ())))  # type: ignore[arg-type]
+
+
+@turns("differential.least_seen")
+def a_reason_of_few_incidents(count: int) -> object:
+    (one,) = candidates(Share("uneven-data", 0.5, (("barrier", count, count),)))  # type: ignore[misc]
+    return len(one.because)
+
+
+@turns("explaining.near_lines", 3, 4)
+def lines_apart(lines: int) -> object:
+    def finding(cause: Cause, line: int) -> Finding:
+        quoted = (Evidence(Source("job.log", line=line), ""),)
+        return Finding(cause, Certainty.LIKELY, Severity.STOPS, say("something"), evidence=quoted)
+
+    return died_of(finding(Cause.GPU_OOM, 10), finding(Cause.RANK_CRASHED, 10 + lines))

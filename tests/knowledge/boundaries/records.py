@@ -1,0 +1,89 @@
+"""What recorders and stacks tell: calls that differ, dumps of several runs, limits that are near."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.facts.jobs import call, job, recording
+from tests.knowledge.boundaries.boundary import turns
+
+from unhang.evidence.items import BundleManifest, EvidenceSet, Frame, Recording, StackDump, ThreadStack
+from unhang.facts.build import build_facts
+from unhang.facts.near_limit import is_near
+from unhang.facts.recording_choice import choose_recordings
+from unhang.facts.stray_stacks import stray_camps
+from unhang.facts.survived import find_survived
+from unhang.findings import Source
+
+PAIR = {"0": (0, 1)}
+SECOND_NS = 1_000_000_000
+
+
+def later(entry: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The same call, made so much later."""
+    return {**entry, "time_created_ns": entry["time_created_ns"] + round(seconds * SECOND_NS)}
+
+
+# ---------------------------------------------------------------------------------------------------
+# calls that differ
+
+
+@turns("disagreements.density", 0.28, 0.34)
+def an_earlier_difference(share: float) -> object:
+    """Two differences: at the stall, and so far before it that they make up this share of what lies between."""
+    first = 100 - round(2 / share - 1)
+    dumps = []
+    for rank in range(3):
+        odd = {first: (99,), 100: (77,)} if rank == 2 else {}
+        calls = [call(position, size=odd.get(position, (position % 7 + 1,))) for position in range(80, 100)]
+        last = call(100, size=odd.get(100, (4,)), state="scheduled")
+        dumps.append(recording(rank, [*calls, last], groups={"0": (0, 1, 2)}))
+    (one,) = build_facts(job(*dumps)).disagreements
+    return one.position == 100
+
+
+@turns("survived.together_s")
+def called_apart_in_time(seconds: float) -> object:
+    def dump(rank: int) -> Recording:
+        calls = [call(position, dtype="Int" if rank and position == 5 else "Float") for position in range(1, 10)]
+        return recording(rank, [later(entry, seconds if rank else 0) for entry in calls], groups=PAIR)
+
+    dumps = {rank: dump(rank) for rank in (0, 1)}
+    return len(find_survived(build_facts(job(*dumps.values())).groups, dumps))
+
+
+@turns("recording_choice.same_run_spread_s")
+def two_dumps_of_a_rank(seconds: float) -> object:
+    dumps = [recording(0, [later(call(1), after)], groups=PAIR, name=f"{after}/rank_0") for after in (0, seconds)]
+    return len(choose_recordings(dumps).not_checked)
+
+
+# ---------------------------------------------------------------------------------------------------
+# a limit that is near
+
+
+@turns("near_limit.near_share")
+def a_share_is_left(share: float) -> object:
+    """Of the limit of a call in which a rank waits."""
+    limit_s = 600
+    entry = {**call(9, state="scheduled"), "timeout_ms": round(1000 * limit_s)}
+    began_s = entry["time_created_ns"] / SECOND_NS
+    looked = BundleManifest(
+        Source("bundle.json"), 2, (), stalled_since_s=began_s, taken_s=began_s + limit_s * (1 - share), live=True
+    )
+    dumps = [recording(rank, [entry], groups=PAIR) for rank in (0, 1)]
+    return is_near(looked, build_facts(EvidenceSet(recordings=dumps, manifests=[looked])))
+
+
+# ---------------------------------------------------------------------------------------------------
+# stacks
+
+
+@turns("stray_stacks.least_processes")
+def stacks_of_nobody(processes: int) -> object:
+    thread = ThreadStack("MainThread", "1", (Frame("compute", "/job/train.py", 20),))
+    stacks = [
+        StackDump(Source("paste.txt", line=number), None, 4000 + number, (thread,), "py-spy")
+        for number in range(processes)
+    ]
+    return len(stray_camps(build_facts(EvidenceSet(stacks=stacks))))

@@ -1,0 +1,199 @@
+"""What ``unhang check`` says before the start: limits of the machine, storage, settings of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.checks.told_machine import card, situation
+from tests.knowledge.boundaries.boundary import turns
+
+from unhang.facts.preflight.launch import ConfigFile, Configuration
+from unhang.facts.preflight.limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory
+from unhang.facts.preflight.situation import Situation
+from unhang.facts.preflight.storage import Measured, Place, Storage
+from unhang.facts.preflight.timers import Timer, Timers
+from unhang.findings import Evidence, Finding, Source
+from unhang.rules.risks import (
+    device_crowded,
+    disk_space,
+    full_state_dict,
+    generation_time,
+    limit_far_away,
+    locked_memory,
+    memory_limit,
+    open_files,
+    shared_memory,
+    storage_appends,
+    storage_checkpoint,
+    storage_files,
+    storage_reads,
+)
+from unhang.rules.risks.risk import Answer
+
+GB = 1 << 30
+
+
+def said(ask: Callable[[Situation], Iterator[Answer]], *facts: object) -> object:
+    """The kind of each answer: how bad, how sure, how many remedies; nothing of its numbers."""
+    return [_kind(answer) for answer in ask(situation((), facts=facts))]
+
+
+def _kind(answer: Answer) -> object:
+    if isinstance(answer, Finding):
+        return answer.cause, answer.severity, answer.certainty, len(answer.remedies)
+    return type(answer).__name__
+
+
+def place(free: int, files_free: int | None = None, use: str = "checkpoints") -> Storage:
+    """A disk that the job writes to."""
+    return Storage((Place("/out", use, exists=True, writable=True, size=1 << 50, free=free, files_free=files_free),))
+
+
+@turns("disk_space.nothing")
+def a_full_disk(free: int) -> object:
+    return said(disk_space.ask, place(free, use="dumps"))
+
+
+@turns("disk_space.least_files")
+def few_files(count: int) -> object:
+    return said(disk_space.ask, place(1 << 45, count))
+
+
+@turns("disk_space.little")
+def a_nearly_full_disk(free: int) -> object:
+    return said(disk_space.ask, place(free))
+
+
+@turns("disk_space.checkpoint")
+def a_disk_for_no_checkpoint(free: int) -> object:
+    return said(disk_space.ask, place(free))
+
+
+@turns("device_crowded.full_share")
+def a_taken_card(share: float) -> object:
+    here = situation([card(0, used=round(share * 48 * GB))])
+    return [_kind(answer) for answer in device_crowded.ask(here)]
+
+
+@turns("locked_memory.enough")
+def memory_that_may_be_locked(size: int) -> object:
+    return said(locked_memory.ask, ProcessLimits(size, None), RdmaDevices(("mlx5_0",)))
+
+
+@turns("shared_memory.enough")
+def small_shared_memory(size: int) -> object:
+    return said(shared_memory.ask, SharedMemory(size, size))
+
+
+@turns("shared_memory.container_default", 64 << 20, (64 << 20) + 1)
+def tiny_shared_memory(size: int) -> object:
+    return said(shared_memory.ask, SharedMemory(size, size))
+
+
+@turns("memory_limit.least_free")
+def little_memory(free: int) -> object:
+    return said(memory_limit.ask, MemoryLimit(8 * GB, 8 * GB - free, ""))
+
+
+@turns("memory_limit.least_share")
+def a_small_share_of_memory(share: float) -> object:
+    return said(memory_limit.ask, MemoryLimit(512 * GB, round(512 * GB * (1 - share)), ""))
+
+
+@turns("open_files.few", 1024, 1025)
+def few_open_files(count: int) -> object:
+    return said(open_files.ask, ProcessLimits(None, count))
+
+
+@turns("open_files.very_few", 256, 257)
+def very_few_open_files(count: int) -> object:
+    return said(open_files.ask, ProcessLimits(None, count))
+
+
+def measured(step: str, seconds: float, *, size: int = 0, memory_free: int = 0) -> Storage:
+    """A folder on which one operation took so long."""
+    return Storage(
+        (Place("/out", "checkpoints", folder="/out", exists=True, writable=True, device="1"),),
+        (Measured(step, "/out", "1", (seconds,), bytes=size),),
+        memory_free=memory_free,
+    )
+
+
+@turns("storage_files.noted_s")
+def a_new_file(seconds: float) -> object:
+    return said(storage_files.ask, measured("files", seconds))
+
+
+@turns("storage_files.slow_s")
+def a_slow_new_file(seconds: float) -> object:
+    return said(storage_files.ask, measured("files", seconds))
+
+
+@turns("storage_appends.noted_s")
+def an_append(seconds: float) -> object:
+    return said(storage_appends.ask, measured("appends", seconds))
+
+
+@turns("storage_appends.slow_s")
+def a_slow_append(seconds: float) -> object:
+    return said(storage_appends.ask, measured("appends", seconds))
+
+
+@turns("storage_appends.enough_memory")
+def memory_to_log_to(size: int) -> object:
+    return said(storage_appends.ask, measured("appends", 1.0, memory_free=size))
+
+
+@turns("storage_reads.samples_per_s", 15.9, 16.1)
+def a_random_read(a_second: float) -> object:
+    return said(storage_reads.ask, measured("reads", 1 / a_second))
+
+
+@turns("storage_reads.usual_workers", 4, 5)
+def a_read_that_needs_workers(workers: int) -> object:
+    return said(storage_reads.ask, measured("reads", (workers - 0.5) / 16))
+
+
+COLLECTIVE = Timers((Timer("collective", 600.0, "ddp_timeout"),))
+
+
+@turns("storage_checkpoint.weights", 13_900_000_000, 14_100_000_000)
+def what_is_written_in_half_the_limit(size: int) -> object:
+    return said(storage_checkpoint.ask, measured("write", 300.0, size=size), COLLECTIVE)
+
+
+@turns("storage_checkpoint.limit_share")
+def the_share_of_the_limit_that_writing_takes(share: float) -> object:
+    return said(storage_checkpoint.ask, measured("write", 600 * share, size=14_000_000_000), COLLECTIVE)
+
+
+def configured(limit_s: float, **values: Any) -> tuple[Timers, Configuration]:
+    """A job with this limit and these values in its file."""
+    limit = Timer("collective", limit_s, "ddp_timeout", Evidence(Source("job.yaml"), ""))
+    return Timers((limit,)), Configuration((ConfigFile("job.yaml", "transformers", values),))
+
+
+@turns("full_state_dict.long_s")
+def a_whole_save_under_a_limit(seconds: float) -> object:
+    return said(full_state_dict.ask, *configured(seconds, fsdp_state_dict_type="FULL_STATE_DICT"))
+
+
+@turns("limit_far_away.far_s")
+def a_limit_of_a_day(seconds: float) -> object:
+    return said(limit_far_away.ask, *configured(seconds))
+
+
+@turns("generation_time.slow_tokens_per_s")
+def an_answer(tokens_per_s: float) -> object:
+    """Whose tokens must come so fast to stay below the limit."""
+    return said(
+        generation_time.ask, *configured(1000, max_completion_length=round(1000 * tokens_per_s), num_generations=8)
+    )
+
+
+@turns("generation_time.slow_under_stage_3")
+def an_answer_under_stage_3(tokens_per_s: float) -> object:
+    timers, job = configured(1000, max_completion_length=round(1000 * tokens_per_s), num_generations=8)
+    stage_3 = ConfigFile("ds.json", "deepspeed", {"zero_optimization": {"stage": 3}})
+    return said(generation_time.ask, timers, Configuration((*job.files, stage_3)))
