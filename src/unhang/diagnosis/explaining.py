@@ -13,9 +13,10 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
     Cause.HOST_MEMORY: _ENDS | _WAITS | _LOST | {Cause.GPU_OOM, Cause.SLOW_DATA_LOADING},
     Cause.RANK_CRASHED: _WAITS | _LOST | {Cause.RENDEZVOUS},
     Cause.RANK_FROZEN: _WAITS,
+    Cause.TIMEOUT_TOO_SHORT: frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_RANK)),
 }
 """By cause: what follows from it for the same ranks. A process that died answers nobody and does no step; one whose
-memory or card failed dies."""
+memory or card failed dies. Work that a limit was too short for is that limit's cause, not the stall's."""
 DIED_OF = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
 _NEAR_LINES = 3
