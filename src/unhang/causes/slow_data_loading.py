@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.camps import camps_of_stall
+from unhang.facts.data_pace import data_pace
 from unhang.facts.last_words import last_words
 from unhang.facts.log_waits import incident_of
 from unhang.facts.machine_state import signs_of_rank, storage_signs
@@ -22,7 +23,7 @@ from unhang.facts.model import Facts, Stall
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in
 from unhang.facts.stray_stacks import stray_camps
 from unhang.facts.worker_stacks import loader_workers
-from unhang.findings import Cause, Evidence, Grade, Phase, Text, say
+from unhang.findings import Cause, Evidence, Grade, Phase, Severity, Text, say
 from unhang.rules import machine_lines, pace_lines
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
@@ -43,6 +44,7 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield _holds_up(facts, stall)
     yield from _stray(facts)
     yield from _own_limit(facts)
+    yield from _waits_in_steps(facts)
     yield from _last_words(facts)
 
 
@@ -96,12 +98,13 @@ def _stray(facts: Facts) -> Iterator[Answer]:
     if not loading or not others or any(c.activity.phase is not Phase.COMMUNICATION for c in others):
         return
     few, many = sum(c.count for c in loading), sum(c.count for c in others)
-    if few * FEW > few + many:
+    if few > many:
         return
     yield signal(
         CAUSE,
         Grade.STACK,
         say("{few} of {all} processes wait for their data loader, all others in collectives", few=few, all=few + many),
+        whole=few * FEW <= few + many,  # else the stacks may be of different moments
         phase=Phase.DATA,
         where=loading[0].activity.where,
         waiter_where=others[0].activity.where,
@@ -126,6 +129,42 @@ def _own_limit(facts: Facts) -> Iterator[Answer]:
             evidence=quotes(limits),
             remedies=(remedy("bring-the-data-nearer-and-let-reads"),),
         )
+
+
+def _waits_in_steps(facts: Facts) -> Iterator[Answer]:
+    """The lines of the steps tell how long each waited for its data."""
+    pace = data_pace(facts)
+    if pace is None:
+        return
+    because = [
+        say(
+            "{waits} of {steps} steps waited longer for their data than they computed, up to {longest:.3g} s; "
+            "computing takes {compute:.2g} s",
+            waits=pace.waits,
+            steps=pace.steps,
+            longest=pace.longest_s,
+            compute=pace.compute_s,
+        )
+    ]
+    if pace.every is not None and pace.every > 1:
+        because.append(
+            say(
+                "such a step comes every {every} lines, as when all of the loader's workers read at once",
+                every=pace.every,
+            )
+        )
+    yield signal(
+        CAUSE,
+        Grade.STATED,
+        say("{percent} % of the time of a step goes into waiting for its data", percent=round(100 * pace.share)),
+        whole=False,  # which rank or which part of the storage is slow is not told
+        severity=Severity.SLOWS,
+        ranks=() if pace.rank is None else (pace.rank,),
+        phase=Phase.DATA,
+        because=tuple(because),
+        evidence=(pace.evidence,),
+        remedies=(remedy("give-this-rank-s-loader-more-workers"), remedy("bring-the-data-nearer-and-let-reads")),
+    )
 
 
 def _last_words(facts: Facts) -> Iterator[Answer]:

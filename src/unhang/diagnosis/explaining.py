@@ -19,6 +19,8 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 memory or card failed dies. Work that a limit was too short for is that limit's cause, not the stall's."""
 DIED_OF = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
+ENDED_FROM_OUTSIDE = "rank_crashed_from_outside"
+"""Somebody or a scheduler ended the job: what was wrong with it before is why, or at least what to look at."""
 _NEAR_LINES = 3
 
 
@@ -26,7 +28,7 @@ def explains(root: Finding, other: Finding) -> bool:
     """``other`` tells what follows from ``root``, which is *likely* at least."""
     if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE:
         return False
-    if died_of(root, other):
+    if died_of(root, other) or (other.rule == ENDED_FROM_OUTSIDE and root.cause in DIED_OF):
         return True
     alike = root.cause is other.cause or other.cause in EXPLAINS.get(root.cause, ())
     return alike and bool(other.ranks) and set(other.ranks) <= set(root.ranks)

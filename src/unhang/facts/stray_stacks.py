@@ -25,10 +25,15 @@ class StrayCamp:
 
 
 def stray_camps(facts: Facts) -> tuple[StrayCamp, ...]:
-    """Camps of main threads over all stacks without a rank, biggest first; empty when fewer than three processes."""
+    """Camps of main threads over all stacks without a rank, biggest first; empty when there is one process only."""
     counted: dict[str, int] = {}
     first: dict[str, Activity] = {}
+    seen: set[int] = set()
     for dump in facts.stray_stacks:
+        if dump.pid in seen:
+            continue  # a later look at the same process
+        if dump.pid is not None:
+            seen.add(dump.pid)
         shared = 1
         for thread in dump.threads:
             if thread.name.strip('"') != _MAIN:
@@ -41,7 +46,7 @@ def stray_camps(facts: Facts) -> tuple[StrayCamp, ...]:
                 counted[activity.what] = counted.get(activity.what, 0) + shared
                 first.setdefault(activity.what, activity)
             shared = 1
-    if sum(counted.values()) < 3:
+    if sum(counted.values()) < 2:
         return ()
     camps = [StrayCamp(what, count, first[what]) for what, count in counted.items()]
     return tuple(sorted(camps, key=lambda camp: (-camp.count, camp.what)))
