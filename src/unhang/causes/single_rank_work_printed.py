@@ -21,6 +21,7 @@ from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.main_process_first import WaitsForMain, waits_for_main
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import absent_rank, spanning_work, unfinished_work
+from unhang.facts.stages import is_training
 from unhang.facts.went_on import went_on
 from unhang.findings import Cause, Evidence, Grade, Phase, Source, say
 from unhang.rules.remedies import remedy
@@ -28,7 +29,7 @@ from unhang.rules.rule import Answer, Signal, signal
 from unhang.rules.store_wait import wait_on_the_store
 
 CAUSE = Cause.SINGLE_RANK_WORK
-# A barrier this early in a group is the one that frameworks put around preparing data.
+# A barrier this early in a group, or before any step, is the one that frameworks put around preparing data.
 FIRST_POSITIONS = 3
 # The last line and the moment the others began to wait lie this close together.
 SAME_MOMENT_S = 30.0
@@ -285,11 +286,11 @@ def _waits_for_rank_0(facts: Facts, incident: Incident) -> bool:
         return False
     if facts.events_of("store.reset", "store.eof", "gloo.closed", "n.sock"):
         return False
-    absent = absent_rank(facts, incident)
-    if absent != 0:
+    if absent_rank(facts, incident) != 0:
         return False
+    no_step = not any(is_training(progress) for log in facts.logs for progress in log.progress)
     return all(
         (w.awaited == 0 and w.position is None)
-        or (w.barrier and w.position is not None and w.position <= FIRST_POSITIONS)
+        or (w.barrier and w.position is not None and (w.position <= FIRST_POSITIONS or no_step))
         for w in incident.waits
     )
