@@ -16,7 +16,10 @@ from unhang.facts.data_pace import LEAST_STEPS, DataPace, data_pace
     ("line", "told"),
     [
         ("Train Epoch: 0 [  4096/28631 (0%)] Data (t): 38.702 Batch (t): 39.291, 104.2/s", (38.702, 39.291)),
-        ("Train: 0 [ 50/1251 ( 4%)]  Loss: 6.9  Time: 0.613s, 417.52/s  LR: 1e-06  Data: 0.005 (0.010)", (0.005, 0.613)),
+        (
+            "Train: 0 [ 50/1251 ( 4%)]  Loss: 6.9  Time: 0.613s, 417.52/s  Data: 0.005 (0.010)",
+            (0.005, 0.613),
+        ),
         ("Epoch(train) [1][10/500]  lr: 2e-02  eta: 1:02:03  time: 0.532  data_time: 0.211  loss: 2.1", (0.211, 0.532)),
         ("eta: 0:10:00  iter: 19  total_loss: 1.2  time: 0.3521  data_time: 0.0123  lr: 0.01", (0.0123, 0.3521)),
         ("Epoch: [0][ 10/5005]  Time  0.231 ( 0.531)  Data  0.003 ( 0.280)  Loss 6.9e+00", (0.003, 0.231)),

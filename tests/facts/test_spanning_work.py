@@ -1,4 +1,4 @@
-"""Work that spans the others' limit: one bar's clock, or those of all bars its speaker had filled one after the other."""
+"""Work that spans the others' limit: one bar's clock, or those of all bars that its speaker had filled before."""
 
 from __future__ import annotations
 

@@ -167,25 +167,38 @@ def _waits_in_steps(facts: Facts) -> Iterator[Answer]:
     )
 
 
+def _was_ended(facts: Facts) -> bool:
+    """Somebody, a launcher or a limit ended the job: lines of a start alone do not show that it stood."""
+    return bool(incident_of(facts) or facts.exits or facts.events_of("te.", "slurm.", "k8s."))
+
+
 def _last_words(facts: Facts) -> Iterator[Answer]:
-    """A minority of ranks, of which nothing but lines is known, whose last line is about data, after steps."""
-    stepping = {r for r, known in facts.ranks.items() if known.progress and not (known.stack or known.recording)}
+    """The last lines of ranks of which nothing but lines is known speak of data: of a minority after steps, or of all
+    before any."""
+    silent = {r for r, known in facts.ranks.items() if known.last_line and not (known.stack or known.recording)}
+    stepping = {r for r in silent if facts.ranks[r].progress}
     incident = incident_of(facts)
     waited = incident.rank_set if incident is not None else ()  # they had their batch and waited for others
-    words = [w for w in last_words(facts) if w.phase is Phase.DATA and w.rank in stepping and w.rank not in waited]
+    words = [w for w in last_words(facts) if w.phase is Phase.DATA and w.rank in silent and w.rank not in waited]
     ranks = tuple(sorted({w.rank for w in words if w.rank is not None}))
-    if not words or len(words) * 2 >= len(stepping):
+    few = [rank for rank in ranks if rank in stepping]
+    if few and len(few) * 2 < len(stepping):
+        ranks = tuple(few)
+        summary = say("possible: {ranks:who} {ranks:was|were} fetching data when everything stopped", ranks=ranks)
+        why = say("all ranks had finished the same step; the last words of {ranks:who} are about data", ranks=ranks)
+    elif len(ranks) > 1 and len(ranks) == len(facts.ranks) and not stepping and _was_ended(facts):
+        summary = say("possible: all ranks were still loading their data when everything stopped")
+        why = say("no rank had made a step, and the last words of each are about data")
+    else:
         return
     yield signal(
         CAUSE,
         Grade.ORDER,
-        say("possible: {ranks:who} {ranks:was|were} fetching data when everything stopped", ranks=ranks),
-        whole=False,  # its log simply ends a moment later than the others'
-        ranks=ranks,
+        summary,
+        whole=False,  # its log simply ends a moment later than the others', or another line was never flushed
+        ranks=ranks if few else (),
         phase=Phase.DATA,
-        because=(
-            say("all ranks had finished the same step; the last words of {ranks:who} are about data", ranks=ranks),
-        ),
-        evidence=tuple(w.evidence for w in words[:3]),
+        because=(why,),
+        evidence=tuple(w.evidence for w in words if w.rank in ranks)[:3],
         remedies=(remedy("bring-the-data-nearer-and-let-reads"),),
     )
