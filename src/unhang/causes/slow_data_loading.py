@@ -6,8 +6,9 @@ Example: a worker reads from a network file system that no longer answers; the o
 In logs: seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET …c4-train.00002-of-01024.json.gz`.
 Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
 Certain when: the laggard stands in the loader's queue and the others wait for it.
-Possible when: only the log's last lines speak of data; *likely* when a loader's or a file server's own limit passed, or
-when few of many stacks without ranks wait for data and all others stand in collectives.
+Possible when: only the log's last lines speak of data; *likely* when a loader's or a file server's own limit passed,
+when few of many stacks without ranks wait for data and all others stand in collectives, or when the lines of the steps
+tell that most of their time goes into waiting for data.
 """
 
 from __future__ import annotations
