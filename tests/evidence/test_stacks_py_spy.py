@@ -9,6 +9,8 @@ import pytest
 
 from unhang.evidence.items import Frame, StackDump
 from unhang.evidence.stacks import bounds, looks_like_stack, read_stacks
+from unhang.facts.activity import activity_of
+from unhang.findings import Phase
 
 STACKS = Path(__file__).parent / "stacks"
 
@@ -197,3 +199,39 @@ def test_a_file_beyond_the_limit_is_read_to_the_limit(monkeypatch: pytest.Monkey
 )
 def test_ordinary_lines_are_no_stack(line: str) -> None:
     assert not looks_like_stack((line + "\n").encode() * 20)
+
+
+PASTED = """\
+root@a:/# py-spy dump --pid 412
+Process 412: python train.py
+Python v3.8.13 (/usr/bin/python3.8)
+
+Thread 0x7FA6 (idle): "MainThread"
+    wait (threading.py:302)
+    get (queue.py:170)
+    __next__ (loader.py:648)
+    train (train.py:274)
+
+root@b:/# py-spy dump --pid 398     # the others look the same
+Thread 0x7F5E (active): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:1322)
+    train (train.py:278)
+Thread 0x7F60 (active): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:1322)
+    train (train.py:278)
+"""
+
+
+def test_a_command_or_a_second_main_thread_begins_another_process() -> None:
+    dumps = list(read_stacks(PASTED.encode(), source="job.log", rank=None))
+
+    assert [(dump.pid, len(dump.threads)) for dump in dumps] == [(412, 1), (398, 1), (None, 1)]
+    assert dumps[0].command == "python train.py"
+
+
+def test_who_waits_at_a_queue_inside_of_next_waits_for_its_data() -> None:
+    dumps = list(read_stacks(PASTED.encode(), source="job.log", rank=None))
+
+    activity, _ = activity_of(dumps[0], {})
+    assert activity is not None
+    assert (activity.what, activity.phase) == ("dataloader-wait", Phase.DATA)

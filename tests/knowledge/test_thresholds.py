@@ -66,7 +66,7 @@ NO_JUDGEMENT = {
         "facts/situation.py: INNERMOST",
         "facts/situation.py: NEAR_LINES",
     },
-    "what a remedy advises": {"causes/timeout_too_short_marked.py: _SPARE"},
+    "what a remedy advises": {"causes/timeout_too_short.py: _SPARE"},
 }
 """Numbers that do not belong into the register, by the reason."""
 ROWS = all_thresholds()

@@ -9,7 +9,8 @@ Fix: continue the process (`kill -CONT PID`); release the lock around long nativ
 (`ctypes.CDLL`, `py::gil_scoped_release`).
 Certain when: the process state is T; or two looks show the same thread holding the lock at the same line, and either
 the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on.
-Possible when: only one look, or no other rank answered either.
+Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
+it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, or others wait and it does not.
 """
 
 from __future__ import annotations
@@ -17,94 +18,89 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from unhang.facts.lock_holders import holds_lock, lock_holder, sleeps_with_lock
+from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts, RankState, Stall
-from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Text, say
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in
+from unhang.findings import Cause, Certainty, Grade, Remedy, Text, say
+from unhang.rules.evidence_lines import place_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
+from unhang.rules.stall_signal import stall_signal, waiters_line
 
 CAUSE = Cause.RANK_FROZEN
+_WHO = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """Laggards that execute nothing."""
+    """Laggards that execute nothing; without a stall, processes that are stopped; lines about the lock."""
     for stall in facts.stalls:
-        stopped = [r for r in stall.laggards if facts.ranks[r].state is RankState.STOPPED]
+        stopped = tuple(r for r in stall.laggards if facts.ranks[r].state is RankState.STOPPED)
         if stopped:
             yield _stopped(facts, stall, stopped)
             continue
         for rank in stall.laggards:
-            certainty = holds_lock(facts, facts.ranks[rank])
-            if certainty is not None:
-                yield _lock_holder(facts, stall, rank, certainty)
+            sure = holds_lock(facts, facts.ranks[rank])
+            if sure is not None:
+                yield _lock_holder(facts, stall, rank, whole=sure is Certainty.CERTAIN)
     if not facts.stalls:
         yield from _stopped_alone(facts)
+    yield from _lock_lines(facts)
 
 
-def _stopped_alone(facts: Facts) -> Iterator[Finding]:
+def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Answer:
+    return stall_signal(
+        CAUSE,
+        Grade.KERNEL,
+        say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=ranks),
+        facts,
+        stall,
+        ranks=ranks,
+        because=(
+            say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks),
+            *waiters_line(stall),
+            _WHO,
+        ),
+        remedies=(_resume(facts, ranks),),
+    )
+
+
+def _stopped_alone(facts: Facts) -> Iterator[Answer]:
     """Nothing tells who waits for whom (nobody may look at the stacks): the process states tell this much."""
     ranks = tuple(r for r, known in sorted(facts.ranks.items()) if known.state is RankState.STOPPED and known.alive)
     if not ranks:
         return
-    blind = any(known.stack is None and known.recording is None for known in facts.ranks.values())
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.LIKELY if blind else Certainty.CERTAIN,
+        Grade.KERNEL,
         say("{ranks:who} {ranks:is|are} stopped (state T); a job cannot go on without {ranks:it|them}", ranks=ranks),
+        whole=all(known.stack is not None or known.recording is not None for known in facts.ranks.values()),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         where=place_of(facts, ranks[0]),
         because=(say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks), _WHO),
         remedies=(_resume(facts, ranks),),
     )
 
 
-_WHO = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")
-
-
 def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
-    pids = " ".join(str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None)
-    return Remedy(
-        title=say("Continue the stopped process"),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say("kill -CONT {pids}", pids=pids or "PID"),
-        cost=say("none; the job goes on if its limit has not passed"),
-        verify=say("ps -o pid,stat -p {pids} no longer shows T", pids=pids.replace(" ", ",") or "PID"),
-    )
+    pids = " ".join(str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None) or "PID"
+    return remedy("continue-the-stopped-process", pids=pids, listed=pids.replace(" ", ","))
 
 
-def _stopped(facts: Facts, stall: Stall, ranks: list[int]) -> Finding:
-    because = (
-        say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks),
-        *_waiting(stall),
-        _WHO,
-    )
-    return _build(
-        facts,
-        stall,
-        tuple(ranks),
-        Certainty.CERTAIN,
-        because,
-        (_resume(facts, ranks),),
-        say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=ranks),
-    )
-
-
-def _lock_holder(facts: Facts, stall: Stall, rank: int, certainty: Certainty) -> Finding:
-    release = remedy("release-the-interpreter-lock-around-the-native")
-    because = (
-        say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
-        _no_other_runs(facts, rank),
-        *_waiting(stall),
-    )
-    return _build(
-        facts,
-        stall,
-        (rank,),
-        certainty,
-        because,
-        (release,),
+def _lock_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> Answer:
+    return stall_signal(
+        CAUSE,
+        Grade.RECORD,  # read from the interpreter itself
         say("rank {rank} is inside a native call that holds the interpreter lock; the others wait for it", rank=rank),
+        facts,
+        stall,
+        whole=whole,
+        ranks=(rank,),
+        because=(
+            say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
+            _no_other_runs(facts, rank),
+            *waiters_line(stall),
+        ),
+        remedies=(remedy("release-the-interpreter-lock-around-the-native"),),
     )
 
 
@@ -116,38 +112,26 @@ def _no_other_runs(facts: Facts, rank: int) -> Text:
     return say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank)
 
 
-def _waiting(stall: Stall) -> tuple[Text, ...]:
-    if stall.call is None:
-        return ()
-    return (
-        say(
-            "{waiters:who} {waiters:waits|wait} in {operation}",
-            waiters=stall.direct_waiters,
-            operation=operation_of(stall.call),
-        ),
-    )
-
-
-def _build(
-    facts: Facts,
-    stall: Stall,
-    ranks: tuple[int, ...],
-    certainty: Certainty,
-    because: tuple[Text, ...],
-    remedies: tuple[Remedy, ...],
-    summary: Text,
-) -> Finding:
-    return finding(
+def _lock_lines(facts: Facts) -> Iterator[Answer]:
+    """The lock's line on few ranks; with a blocked watchdog on the same rank it is likely."""
+    locked = first_attempt(facts.events_of("gil"))
+    if not locked:
+        return
+    stuck = set(ranks_in(facts.events_of("hb.stuck", "hb.old")))
+    ranks = ranks_in(locked)
+    incident = incident_of(facts)
+    waiting = set(incident.ranks) if incident is not None else set()
+    alone = bool(ranks) and not set(ranks) & waiting
+    yield signal(
         CAUSE,
-        certainty,
-        summary,
+        Grade.ORDER,
+        say("a thread of {ranks:who} held the interpreter lock in a native call", ranks=ranks)
+        if ranks
+        else say("a thread held the interpreter lock in a native call"),
+        whole=bool(set(ranks) & stuck) or (alone and bool(waiting)),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
-        group=group_label(facts, stall.group),
-        where=place_of(facts, ranks[0]),
-        waiter_where=stall.call.where if stall.call else None,
-        calls=call_of(stall.direct_waiters, stall.call),
-        because=because,
-        evidence=quote_stall(facts, stall),
-        remedies=remedies,
+        nodes=hosts_in(locked),
+        because=(say("torch could not take the lock within its time, and so could not run Python there"),),
+        evidence=quotes(locked),
+        remedies=(remedy("see-which-native-call-keeps-the-lock"),),
     )

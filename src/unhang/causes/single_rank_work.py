@@ -5,9 +5,9 @@ Why it hangs: the others are already in the next collective, whose limit runs wh
 Example: rank 0 tokenises the data set for 40 minutes before a barrier; the others' limit is 30 minutes.
 Fix: let every rank do its share, cache the result before the job, move writes off the training thread; or wait without
 a collective (on the store or a file) and with a limit that fits.
-Certain when: the laggard's stack stands in such work and the others wait for it in a collective; of a save or an
-evaluation also its source, for a rank whose data ran out does what stands behind its loop too early.
-Possible when: there are only log lines: a progress bar of one rank spans the others' limit.
+Certain when: the laggard's stack stands in such work and the others wait for it in a collective, of a save or an
+evaluation also its source; or a guard's error names the line at which the rank it waited for was last seen, working.
+Possible when: in a job that moves, two looks show the same rank at such work while all others wait; *likely* from many.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from unhang.evidence.stacks.torn import is_torn
 from unhang.facts.camps import Camp, camps_of_stall, is_past
+from unhang.facts.guard_errors import guard_errors
 from unhang.facts.guard_waits import is_guard
 from unhang.facts.lock_holders import holds_lock
 from unhang.facts.longer_generation import longer_generation
@@ -24,12 +25,12 @@ from unhang.facts.main_process_first import turnstile_of
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.operations import is_barrier
 from unhang.facts.progress_from_stacks import MEETINGS
-from unhang.findings import Cause, Certainty, Phase, Remedy, Text, say
-from unhang.rules import machine_lines
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.rules import machine_lines, pace_lines
 from unhang.rules.log_remedies import log_remedies
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
+from unhang.rules.stall_signal import stall_signal, waiters_line
 from unhang.rules.store_wait import wait_on_the_store
 
 CAUSE = Cause.SINGLE_RANK_WORK
@@ -66,11 +67,15 @@ WORK = {
     "file-lock": "waiting for a file lock",
 }
 _FILES = {"file-io", "json", "file-lock", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
+_MEANS = {"http", "file-io", "json", "file-lock"}
+"""How something is done, not what: where the phase is known, it says more."""
 _SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """A single laggard that is alive, not frozen, and busy with its own work."""
+    """A laggard that is alive, not frozen, and busy with its own work; a straggler; what a guard's error tells."""
+    yield from _slows(facts)
+    yield from _guard_gave_up(facts)
     for stall in facts.stalls:
         if not _can_work(facts, stall):
             continue
@@ -115,7 +120,7 @@ def _may_wait_too(stall: Stall, lag: Camp) -> bool:
 
 
 def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
-    """Another rule knows better: loader, teardown, handler, past the loop."""
+    """It is no work of its own: it waits for data, ends, handles an exception, or is past the loop."""
     if lag.where is None and lag.what not in WORK:
         # A thread without a line of the program, in nothing that is known as work.
         return True
@@ -136,23 +141,18 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     if lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
         doing = f"standing still in {lag.where.function}"
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
-    certain = (known_work or moving) and not (lag.where is None and _torn(facts, stall))
-    certain = certain and not _may_have_left_its_loop(lag)
-    certainty = Certainty.CERTAIN if certain else Certainty.LIKELY
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
-    return finding(
+    seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
+    return stall_signal(
         CAUSE,
-        certainty,
+        Grade.SOURCE if known_work or moving else Grade.STACK,
         _summary(stall, doing),
-        ranks=stall.laggards,
-        nodes=hosts_of(facts, stall.laggards),
-        group=group_label(facts, stall.group),
+        facts,
+        stall,
+        whole=not (known_work or moving) or seen_whole,
         phase=lag.phase,
-        where=place_of(facts, stall.laggards[0]),
-        waiter_where=stall.call.where if stall.call else None,
-        calls=call_of(stall.direct_waiters, stall.call),
         because=(*_because(stall, doing, moving=moving), *machine_lines.because(signs)),
-        evidence=(*quote_stall(facts, stall), *machine_lines.evidence(signs)),
+        more_evidence=machine_lines.evidence(signs),
         remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
     )
 
@@ -203,12 +203,7 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
         )
     if moving:
         yield say("its stack moves between two looks: it works, it is not stuck")
-    if stall.call is not None:
-        yield say(
-            "{waiters:who} {waiters:waits|wait} in {operation}",
-            waiters=stall.direct_waiters,
-            operation=operation_of(stall.call),
-        )
+    yield from waiters_line(stall)
     indirect = set(stall.waiters) - set(stall.direct_waiters)
     if indirect:
         yield say(
@@ -233,3 +228,50 @@ def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
     if is_guard(stall.call):
         return
     yield remedy("if-it-must-stay-on-one-rank")
+
+
+def _slows(facts: Facts) -> Iterator[Answer]:
+    """The straggler of a moving job, where it does work that is not training."""
+    straggler = facts.straggler
+    if straggler is None or facts.graph.edges or not pace_lines.is_own_work(straggler.activity):
+        return
+    activity = straggler.activity
+    assert activity is not None
+    summary = say(
+        "the job moves at the pace of rank {rank}, which is {doing} while the others wait for it",
+        rank=straggler.rank,
+        doing=_work_between_steps(activity.what, activity.phase),
+    )
+    signs = storage_signs(facts, (straggler.rank,)) if writes_or_reads(activity.phase, activity.what) else ()
+    remedies = log_remedies() if activity.phase is Phase.LOG else (remedy("take-this-work-out-of-the-training"),)
+    yield pace_lines.slows(CAUSE, facts, straggler, summary, signs, *remedies)
+
+
+def _work_between_steps(what: str, phase: Phase | None) -> str | Text:
+    by_phase = {Phase.SAVE: "saving a checkpoint", Phase.LOG: "writing a log", Phase.EVAL: "evaluating"}
+    if what in _MEANS:
+        return by_phase.get(phase or Phase.OTHER) or WORK[what]
+    return WORK.get(what) or by_phase.get(phase or Phase.OTHER) or "working alone"
+
+
+def _guard_gave_up(facts: Facts) -> Iterator[Answer]:
+    """Ranks waited in `rank_zero_first`, and the first rank was still at work when the time given was over."""
+    error = next((error for error in guard_errors(facts.tracebacks) if error.kind == "slow"), None)
+    if error is None:
+        return
+    yield signal(
+        CAUSE,
+        Grade.STATED,
+        say(
+            "{ranks:who} {ranks:was|were} still at work after {waited:.0f} s, and the others in {guard} gave up",
+            ranks=error.ranks,
+            waited=error.waited_s,
+            guard=error.what,
+        ),
+        whole=error.at is not None,  # the line at which it was last seen, working
+        ranks=error.ranks,
+        where=error.at,
+        waiter_where=error.raised_at,
+        evidence=(error.evidence,),
+        remedies=(remedy("give-the-time-the-work-takes", guard=error.what),),
+    )

@@ -6,7 +6,8 @@ Example: `Running tokenizer … 9% [29:55<4:48:08]`, then ranks 1-3 time out aft
 element.
 Fix: prepare the data before the job, or on every rank; give the wait a limit that fits.
 Certain when: never from logs alone: the rank's stack is not seen.
-Possible when: only a barrier at the start of the job is known, or that rank 0 had not yet come to the first collective.
+Possible when: only a barrier at the start of the job is known, or that rank 0 had not yet come to the first collective;
+or the one rank that did not give up wrote lines during the wait that count nothing.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from unhang.facts.last_words import LastWords, last_words
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.main_process_first import WaitsForMain, waits_for_main
 from unhang.facts.model import Facts
-from unhang.facts.spanning_work import SpanningWork, absent_rank, spanning_work, unfinished_work
-from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, Source, Text, say
+from unhang.facts.spanning_work import absent_rank, spanning_work, unfinished_work
+from unhang.facts.stages import is_training
+from unhang.facts.went_on import went_on
+from unhang.findings import Cause, Evidence, Grade, Phase, Source, say
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, Signal, signal
 from unhang.rules.store_wait import wait_on_the_store
 
 CAUSE = Cause.SINGLE_RANK_WORK
-# A barrier this early in a group is the one that frameworks put around preparing data.
+# A barrier this early in a group, or before any step, is the one that frameworks put around preparing data.
 FIRST_POSITIONS = whole_threshold("single_rank_work_printed.first_positions")
 # The last line and the moment the others began to wait lie this close together.
 SAME_MOMENT_S = threshold("single_rank_work_printed.same_moment_s")
@@ -36,32 +38,36 @@ SAME_MOMENT_S = threshold("single_rank_work_printed.same_moment_s")
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Most telling first; one answer."""
-    if facts.graph.cycles or any(known.recording is not None for known in facts.ranks.values()):
-        return
+    for look in (_bar, _turnstile, _went_on, _spoke_of_it, _first_barrier):
+        told = look(facts)
+        if told is not None:
+            yield told
+            return
+
+
+def _lines_tell(facts: Facts, rank: int | None) -> bool:
+    """Nothing shows where ``rank`` stood, so that what it printed last is where it was."""
+    known = facts.ranks.get(rank) if rank is not None else None
+    return known is None or (known.stack is None and known.recording is None)
+
+
+def _waits(facts: Facts) -> tuple[Evidence, ...]:
     incident = incident_of(facts)
+    return tuple(wait.evidence for wait in incident.waits[:2]) if incident is not None else ()
+
+
+def _bar(facts: Facts) -> Signal | None:
+    """A bar's own clock stands at the others' limit, and it is not done."""
     work = spanning_work(facts)
-    if work is not None:
-        yield _bar(facts, work)
-        return
-    turnstile = waits_for_main(facts)
-    if turnstile is not None and not _no_longer_prepares(facts, turnstile, incident):
-        yield _turnstile(facts, turnstile)
-        return
-    if incident is None:
-        return
-    words = _busy_at_start(facts, incident)
-    if words is not None:
-        yield _spoke_of_it(facts, incident, words)
-    elif _first_barrier(facts, incident):
-        yield _early(facts, incident)
-
-
-def _bar(facts: Facts, work: SpanningWork) -> Answer:
+    if work is None or not _lines_tell(facts, work.rank):
+        return None
+    incident = incident_of(facts)
     ranks = () if work.rank is None else (work.rank,)
     minutes = work.elapsed_s / 60
-    return _found(
-        facts,
-        Certainty.LIKELY,
+    at_barrier = incident is not None and any(wait.barrier for wait in incident.waits)
+    return signal(
+        CAUSE,
+        Grade.ORDER,
         say(
             "{ranks:who} had worked on '{label}' for {minutes:.0f} minutes, as "
             "long as the others may wait, and was at "
@@ -81,27 +87,35 @@ def _bar(facts: Facts, work: SpanningWork) -> Answer:
             done=work.done,
             total=work.total,
         ),
-        ranks,
-        (
+        ranks=ranks,
+        phase=Phase.DATA,
+        because=(
             say("the limit in force is {limit:g} s", limit=work.limit_s)
             if work.limit_seen
             else say("torch's own limit is {limit:g} s, and the bar stands there", limit=work.limit_s),
             say("the bar was moving: the work is slow, not stuck"),
         ),
-        work,
-        Phase.DATA,
+        evidence=(work.evidence, *_waits(facts)),
+        remedies=(
+            remedy("prepare-the-data-before-the-job-or"),
+            *((wait_on_the_store("", None),) if at_barrier else ()),
+            remedy("if-it-must-stay-there-give-the"),
+        ),
     )
 
 
-def _turnstile(facts: Facts, turnstile: WaitsForMain) -> Answer:
+def _turnstile(facts: Facts) -> Signal | None:
+    """A waiter's traceback ends in a barrier that lets the main process go first."""
+    turnstile = waits_for_main(facts)
+    if turnstile is None or _no_longer_prepares(facts, turnstile, incident_of(facts)):
+        return None
     ranks = () if turnstile.local and turnstile.waiter is None else (_first_of_node(facts, turnstile),)
     bar = unfinished_work(facts)
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.STACK,
         say("the main process ({ranks:who}) was still preparing; the others wait for it to go first", ranks=ranks),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         phase=Phase.DATA,
         waiter_where=turnstile.where,
         because=(
@@ -123,7 +137,11 @@ def _turnstile(facts: Facts, turnstile: WaitsForMain) -> Answer:
             ),
         ),
         evidence=(turnstile.evidence, *((_quoted(bar),) if bar is not None else ())),
-        remedies=(wait_on_the_store(turnstile.turnstile, turnstile.where), _before_the_job(), _longer()),
+        remedies=(
+            wait_on_the_store(turnstile.turnstile, turnstile.where),
+            remedy("prepare-the-data-before-the-job-or"),
+            remedy("if-it-must-stay-there-give-the"),
+        ),
     )
 
 
@@ -147,6 +165,77 @@ def _first_of_node(facts: Facts, turnstile: WaitsForMain) -> int:
     return min(same, default=0)
 
 
+def _went_on(facts: Facts) -> Signal | None:
+    """The one rank that did not give up went on writing lines while all others waited."""
+    work = went_on(facts)
+    if work is None or not _lines_tell(facts, work.rank):
+        return None
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "rank {rank} was still writing lines {after:.0f} s after the others had begun to wait, "
+            "and did not time out",
+            rank=work.rank,
+            after=work.after_s,
+        ),
+        whole=work.counts,  # else another thread may have written them
+        ranks=(work.rank,),
+        phase=work.phase,
+        because=(
+            say("a rank that waits in a collective writes nothing: it was busy with work of its own"),
+            say("the others waited {wait:.0f} s, their whole limit", wait=work.wait_s),
+        ),
+        evidence=(work.evidence, *_waits(facts)),
+        remedies=(
+            remedy("take-this-work-off-rank-or-let", rank=work.rank),
+            remedy("if-it-must-stay-there-give-the"),
+        ),
+    )
+
+
+def _spoke_of_it(facts: Facts) -> Signal | None:
+    incident = incident_of(facts)
+    words = _busy_at_start(facts, incident) if incident is not None else None
+    if words is None or words.rank is None or not _lines_tell(facts, words.rank):
+        return None
+    doing = "saving" if words.phase is Phase.SAVE else "evaluating"
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "possible: rank {rank} was still {doing} when the others had waited for their whole limit",
+            rank=words.rank,
+            doing=doing,
+        )
+        if words.counting
+        else say(
+            "possible: rank {rank} was {doing} when the others began to wait, and said nothing since",
+            rank=words.rank,
+            doing=doing,
+        ),
+        whole=False,  # whether it worked, waited or had failed is not in the log
+        ranks=(words.rank,),
+        phase=words.phase,
+        because=(
+            say("(time of the timeout - limit) is the moment of its last line")
+            if words.time_s is not None
+            else say(
+                "its last words stand right before the timeouts, and {rank} is the one that did not time out",
+                rank=words.rank,
+            ),
+            say("its bar had not come to its end")
+            if words.counting
+            else say("whether it worked, waited for storage or had failed is not in the log"),
+        ),
+        evidence=(words.evidence, *_waits(facts)),
+        remedies=(
+            remedy("look-at-rank-while-the-others-wait", rank=words.rank),
+            remedy("if-it-must-stay-there-give-the"),
+        ),
+    )
+
+
 def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
     """A rank that did not give up spoke of saving or evaluating at the moment the others began to wait."""
     began = incident.began_s
@@ -164,67 +253,17 @@ def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
     return None
 
 
-def _spoke_of_it(facts: Facts, incident: Incident, words: LastWords) -> Answer:
-    assert words.rank is not None
-    doing = "saving" if words.phase is Phase.SAVE else "evaluating"
-    return finding(
+def _first_barrier(facts: Facts) -> Signal | None:
+    incident = incident_of(facts)
+    if incident is None or not _waits_for_rank_0(facts, incident) or not _lines_tell(facts, 0):
+        return None
+    return signal(
         CAUSE,
-        Certainty.POSSIBLE,
-        say(
-            "possible: rank {rank} was still {doing} when the others had waited for their whole limit",
-            rank=words.rank,
-            doing=doing,
-        )
-        if words.counting
-        else say(
-            "possible: rank {rank} was {doing} when the others began to wait, and said nothing since",
-            rank=words.rank,
-            doing=doing,
-        ),
-        ranks=(words.rank,),
-        nodes=hosts_of(facts, (words.rank,)),
-        phase=words.phase,
-        because=(
-            say("(time of the timeout - limit) is the moment of its last line")
-            if words.time_s is not None
-            else say(
-                "its last words stand right before the timeouts, and {rank} is the one that did not time out",
-                rank=words.rank,
-            ),
-            say("its bar had not come to its end")
-            if words.counting
-            else say("whether it worked, waited for storage or had failed is not in the log"),
-        ),
-        evidence=(words.evidence, *(w.evidence for w in incident.waits[:2])),
-        remedies=(_look(words.rank), _longer()),
-    )
-
-
-def _first_barrier(facts: Facts, incident: Incident) -> bool:
-    """Everyone who gave up waits in one of the first barriers, rank 0 is not among them, and it did not just vanish."""
-    if 0 in incident.ranks or any(w.partner_gone for w in incident.waits) or not incident.waits:
-        return False
-    if facts.events_of("store.reset", "store.eof", "gloo.closed", "n.sock"):
-        return False
-    absent = absent_rank(facts, incident)
-    if absent != 0:
-        return False
-    return all(
-        (w.awaited == 0 and w.position is None)
-        or (w.barrier and w.position is not None and w.position <= FIRST_POSITIONS)
-        for w in incident.waits
-    )
-
-
-def _early(facts: Facts, incident: Incident) -> Answer:
-    return finding(
-        CAUSE,
-        Certainty.POSSIBLE,
+        Grade.USUAL,
         say(
             "possible: rank 0 was still preparing when the others had waited at the first barrier for their whole limit"
         ),
         ranks=(0,),
-        nodes=hosts_of(facts, (0,)),
         phase=Phase.INIT,
         because=(
             say(
@@ -234,45 +273,25 @@ def _early(facts: Facts, incident: Incident) -> Answer:
             say("rank 0 did not time out in it, so it had not come there; its own log would say why"),
         ),
         evidence=tuple(w.evidence for w in incident.waits[:3]),
-        remedies=(_look(0), _before_the_job(), _longer()),
-    )
-
-
-def _found(
-    facts: Facts,
-    certainty: Certainty,
-    summary: Text,
-    ranks: tuple[int, ...],
-    because: tuple[Text, ...],
-    work: SpanningWork,
-    phase: Phase,
-) -> Answer:
-    incident = incident_of(facts)
-    waits = incident.waits[:2] if incident is not None else ()
-    return finding(
-        CAUSE,
-        certainty,
-        summary,
-        ranks=ranks,
-        nodes=hosts_of(facts, ranks),
-        phase=phase,
-        because=because,
-        evidence=(work.evidence, *(w.evidence for w in waits)),
         remedies=(
-            _before_the_job(),
-            *((wait_on_the_store("", None),) if any(wait.barrier for wait in waits) else ()),
-            _longer(),
+            remedy("look-at-rank-while-the-others-wait", rank=0),
+            remedy("prepare-the-data-before-the-job-or"),
+            remedy("if-it-must-stay-there-give-the"),
         ),
     )
 
 
-def _look(rank: int) -> Remedy:
-    return remedy("look-at-rank-while-the-others-wait", rank=rank)
-
-
-def _before_the_job() -> Remedy:
-    return remedy("prepare-the-data-before-the-job-or")
-
-
-def _longer() -> Remedy:
-    return remedy("if-it-must-stay-there-give-the")
+def _waits_for_rank_0(facts: Facts, incident: Incident) -> bool:
+    """Everyone who gave up waits in one of the first barriers, rank 0 is not among them, and it did not just vanish."""
+    if 0 in incident.ranks or any(w.partner_gone for w in incident.waits) or not incident.waits:
+        return False
+    if facts.events_of("store.reset", "store.eof", "gloo.closed", "n.sock"):
+        return False
+    if absent_rank(facts, incident) != 0:
+        return False
+    no_step = not any(is_training(progress) for log in facts.logs for progress in log.progress)
+    return all(
+        (w.awaited == 0 and w.position is None)
+        or (w.barrier and w.position is not None and (w.position <= FIRST_POSITIONS or no_step))
+        for w in incident.waits
+    )

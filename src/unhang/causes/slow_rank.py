@@ -15,11 +15,10 @@ from collections.abc import Iterator
 
 from unhang.facts.machine_state import signs_of_rank
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Remedy, Severity, say
-from unhang.rules import machine_lines, pace_lines
-from unhang.rules.evidence_lines import hosts_of
+from unhang.findings import Cause, say
+from unhang.rules import pace_lines
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer
 
 CAUSE = Cause.SLOW_RANK
 
@@ -29,25 +28,9 @@ def check(facts: Facts) -> Iterator[Answer]:
     straggler = facts.straggler
     if straggler is None or facts.graph.edges:
         return
-    activity = straggler.activity
-    if pace_lines.is_loading(activity) or pace_lines.is_own_work(activity):
+    if pace_lines.is_loading(straggler.activity) or pace_lines.is_own_work(straggler.activity):
         return
+    summary = say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank)
     signs = signs_of_rank(facts, straggler.rank)
-    yield finding(
-        CAUSE,
-        Certainty.LIKELY if signs else pace_lines.certainty_of(straggler),
-        say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank),
-        severity=Severity.SLOWS,
-        ranks=(straggler.rank,),
-        nodes=hosts_of(facts, (straggler.rank,)),
-        phase=activity.phase if activity is not None else None,
-        where=activity.where if activity is not None else None,
-        waiter_where=straggler.waiter.where if straggler.waiter else None,
-        because=(*pace_lines.because(straggler), *machine_lines.because(signs)),
-        evidence=(*((activity.evidence,) if activity is not None else ()), *machine_lines.evidence(signs)),
-        remedies=(*machine_lines.remedies(signs), _look_closer(straggler.rank)),
-    )
-
-
-def _look_closer(rank: int) -> Remedy:
-    return remedy("find-out-what-makes-rank-slow", rank=rank)
+    look_closer = remedy("find-out-what-makes-rank-slow", rank=straggler.rank)
+    yield pace_lines.slows(CAUSE, facts, straggler, summary, signs, look_closer)

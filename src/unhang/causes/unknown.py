@@ -13,23 +13,25 @@ Possible when: the followers (`network-fault`, `gpu-hardware`, `p2p-broken`) are
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from unhang.facts.last_call import last_recorded_call
 from unhang.facts.lock_holders import holds_lock
 from unhang.facts.model import CodeContext, Facts, RankState, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Certainty, Finding, Phase, Remedy, Severity, Text, say
+from unhang.findings import Cause, Grade, Phase, Severity, Text, say
 from unhang.rules import transport_lines
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_stall
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, quote_stall
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
+from unhang.rules.stall_signal import stall_signal
 from unhang.rules.transport_suspects import transport_suspects
 
 CAUSE = Cause.UNKNOWN
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """What is left when no other rule explains the stall; diagnosis lets it lead only then."""
+    """Who is behind, or that nobody is: diagnosis lets it lead only where nothing explains it."""
     # Where somebody is behind, groups that look symmetric only wait behind the others.
     for symmetric in () if facts.graph.edges else facts.symmetric:
         yield _all_joined(facts, symmetric)
@@ -40,11 +42,11 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield _device(facts, stall)
 
 
-def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
+def _all_joined(facts: Facts, stall: SymmetricStall) -> Answer:
     first = stall.pending[stall.ranks[0]]
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.ORDER,
         say(
             "all {count} ranks joined {operation} at position {position} and none finished it: not your code, "
             "but what carries it",
@@ -52,7 +54,6 @@ def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
             operation=stall.operation,
             position=stall.position,
         ),
-        ranks=(),
         group=group_label(facts, stall.group),
         where=first.where,
         waiter_where=first.where,
@@ -66,30 +67,33 @@ def _all_joined(facts: Facts, stall: SymmetricStall) -> Finding:
             *(stall.pending[rank].evidence for rank in stall.ranks[:2]),
             *transport_lines.evidence(facts),
         ),
-        remedies=(_look_at_transport(),),
+        remedies=(remedy("look-below-the-program-kernel-log-nccl"),),
     )
 
 
-def _laggard(facts: Facts, stall: Stall) -> Finding:
-    unsure = stall.reason == "silent" or _told_by_logs(facts, stall) or _waits_itself(facts, stall)
+def _laggard(facts: Facts, stall: Stall) -> Answer:
     at_work = _all_at_work(facts, stall)
-    return finding(
+    held = stall_signal(
         CAUSE,
-        Certainty.POSSIBLE if unsure else Certainty.LIKELY,
+        Grade.ORDER,
         say("{ranks:who} {ranks:works|work} still; the others wait for {ranks:it|them}", ranks=stall.laggards)
         if at_work
         else _laggard_summary(facts, stall),
+        facts,
+        stall,
+        whole=not (stall.reason == "silent" or _told_by_logs(facts, stall) or _waits_itself(facts, stall)),
         severity=Severity.SLOWS if at_work else Severity.STOPS,
-        ranks=() if _most_are_silent(stall) else stall.laggards,
         nodes=hosts_of(facts, stall.laggards),
-        group=group_label(facts, stall.group),
-        where=place_of(facts, stall.laggards[0]),
-        waiter_where=stall.call.where if stall.call else None,
-        calls=call_of(stall.direct_waiters, stall.call),
         because=tuple(_why_laggard(facts, stall)),
-        evidence=quote_stall(facts, stall),
-        remedies=(_look_again(stall) if at_work else _collect_stacks(stall),),
+        remedies=(
+            remedy(
+                "see-whether-through-look-again-later" if at_work else "look-at-while-the-job-is-stuck",
+                ranks=stall.laggards,
+            ),
+        ),
     )
+    # none of most ranks, of which nothing was read, is to blame for that
+    return replace(held, finding=replace(held.finding, ranks=())) if _most_are_silent(stall) else held
 
 
 def _all_at_work(facts: Facts, stall: Stall) -> bool:
@@ -149,17 +153,16 @@ def _device_behind(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _device(facts: Facts, stall: Stall) -> Finding:
-    return finding(
+def _device(facts: Facts, stall: Stall) -> Answer:
+    return signal(
         Cause.GPU_HARDWARE,
-        Certainty.POSSIBLE,
+        Grade.USUAL,
         say("possible: {ranks:who} queued work that its device never ran", ranks=stall.laggards),
         ranks=stall.laggards,
-        nodes=hosts_of(facts, stall.laggards),
         group=group_label(facts, stall.group),
         because=(say("its peers have finished collectives that it has queued and not finished"),),
         evidence=quote_stall(facts, stall),
-        remedies=(_look_at_transport(),),
+        remedies=(remedy("look-below-the-program-kernel-log-nccl"),),
     )
 
 
@@ -268,15 +271,3 @@ def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
                 file=last.where.file,
                 line=last.where.line,
             )
-
-
-def _collect_stacks(stall: Stall) -> Remedy:
-    return remedy("look-at-while-the-job-is-stuck", ranks=stall.laggards)
-
-
-def _look_again(stall: Stall) -> Remedy:
-    return remedy("see-whether-through-look-again-later", ranks=stall.laggards)
-
-
-def _look_at_transport() -> Remedy:
-    return remedy("look-below-the-program-kernel-log-nccl")

@@ -27,6 +27,7 @@ from unhang.diagnosis.unseen_stacks import unseen_stacks
 from unhang.facts.model import Facts
 from unhang.facts.steps import Steps
 from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict, say
+from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.rule import Answer, Rule, Signal
 
 
@@ -97,12 +98,17 @@ def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
     for rule in rules:
         for answer in _answers(rule, facts):
             if isinstance(answer, Signal):
-                answers.findings.append(graded(answer, rule.name))
+                answers.findings.append(_with_nodes(graded(answer, rule.name), facts))
             elif isinstance(answer, Finding):
                 answers.findings.append(replace(answer, rule=rule.name))
             else:
                 answers.not_checked.append(answer)
     return answers
+
+
+def _with_nodes(finding: Finding, facts: Facts) -> Finding:
+    """``finding`` with the nodes of its ranks, where the detector names none."""
+    return finding if finding.nodes else replace(finding, nodes=hosts_of(facts, finding.ranks))
 
 
 def _answers(rule: Rule, facts: Facts) -> Iterator[Answer]:

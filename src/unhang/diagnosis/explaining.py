@@ -14,11 +14,14 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
     Cause.HOST_MEMORY: _ENDS | _WAITS | _LOST | {Cause.GPU_OOM, Cause.SLOW_DATA_LOADING},
     Cause.RANK_CRASHED: _WAITS | _LOST | {Cause.RENDEZVOUS},
     Cause.RANK_FROZEN: _WAITS,
+    Cause.TIMEOUT_TOO_SHORT: frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_RANK)),
 }
 """By cause: what follows from it for the same ranks. A process that died answers nobody and does no step; one whose
-memory or card failed dies."""
+memory or card failed dies. Work that a limit was too short for is that limit's cause, not the stall's."""
 DIED_OF = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
+ENDED_FROM_OUTSIDE = "rank_crashed_from_outside"
+"""Somebody or a scheduler ended the job: what was wrong with it before is why, or at least what to look at."""
 _NEAR_LINES = whole_threshold("explaining.near_lines")
 
 
@@ -26,7 +29,7 @@ def explains(root: Finding, other: Finding) -> bool:
     """``other`` tells what follows from ``root``, which is *likely* at least."""
     if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE:
         return False
-    if died_of(root, other):
+    if died_of(root, other) or (other.rule == ENDED_FROM_OUTSIDE and root.cause in DIED_OF):
         return True
     alike = root.cause is other.cause or other.cause in EXPLAINS.get(root.cause, ())
     return alike and bool(other.ranks) and set(other.ranks) <= set(root.ranks)

@@ -41,8 +41,13 @@ def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Findin
     """
     capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
     ordered = sorted(_without_answered_unknowns(capped), key=_order)
-    crashes = [f for f in ordered if any(died_of(other, f) for other in ordered)]
-    return tuple(_merge([f for f in ordered if f not in crashes] + crashes))
+    followed = [f for f in ordered if any(died_of(other, f) or _leads_to(other, f) for other in ordered)]
+    return tuple(_merge([f for f in ordered if f not in followed] + followed))
+
+
+def _leads_to(root: Finding, other: Finding) -> bool:
+    """``other`` follows from ``root`` and is not better known than it."""
+    return root.cause is not other.cause and root.certainty.order >= other.certainty.order and explains(root, other)
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

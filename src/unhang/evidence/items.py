@@ -279,6 +279,8 @@ class Progress:
     attempt: int = 0
     elapsed_s: float | None = None
     """Since its start, as the bar itself printed it last."""
+    loads: tuple[tuple[int, float, float], ...] = ()
+    """(step, seconds it waited for its data, seconds in all) of at most the last 4,096 steps whose lines tell both."""
 
 
 @dataclass(frozen=True, slots=True)

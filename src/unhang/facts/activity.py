@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from unhang.evidence.items import Frame, SourceFile, StackDump, ThreadStack
 from unhang.facts.called_on_line import awaited_operation, calls_into_library, calls_on_line
@@ -78,7 +79,9 @@ def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _R
     row, operation = _best_row(thread.frames, sources)
     where = first_user_frame(thread.frames, sources)
     what, phase = (row.what, row.phase) if row is not None else ("unknown", Phase.OTHER)
-    if row is None or row.priority < _PLAIN_WAITS:
+    if what == "queue-wait" and _feeds_an_iterator(thread.frames):
+        what, phase = "dataloader-wait", Phase.DATA
+    elif row is None or row.priority < _PLAIN_WAITS:
         told = _from_the_line(thread, table, sources)
         if told is not None:
             what, phase, operation = told
@@ -90,6 +93,12 @@ def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _R
     if what == "unknown" and thread.frames[0].native:
         what = "native"
     return _Reading(thread, row, what, phase, operation, where, _is_main(stack, thread))
+
+
+def _feeds_an_iterator(frames: Sequence[Frame]) -> bool:
+    """It waits at a queue inside of an iterator's own ``__next__``: a thread or process behind it makes the batches."""
+    python = [bare_function(frame.function) for frame in frames if not frame.native]
+    return any(inner == "get" and outer == "__next__" for inner, outer in pairwise(python))
 
 
 _PLAIN_WAITS = 40

@@ -18,12 +18,13 @@ from unhang.facts.spanning_work import DEFAULT_LIMITS_S, absent_rank
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.situations import STACKS, WORDS_OF_WORK
+from unhang.knowledge.thresholds import whole_threshold
 
 FIRST_POSITIONS, EARLY_POSITIONS = 3, 100
 """Positions up to these are the first collectives of a group, and those of its first steps."""
 NEAR_LINES = 6
 INNERMOST = 3
-BUSY = 90
+BUSY = whole_threshold("situation.busy")
 """Per cent: a card that spins in a collective shows nearly all of them."""
 
 

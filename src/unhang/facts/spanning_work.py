@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.evidence.items import Progress
@@ -44,22 +45,23 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
     found = []
     for log in facts.logs:
         for progress in log.progress:
-            limit = _spanned(progress, seen or DEFAULT_LIMITS_S)
-            if limit is not None and not _everybody_counts(facts, progress, incident):
-                found.append((progress, limit))
+            for work in ((progress,), (*_done_before(progress, log.progress), progress)):
+                limit = _spanned(work, seen or DEFAULT_LIMITS_S)
+                if limit is not None and not _everybody_counts(facts, progress, incident):
+                    found.append((work, limit))
     if not found:
         return None
-    progress, limit = max(found, key=lambda item: item[0].last_line)
+    work, limit = max(found, key=lambda item: item[0][-1].last_line)
+    progress = work[-1]
     rank = progress.rank if progress.rank is not None else absent_rank(facts, incident)
     assert progress.total is not None
-    assert progress.elapsed_s is not None
     return SpanningWork(
         rank=rank,
         host=None,
-        label=progress.label,
+        label=", ".join(bar.label for bar in work),
         done=progress.last_step,
         total=progress.total,
-        elapsed_s=progress.elapsed_s,
+        elapsed_s=_elapsed_s(work),
         limit_s=limit,
         limit_seen=bool(seen),
         evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
@@ -80,12 +82,25 @@ def unfinished_work(facts: Facts) -> Progress | None:
     return max(bars, key=lambda bar: bar.last_line, default=None)
 
 
-def _spanned(progress: Progress, limits: tuple[float, ...]) -> float | None:
+def _done_before(progress: Progress, bars: Sequence[Progress]) -> tuple[Progress, ...]:
+    """Bars of preparing work that the same speaker had done before, in the same attempt: its work is all of them."""
+    same = (bar for bar in bars if (bar.rank, bar.attempt) == (progress.rank, progress.attempt))
+    ready = (bar for bar in same if bar.elapsed_s is not None and bar.total is not None and bar.last_step >= bar.total)
+    first = progress.source.line or 0
+    return tuple(bar for bar in ready if is_preparing(bar) and bar.label != "bar" and bar.last_line <= first)
+
+
+def _elapsed_s(work: Sequence[Progress]) -> float:
+    return sum(bar.elapsed_s or 0.0 for bar in work)
+
+
+def _spanned(work: Sequence[Progress], limits: tuple[float, ...]) -> float | None:
+    progress = work[-1]
     if progress.total is None or progress.elapsed_s is None or progress.last_step >= progress.total:
         return None
     if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
         return None
-    return next((s for s in limits if s - EARLY_S <= progress.elapsed_s <= s * LATE and s > 2 * EARLY_S), None)
+    return next((s for s in limits if s - EARLY_S <= _elapsed_s(work) <= s * LATE and s > 2 * EARLY_S), None)
 
 
 def _said_by_several(progress: Progress) -> bool:

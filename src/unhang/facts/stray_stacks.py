@@ -27,10 +27,15 @@ class StrayCamp:
 
 
 def stray_camps(facts: Facts) -> tuple[StrayCamp, ...]:
-    """Camps of main threads over all stacks without a rank, biggest first; empty when of too few processes."""
+    """Camps of main threads over all stacks without a rank, biggest first; empty when there is one process only."""
     counted: dict[str, int] = {}
     first: dict[str, Activity] = {}
+    seen: set[int] = set()
     for dump in facts.stray_stacks:
+        if dump.pid in seen:
+            continue  # a later look at the same process
+        if dump.pid is not None:
+            seen.add(dump.pid)
         shared = 1
         for thread in dump.threads:
             if thread.name.strip('"') != _MAIN:

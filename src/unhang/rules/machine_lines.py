@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from unhang.facts.machine_state import Sign
-from unhang.findings import Evidence, Remedy, RemedyKind, Text, say
+from unhang.findings import Evidence, Remedy, Text, say
 from unhang.knowledge.thresholds import threshold
 from unhang.rules.remedies import remedy
 
@@ -118,16 +118,7 @@ def _cool(sign: Sign) -> Remedy:
 
 
 def _free_the_card(sign: Sign) -> Remedy:
-    pid = sign.values["pid"]
-    return Remedy(
-        title=say("Get process {pid} off card {card}", pid=pid, card=sign.values["card"]),
-        kind=RemedyKind.INFRASTRUCTURE,
-        change=say(
-            "ask its owner (ps -o user= -p {pid}), or choose other cards: CUDA_VISIBLE_DEVICES", pid=sign.values["pid"]
-        ),
-        cost=say("none"),
-        verify=say("nvidia-smi shows only the job on its cards"),
-    )
+    return remedy("get-process-off-card", pid=sign.values["pid"], card=sign.values["card"])
 
 
 def _raise_limit(sign: Sign) -> Remedy:

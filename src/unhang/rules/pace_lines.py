@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from unhang.facts.model import Activity, Straggler
-from unhang.findings import Certainty, Phase, Text, say
+from unhang.facts.machine_state import Sign
+from unhang.facts.model import Activity, Facts, Straggler
+from unhang.facts.worker_stacks import loader_workers
+from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.rules import machine_lines
+from unhang.rules.rule import Signal, signal
 
 MANY_LOOKS = whole_threshold("pace_lines.many_looks")
 LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
@@ -27,10 +31,28 @@ def is_own_work(activity: Activity | None) -> bool:
     return activity.phase in _OWN_PHASES or activity.what in _OWN_WORK
 
 
-def certainty_of(straggler: Straggler) -> Certainty:
-    """*Likely* from many looks, or when it comes last to nearly all collectives; never more."""
+def slows(
+    cause: Cause, facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[Sign], *remedies: Remedy
+) -> Signal:
+    """That ``straggler`` sets the pace: whole from many looks, when it comes last to nearly all collectives, or when
+    its machine shows what holds it up."""
+    activity = straggler.activity
     many = straggler.positions or straggler.pace_looks or straggler.looks >= MANY_LOOKS
-    return Certainty.LIKELY if many else Certainty.POSSIBLE
+    workers = loader_workers(facts, straggler.rank)[:2] if is_loading(activity) else []
+    return signal(
+        cause,
+        Grade.STACK,
+        summary,
+        whole=bool(many or signs or is_loading(activity)),
+        severity=Severity.SLOWS,
+        ranks=(straggler.rank,),
+        phase=activity.phase if activity is not None else None,
+        where=activity.where if activity is not None else None,
+        waiter_where=straggler.waiter.where if straggler.waiter else None,
+        because=(*because(straggler), *machine_lines.because(signs)),
+        evidence=(*((activity.evidence,) if activity is not None else ()), *workers, *machine_lines.evidence(signs)),
+        remedies=(*machine_lines.remedies(signs), *remedies),
+    )
 
 
 def because(straggler: Straggler) -> Iterator[Text]:
@@ -64,3 +86,5 @@ def because(straggler: Straggler) -> Iterator[Text]:
             rank=straggler.rank,
             waiters=straggler.waiters,
         )
+    if is_loading(straggler.activity):
+        yield say("rank {rank} waited for its next batch meanwhile", rank=straggler.rank)

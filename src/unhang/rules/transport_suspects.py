@@ -6,25 +6,25 @@ from collections.abc import Iterator
 
 from unhang.facts.model import Facts, SymmetricStall
 from unhang.facts.transport_chosen import transport_chosen
-from unhang.findings import Cause, Certainty, Finding, Remedy, say
+from unhang.findings import Cause, Grade, Remedy, say
 from unhang.rules.evidence_lines import group_label
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import finding
+from unhang.rules.rule import Signal, signal
 
 SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
 # Groups that never touch a GPU.
 CPU_BACKENDS = {"gloo", "mpi", "ucc"}
 
 
-def transport_suspects(facts: Facts, stall: SymmetricStall) -> Iterator[Finding]:
+def transport_suspects(facts: Facts, stall: SymmetricStall) -> Iterator[Signal]:
     """One *possible* finding each; on groups that no GPU takes part in only the network."""
     cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
     for cause in SUSPECTS[:1] if cpu else SUSPECTS:
         if not _may_carry(facts, cause):
             continue
-        yield finding(
+        yield signal(
             cause,
-            Certainty.POSSIBLE,
+            Grade.USUAL,
             say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
             group=group_label(facts, stall.group),
             remedies=(_test_of(cause),),

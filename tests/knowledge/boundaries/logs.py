@@ -12,11 +12,13 @@ from unhang.evidence.logs import read_log
 from unhang.facts.bars_at_once import bars_at_once
 from unhang.facts.build import build_facts
 from unhang.facts.counts import unequal_counts
+from unhang.facts.data_pace import data_pace
 from unhang.facts.fabric import first_use_stall
 from unhang.facts.late_arrivals import tiny_limits
 from unhang.facts.limits import limit_not_in_force
 from unhang.facts.model import Facts
 from unhang.facts.printed_lines import printed_at
+from unhang.facts.situation import situation_of
 from unhang.facts.spanning_work import spanning_work
 from unhang.facts.stages import stage_of
 from unhang.facts.transport_lines import TransportTrouble, transport_trouble
@@ -226,3 +228,35 @@ def one_of_many_speaks(world: int) -> object:
 @turns("transport_lines.least_speakers")
 def name_one_peer(speakers: int) -> object:
     return trouble(100, speakers).one_peer
+
+
+# ---------------------------------------------------------------------------------------------------
+# steps that wait for their data, cards that are busy
+
+
+def waiting(waits: list[float], compute_s: float = 1.0) -> object:
+    lines = (f"Epoch: [0][{n}/5005] Time {w + compute_s:.3f} Data {w:.3f} Loss 6.9" for n, w in enumerate(waits, 1))
+    return data_pace(facts_of(*lines)) is not None
+
+
+@turns("data_pace.least_steps")
+def steps_that_wait(steps: int) -> object:
+    return waiting([0.0, *[9.0] * steps])
+
+
+@turns("data_pace.least_waits")
+def long_waits(waits: int) -> object:
+    return waiting([0.0, *[90.0] * waits, *[0.0] * 40])
+
+
+@turns("data_pace.most_of_the_time")
+def share_of_waits(share: float) -> object:
+    waits = [0.0] * 16 + [0.0, *[100.0] * 16]
+    computed = 1600 * (1 - share) / share / len(waits[1:]) if share < 1 else 0.0
+    return waiting(waits, computed)
+
+
+@turns("situation.busy")
+def a_busy_card(percent: int) -> object:
+    row = f"| 33%   54C    P2            81W /  450W |    1412MiB / 24564MiB |    {min(percent, 100)}%      Default |"
+    return "look:cards-busy" in situation_of(facts_of(row))

@@ -26,8 +26,8 @@ from unhang.facts.pace_change import find_step_change
 from unhang.facts.slow_looks import find_straggler
 from unhang.facts.slow_pace import find_all_wait, holds_up, slow_pace
 from unhang.facts.step_pace import growing_steps, slowed_to_its_end
-from unhang.findings import Source
-from unhang.rules.pace_lines import certainty_of
+from unhang.findings import Cause, Source, say
+from unhang.rules.pace_lines import slows
 
 START_S = 1_760_000_000.0
 
@@ -146,7 +146,8 @@ def waits_in_most_looks(share: float) -> object:
 
 @turns("pace_lines.many_looks")
 def sure_of_a_straggler(looks: int) -> object:
-    return certainty_of(Straggler(0, None, looks, (1,), None))
+    nobody = build_facts(EvidenceSet())
+    return slows(Cause.SLOW_RANK, nobody, Straggler(0, None, looks, (1,), None), say("rank 0 is slow"), ()).whole
 
 
 # ---------------------------------------------------------------------------------------------------

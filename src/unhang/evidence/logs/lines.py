@@ -365,6 +365,7 @@ class LineReader:
             run.last_text,
             run.attempt,
             run.elapsed_s,
+            tuple(run.loads),
         )
 
     def _last_lines(self) -> tuple[LastLine, ...]:

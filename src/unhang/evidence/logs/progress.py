@@ -46,6 +46,11 @@ _PER_STEP_S = re.compile(
     r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time"
     r"|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
 )
+# `Data (t): 38.702 Batch (t): 39.291` (open_clip), `Time: 0.61s (0.59) Data: 0.005` (timm),
+# `time: 0.35 data_time: 0.01` (mmengine, detectron2), `Time  0.231 ( 0.5)  Data  0.003` (PyTorch's ImageNet example).
+_OF_A_STEP = r"(?: ?\([ts]\))?['\"]?[:=]?\s{0,4}(?P<s>\d+\.\d+)"
+_DATA_S = re.compile(r"(?<![\w.])[Dd]ata(?:[ _]?(?:time|load(?:ing|er)?(?:[ _]time)?))?" + _OF_A_STEP)
+_ALL_S = re.compile(r"(?<![\w.])(?:[Bb]atch(?:[ _]time)?|(?:[Ii]ter|[Ss]tep)[ _]time|[Tt]ime)" + _OF_A_STEP)
 _MAGNITUDE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -114,6 +119,15 @@ def _hinted(text: str) -> bool:
     )
 
 
+def load_in(text: str) -> tuple[float, float] | None:
+    """(seconds the step waited for its data, seconds in all) as its line tells them; None where it tells not both."""
+    if "ata" not in text or (data := _DATA_S.search(text)) is None:
+        return None
+    whole = _ALL_S.search(text, data.end()) or _ALL_S.search(text, 0, data.start())
+    waited_s, all_s = (numbers.duration_s(found["s"]) if found is not None else None for found in (data, whole))
+    return (waited_s, all_s) if waited_s is not None and all_s is not None and waited_s <= all_s else None
+
+
 def trainer_line(text: str) -> bool:
     """A line of the transformers Trainer: a dict without a step."""
     return text.startswith("{'") and _TRAINER.match(text) is not None
@@ -164,7 +178,7 @@ class Run:
 
     __slots__ = (
         "attempt", "elapsed_s", "first_line", "first_step", "first_time_s", "label", "last_line", "last_step",
-        "last_text", "last_time_s", "per_step_s", "rank", "recent", "speaker", "total", "unit",
+        "last_text", "last_time_s", "loads", "per_step_s", "rank", "recent", "speaker", "total", "unit",
     )  # fmt: skip
 
     def __init__(
@@ -183,6 +197,7 @@ class Run:
         self.per_step_s: float | None = None
         self.elapsed_s: float | None = None
         self.recent: deque[tuple[int, float | None]] = deque(maxlen=RECENT)
+        self.loads: deque[tuple[int, float, float]] = deque(maxlen=RECENT)
 
 
 class ProgressReader:
@@ -214,6 +229,8 @@ class ProgressReader:
                 self.dropped += 1
         if not run.recent or run.recent[-1][0] != step.number:
             run.recent.append((step.number, time_s))
+            if (load := load_in(text)) is not None:
+                run.loads.append((step.number, *load))
         run.last_step, run.last_line, run.last_text = step.number, line, text
         run.last_time_s = time_s if time_s is not None else run.last_time_s
         run.per_step_s = step.per_step_s if step.per_step_s is not None else run.per_step_s

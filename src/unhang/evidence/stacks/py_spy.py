@@ -30,6 +30,8 @@ THREAD = re.compile(
     r"^Thread (?P<id>0x[0-9A-Fa-f]+|\d+)(?: ?/ ?(?P<os>0x[0-9A-Fa-f]+|\d+))? "
     r"\((?P<state>active|idle)(?P<gil>\+gil)?\)(?:: \"(?P<name>.*)\")?\s*$"
 )
+PROMPT = re.compile(r"py-spy dump\b(?=.*?(?: --pid| -p)[ =]?(?P<pid>\d+))")
+"""The command, as a paste of several processes shows it before each."""
 _COMPLAINT = re.compile(r"^(?:Error|Permission Denied|Failed to \w+).*$")
 _COMPILED = frozenset(
     {"c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "cu", "cuh", "inc", "tcc", "rs", "pyx", "s", "S", "go"}
@@ -85,12 +87,11 @@ class _TextReader:
         self._torn = False
 
     def feed(self, line: str, number: int) -> None:
-        if found := PROCESS.match(line):
+        if self._begins_process(line, number):
+            return
+        if found := THREAD.match(line):
             self.close_thread()
-            self.processes.append(_Process(numbers.whole(found["pid"]), found["command"].strip(), number))
-        elif found := THREAD.match(line):
-            self.close_thread()
-            if not self.processes:
+            if not self.processes or self._is_of_another(found):
                 self.processes.append(_Process(None, "", number))
             self._thread = _Thread(found, number)
         elif self._thread is None:
@@ -102,6 +103,24 @@ class _TextReader:
         elif not self._torn and _is_torn(line):
             self._torn = True
             self._budget.note("a line of the stack is damaged", number)
+
+    def _begins_process(self, line: str, number: int) -> bool:
+        head = PROCESS.match(line)
+        found = head or PROMPT.search(line)
+        if found is None:
+            return False
+        self.close_thread()
+        if head is not None and self.processes and not self.processes[-1].threads:
+            self.processes.pop()  # the command that was typed for it
+        command = head["command"].strip() if head is not None else ""
+        self.processes.append(_Process(numbers.whole(found["pid"]), command, number))
+        return True
+
+    def _is_of_another(self, header: re.Match[str]) -> bool:
+        """A process has one main thread: with a second one begins a process whose head was not pasted. A tool that
+        folds equal stacks prints the heads of several one after the other."""
+        threads = self.processes[-1].threads
+        return header["name"] == "MainThread" and any(t.name == "MainThread" and t.frames for t in threads)
 
     def close_thread(self) -> None:
         """Hand the thread that is being read to its process."""
