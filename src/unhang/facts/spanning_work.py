@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unhang.evidence.items import Progress
+from unhang.evidence.items import LogEvent, Progress
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.stages import is_preparing, is_training
@@ -16,6 +16,8 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 DEFAULT_LIMITS_S = (600.0, 1800.0)
 EARLY_S = threshold("spanning_work.early_s")
 LATE = threshold("spanning_work.late")
+HALF = threshold("spanning_work.half")
+"""Of the limit, by the bar's own clock: younger bars began while the others already waited."""
 _SIDE_BY_SIDE = whole_threshold("spanning_work.side_by_side")
 
 
@@ -46,7 +48,7 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
     for log in facts.logs:
         for progress in log.progress:
             for work in ((progress,), (*_done_before(progress, log.progress), progress)):
-                limit = _spanned(work, seen or DEFAULT_LIMITS_S)
+                limit = _spanned(work, seen or DEFAULT_LIMITS_S) or _counted_through(facts, progress, seen)
                 if limit is not None and not _everybody_counts(facts, progress, incident):
                     found.append((work, limit))
     if not found:
@@ -101,6 +103,21 @@ def _spanned(work: Sequence[Progress], limits: tuple[float, ...]) -> float | Non
     if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
         return None
     return next((s for s in limits if s - EARLY_S <= _elapsed_s(work) <= s * LATE and s > 2 * EARLY_S), None)
+
+
+def _counted_through(facts: Facts, progress: Progress, limits: tuple[float, ...]) -> float | None:
+    """The limit that the others' wait had when it passed in the middle of this bar, which counted on behind it."""
+    if progress.total is None or progress.last_step <= progress.first_step or not limits:
+        return None
+    if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
+        return None
+    gave_up = [event.source.line or 0 for event in facts.events_of("wd.timeout") if _same_log(event, progress)]
+    through = bool(gave_up) and (progress.source.line or 0) < min(gave_up) <= max(gave_up) <= progress.last_line
+    return limits[0] if through and (progress.elapsed_s or 0.0) >= limits[0] * HALF else None
+
+
+def _same_log(event: LogEvent, progress: Progress) -> bool:
+    return event.source.path == progress.source.path and event.attempt == progress.attempt
 
 
 def _said_by_several(progress: Progress) -> bool:

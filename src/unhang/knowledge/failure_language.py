@@ -123,6 +123,13 @@ _WORD = re.compile(r"[0-9a-z]+")
 _LONGEST_WORD = 24
 
 
+_NONE_OF = re.compile(
+    r"(?<![\d.,])(?:0|no) (?:errors?|missing|corrupt\w*|fail\w*|warnings?|dropped|lost|invalid|duplicates?)\b",
+    re.IGNORECASE,
+)
+"""Counted, and there were none."""
+
+
 @lru_cache(maxsize=8192)
 def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Statement | None:
     """The first row whose words stand in ``text``; None where it tells of no failure. ``situation`` is ``start`` or
@@ -131,7 +138,7 @@ def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Sta
     text = text[:TEXT_CHARS]
     if not sounds_bad(text):
         return None
-    said = plain(_PROCESS.sub(" ", without_guesses(text)))
+    said = plain(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
     for row in failure_rows():
         if (row.when and row.when != situation) or (raised and row.strength == HARMLESS):
             continue

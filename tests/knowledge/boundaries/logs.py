@@ -260,3 +260,13 @@ def share_of_waits(share: float) -> object:
 def a_busy_card(percent: int) -> object:
     row = f"| 33%   54C    P2            81W /  450W |    1412MiB / 24564MiB |    {min(percent, 100)}%      Default |"
     return "look:cards-busy" in situation_of(facts_of(row))
+
+
+@turns("spanning_work.half")
+def a_bar_that_counts_through_the_timeouts(share: float) -> object:
+    clock = f"{int(600 * share) // 60:02d}:{int(600 * share) % 60:02d}"
+    bars = (f"Evaluating: {n}0%|#| {n}/10 [{clock}<10:00, 60.00s/it]" for n in (2, 3))
+    before, after = bars
+    waits = (timeout(rank, 400) for rank in (1, 2, 3))
+    work = spanning_work(facts_of(before, *waits, after))
+    return work is not None

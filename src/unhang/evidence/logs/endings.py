@@ -79,6 +79,7 @@ _SCHEDULED = re.compile(
 _JOB = re.compile(r"\bjob\b|^State:\s+COMPLETED\b", re.IGNORECASE)
 _AGENT = re.compile(
     r"\bworker group (?:successfully )?finished\b|\bWorkerState\.SUCCEEDED\b|\bReporting training SUCCESS\b"
+    r"|\btorchelastic\.worker\.status\.SUCCEEDED\b"
 )
 _ONE = re.compile(r"\b(?:process|pid|worker|child|subprocess|container|pod)[ #:=]*(?P<name>\d[\w-]*)\b", re.IGNORECASE)
 _RANK = re.compile(r"\brank[ :#=_]*(\d{1,6})\b", re.IGNORECASE)
@@ -124,7 +125,7 @@ _PROCESS_INDEX = re.compile(r"^Process index: (?P<rank>\d{1,6})$")
 _SIZE = re.compile(
     r"(?:(?<![\w-])|(?<=dist_)|(?<=global_)|(?<=distributed_))(?<!parallel )"
     r"world[_ -]?size['\"]?\s?(?:[:=]| of| is|)\s?(?P<a>\d{1,6})\b"
-    r"|\bglobal_world_sizes=\[(?P<d>\d{1,6})\b"
+    r"|\b(?:global_world_sizes=|role_world_size\": )\[(?P<d>\d{1,6})\b"
     r"|\b(?:num[_ ]processes|number of processes|total gpus|num gpus(?: used)?|total (?:ranks|processes))['\"]?"
     r"\s?[:=]\s?(?P<b>\d{1,6})\b"
     r"|\b(?:starting with|launching|spawning|initializing|starting) (?P<c>\d{1,6}) (?:distributed )?"
