@@ -16,6 +16,12 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 }
 """By cause: what follows from it for the same ranks. A process that died answers nobody and does no step; one whose
 memory or card failed dies."""
+OF_ONE_GROUP: dict[Cause, frozenset[Cause]] = {
+    Cause.RANK_CONDITIONAL_COLLECTIVE: frozenset((Cause.COLLECTIVE_MISMATCH,)),
+    Cause.UNEVEN_DATA: frozenset((Cause.COLLECTIVE_MISMATCH,)),
+}
+"""By cause: what follows from it in the same group. Ranks that took another way through the program are in other calls
+there than the others."""
 DIED_OF = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
 _NEAR_LINES = 3
@@ -25,16 +31,20 @@ def explains(root: Finding, other: Finding) -> bool:
     """``other`` tells what follows from ``root``, which is *likely* at least."""
     if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE:
         return False
-    if died_of(root, other):
+    if leads_whatever(root, other):
         return True
     alike = root.cause is other.cause or other.cause in EXPLAINS.get(root.cause, ())
     return alike and bool(other.ranks) and set(other.ranks) <= set(root.ranks)
 
 
-def died_of(root: Finding, crash: Finding) -> bool:
-    """``crash`` is the end of a process whose reason ``root`` names."""
-    sure = root.certainty is not Certainty.POSSIBLE and root.severity is not Severity.NOTE
-    return crash.cause is Cause.RANK_CRASHED and root.cause in DIED_OF and sure and _of_the_same_lines(root, crash)
+def leads_whatever(root: Finding, other: Finding) -> bool:
+    """``root`` is why ``other`` is so, also where that is the more certain of the two: a process ended for the reason
+    that ``root`` names, or ranks that it took elsewhere are in other calls."""
+    if root.certainty is Certainty.POSSIBLE or root.severity is not other.severity:
+        return False
+    if other.cause in OF_ONE_GROUP.get(root.cause, ()):
+        return root.group == other.group
+    return other.cause is Cause.RANK_CRASHED and root.cause in DIED_OF and _of_the_same_lines(root, other)
 
 
 def _of_the_same_lines(root: Finding, crash: Finding) -> bool:
