@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from unhang.findings import Cause, Certainty, Finding, Severity
 
 _ENDS = frozenset((Cause.RANK_CRASHED, Cause.RANK_FROZEN))
@@ -16,15 +18,26 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 }
 """By cause: what follows from it for the same ranks. A process that died answers nobody and does no step; one whose
 memory or card failed dies."""
-OF_ONE_GROUP: dict[Cause, frozenset[Cause]] = {
-    Cause.RANK_CONDITIONAL_COLLECTIVE: frozenset((Cause.COLLECTIVE_MISMATCH,)),
-    Cause.UNEVEN_DATA: frozenset((Cause.COLLECTIVE_MISMATCH,)),
-}
-"""By cause: what follows from it in the same group. Ranks that took another way through the program are in other calls
-there than the others."""
 DIED_OF = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
 _NEAR_LINES = 3
+
+
+def _of_one_group(root: Finding, other: Finding) -> bool:
+    return root.group == other.group
+
+
+def _among_them(root: Finding, other: Finding) -> bool:
+    return set(root.ranks) <= set(other.ranks)
+
+
+ANOTHER_WAY: dict[tuple[Cause, Cause], Callable[[Finding, Finding], bool]] = {
+    (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.COLLECTIVE_MISMATCH): _of_one_group,
+    (Cause.UNEVEN_DATA, Cause.COLLECTIVE_MISMATCH): _of_one_group,
+    (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.DEADLOCK_ORDER): _among_them,
+}
+"""What follows where a rank took another way through the program, and when: it is in other calls of that group than the
+others, and closes a circle where it waits for those who wait for it."""
 
 
 def explains(root: Finding, other: Finding) -> bool:
@@ -42,8 +55,9 @@ def leads_whatever(root: Finding, other: Finding) -> bool:
     that ``root`` names, or ranks that it took elsewhere are in other calls."""
     if root.certainty is Certainty.POSSIBLE or root.severity is not other.severity:
         return False
-    if other.cause in OF_ONE_GROUP.get(root.cause, ()):
-        return root.group == other.group
+    follows = ANOTHER_WAY.get((root.cause, other.cause))
+    if follows is not None:
+        return follows(root, other)
     return other.cause is Cause.RANK_CRASHED and root.cause in DIED_OF and _of_the_same_lines(root, other)
 
 
