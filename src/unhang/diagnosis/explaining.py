@@ -7,7 +7,15 @@ from collections.abc import Callable
 from unhang.findings import Cause, Certainty, Finding, Severity
 
 _ENDS = frozenset((Cause.RANK_CRASHED, Cause.RANK_FROZEN))
-_WAITS = frozenset((Cause.UNEVEN_DATA, Cause.SINGLE_RANK_WORK, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
+_WAITS = frozenset(
+    (
+        Cause.RANK_CONDITIONAL_COLLECTIVE,
+        Cause.UNEVEN_DATA,
+        Cause.SINGLE_RANK_WORK,
+        Cause.TIMEOUT_TOO_SHORT,
+        Cause.SLOW_RANK,
+    )
+)
 _LOST = frozenset((Cause.NETWORK_FAULT, Cause.NETWORK_CONFIG))
 EXPLAINS: dict[Cause, frozenset[Cause]] = {
     Cause.GPU_HARDWARE: _ENDS | _WAITS | _LOST | {Cause.GPU_OOM, Cause.P2P_BROKEN},
