@@ -106,7 +106,7 @@ def _loopback_socket(facts: Facts) -> Answer | None:
 def _port_down(facts: Facts) -> Answer | None:
     down = ports_down(facts)
     trouble = transport_trouble(facts)
-    if not down or trouble is None or trouble.echo:
+    if not down or trouble is None or trouble.partner_ended:
         return None
     return _found(
         trouble.events,
@@ -121,7 +121,7 @@ def _port_down(facts: Facts) -> Answer | None:
 
 def _first_use(facts: Facts) -> Answer | None:
     trouble = transport_trouble(facts)
-    if trouble is None or trouble.echo or trouble.few_of_many or trouble.one_peer is not None:
+    if trouble is None or trouble.partner_ended or trouble.few_of_many or trouble.one_peer is not None:
         return None
     if (trouble.stage is Stage.RUNNING and not trouble.connecting) or any(
         e.kind in ("n.ibasync", "k.mlx5", "n.ibresil") for e in trouble.events

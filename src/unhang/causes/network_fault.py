@@ -42,7 +42,7 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 def _complaints(facts: Facts) -> Iterator[Answer]:
     trouble = transport_trouble(facts)
-    if trouble is None or trouble.echo or trouble.one_peer is not None:
+    if trouble is None or trouble.partner_ended or trouble.one_peer is not None:
         # Errors that all name one peer tell of that side: dead, frozen or cut off.
         return
     link = [e for e in trouble.events if e.kind in _LINK]

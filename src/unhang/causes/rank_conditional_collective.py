@@ -26,7 +26,7 @@ from unhang.facts.rank_rounds import RankBound
 from unhang.facts.said import first_attempt, quotes, ranks_in
 from unhang.facts.step_counts import step_counts
 from unhang.facts.ways_around import WaysAround
-from unhang.findings import Call, Cause, Grade, Phase, Remedy, RemedyKind, Text, Where, say
+from unhang.findings import Call, Cause, Grade, Phase, Remedy, Text, Where, say
 from unhang.rules.camp_parts import between
 from unhang.rules.evidence_lines import call_of, calls_of, hosts_of, operation_of, place_of
 from unhang.rules.remedies import remedy
@@ -234,14 +234,6 @@ def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
 
 
 def _move_out(branch: int | None) -> Remedy:
-    return Remedy(
-        title=say("Let every rank reach the collective: move it out of the branch at line {branch}", branch=branch)
-        if branch is not None
-        else say("Let every rank reach the collective: move it out of the branch on the rank"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "call the collective (or the model) on all ranks, and keep only printing and writing inside the branch"
-        ),
-        cost=say("the other ranks do the same small work"),
-        verify=say("all ranks pass this line in the same step"),
-    )
+    if branch is None:
+        return remedy("let-every-rank-reach-the-collective-2")
+    return remedy("let-every-rank-reach-the-collective", branch=branch)

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from unhang.findings import Cause, Certainty, Finding, Severity
+from unhang.findings import Cause, Certainty, Finding, Grade, Severity
 
 _ENDS = frozenset((Cause.RANK_CRASHED, Cause.RANK_FROZEN))
-_WAITS = frozenset(
-    (
-        Cause.RANK_CONDITIONAL_COLLECTIVE,
-        Cause.UNEVEN_DATA,
-        Cause.SINGLE_RANK_WORK,
-        Cause.TIMEOUT_TOO_SHORT,
-        Cause.SLOW_RANK,
-    )
-)
+_ELSEWHERE = (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.UNEVEN_DATA, Cause.SINGLE_RANK_WORK)
+_WAITS = frozenset((*_ELSEWHERE, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
 _LOST = frozenset((Cause.NETWORK_FAULT, Cause.NETWORK_CONFIG))
 EXPLAINS: dict[Cause, frozenset[Cause]] = {
     Cause.GPU_HARDWARE: _ENDS | _WAITS | _LOST | {Cause.GPU_OOM, Cause.P2P_BROKEN},
@@ -39,13 +32,21 @@ def _among_them(root: Finding, other: Finding) -> bool:
     return set(root.ranks) <= set(other.ranks)
 
 
-ANOTHER_WAY: dict[tuple[Cause, Cause], Callable[[Finding, Finding], bool]] = {
+def _complains(_: Finding, other: Finding) -> bool:
+    """It is not only suspected, and not of the kernel's own knowledge: no process takes a link down."""
+    return bool(other.evidence) and other.grade is not Grade.KERNEL
+
+
+_DEATHS = (Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.GPU_HARDWARE, Cause.DEVICE_MAPPING)
+FOLLOWS: dict[tuple[Cause, Cause], Callable[[Finding, Finding], bool]] = {
+    **{(ended, lost): _complains for ended in _DEATHS for lost in _LOST},
     (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.COLLECTIVE_MISMATCH): _of_one_group,
     (Cause.UNEVEN_DATA, Cause.COLLECTIVE_MISMATCH): _of_one_group,
     (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.DEADLOCK_ORDER): _among_them,
 }
-"""What follows where a rank took another way through the program, and when: it is in other calls of that group than the
-others, and closes a circle where it waits for those who wait for it."""
+"""By (cause, what follows from it): when it does, whatever their ranks. Who lost a partner complains of the network. A
+rank that took another way through the program is in other calls of that group than the others, and closes a circle
+where it waits for those who wait for it."""
 
 
 def explains(root: Finding, other: Finding) -> bool:
@@ -60,10 +61,10 @@ def explains(root: Finding, other: Finding) -> bool:
 
 def leads_whatever(root: Finding, other: Finding) -> bool:
     """``root`` is why ``other`` is so, also where that is the more certain of the two: a process ended for the reason
-    that ``root`` names, or ranks that it took elsewhere are in other calls."""
+    that ``root`` names, its partners lost their connections, or ranks that it took elsewhere are in other calls."""
     if root.certainty is Certainty.POSSIBLE or root.severity is not other.severity:
         return False
-    follows = ANOTHER_WAY.get((root.cause, other.cause))
+    follows = FOLLOWS.get((root.cause, other.cause))
     if follows is not None:
         return follows(root, other)
     return other.cause is Cause.RANK_CRASHED and root.cause in DIED_OF and _of_the_same_lines(root, other)
