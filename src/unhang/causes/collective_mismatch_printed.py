@@ -4,7 +4,7 @@ What happens: TORCH_DISTRIBUTED_DEBUG=DETAIL prints two fingerprints that differ
 Why it hangs: without the wrapper these ranks would wait for each other in calls that do not belong together.
 Example: rank 0 gathers `[41, 256]` where rank 1 gathers `[40, 256]`, both at sequence number 0.
 Fix: make the shapes equal (pad, drop the last batch), keep one order of calls on all ranks.
-Certain when: never; the printed calls are certain, which rank is wrong is not.
+Certain when: the fingerprints of all ranks were printed and one rank alone differs.
 Possible when: never; NCCL's truncated message alone is left to `unknown`: versions and strangers cause it too.
 """
 
@@ -16,50 +16,43 @@ from unhang.facts.fingerprints import PrintedMismatch, printed_mismatch
 from unhang.facts.model import Facts
 from unhang.facts.printed_parameters import odd_models, parameter_counts
 from unhang.facts.said import first_attempt, quotes
-from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, Text, say
+from unhang.findings import Cause, Evidence, Grade, Phase, Text, say
 from unhang.rules.evidence_lines import hosts_of, place_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """Printed fingerprints first, then what torch's own checks say."""
+    """Printed fingerprints, then what torch's own checks, DDP and Gloo say."""
     printed = printed_mismatch(facts)
-    if printed is not None and printed.differs_in and not _belongs_elsewhere(printed):
+    if printed is not None and printed.differs_in and not any(call.blank for call in printed.calls.values()):
         yield _found(facts, printed)
-        return
     named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
-    if named and printed is None:
+    if named:
         ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
-        yield _plain(
-            Certainty.LIKELY,
-            say("{ranks:who} issued other collectives than the others, says torch's own check", ranks=ranks),
-            quotes(named),
-            ranks,
-        )
-        return
+        summary = say("{ranks:who} issued other collectives than the others, says torch's own check", ranks=ranks)
+        yield _plain(summary, quotes(named), ranks)
     counts = parameter_counts(facts)
+    sizes = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
     if odd := odd_models(counts):
         yield _other_model(facts, counts, odd)
-        return
-    model = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
-    if model and not facts.disagreements:
-        yield _plain(Certainty.LIKELY, say("ranks brought tensors of different sizes to one call"), quotes(model))
-        return
+    elif sizes and not facts.disagreements:
+        yield _plain(say("ranks brought tensors of different sizes to one call"), quotes(sizes))
 
 
 def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> Answer:
     """DDP counts the parameters of all ranks before the first step."""
     events = first_attempt(facts.events_of("ddp.shape"))
     tied = len(odd) == len(counts)
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.STATED,
         say("ranks have built models with different numbers of parameters")
         if tied
         else say("{ranks:who} built another model than the others: DDP counts other parameters", ranks=odd),
+        whole=False,
         ranks=odd,
         nodes=hosts_of(facts, odd),
         phase=Phase.INIT,
@@ -73,19 +66,12 @@ def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> 
     )
 
 
-def _belongs_elsewhere(printed: PrintedMismatch) -> bool:
-    """One side is in other work than the other, or has posted nothing: not the same call with other sizes."""
-    if any(call.blank for call in printed.calls.values()):
-        return True
-    return "operation" in printed.differs_in and bool(printed.side_work)
-
-
 def _found(facts: Facts, printed: PrintedMismatch) -> Answer:
     ranks = printed.odd or tuple(sorted(printed.calls))
     kinds = " and ".join(printed.differs_in)
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.RECORD,
         say(
             "{ranks:who} called another {kinds} than the others at position {position}",
             ranks=ranks,
@@ -99,6 +85,7 @@ def _found(facts: Facts, printed: PrintedMismatch) -> Answer:
             kinds=kinds,
             position=printed.position,
         ),
+        whole=len(printed.odd) == 1 and len(printed.calls) == facts.world_size,
         ranks=ranks,
         nodes=hosts_of(facts, ranks),
         phase=printed.phase,
@@ -106,7 +93,7 @@ def _found(facts: Facts, printed: PrintedMismatch) -> Answer:
         calls=printed.as_calls(),
         because=tuple(_because(printed)),
         evidence=printed.evidence,
-        remedies=(_equal_calls(),),
+        remedies=(remedy("let-all-ranks-issue-the-same-call"),),
     )
 
 
@@ -123,17 +110,14 @@ def _because(printed: PrintedMismatch) -> Iterator[Text]:
         yield say("of two ranks it cannot be told which one is wrong")
 
 
-def _plain(certainty: Certainty, summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> Answer:
-    return finding(
+def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> Answer:
+    return signal(
         CAUSE,
-        certainty,
+        Grade.STATED,
         summary,
+        whole=False,
         ranks=ranks,
         evidence=evidence,
         because=(say("TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks, the operation and the shapes"),),
-        remedies=(_equal_calls(),),
+        remedies=(remedy("let-all-ranks-issue-the-same-call"),),
     )
-
-
-def _equal_calls() -> Remedy:
-    return remedy("let-all-ranks-issue-the-same-call")

@@ -3,41 +3,46 @@
 What happens: rank 0 is in group A and rank 1 in group B, each waiting for the other; or everyone sends before anyone
 receives; or ranks tear groups down in different order.
 Why it hangs: nobody in the circle can go on until somebody else in it does.
-Example: `send(to next); recv(from previous)` on all ranks with tensors too large to buffer.
+Example: `send(to next); recv(from previous)` on all ranks with tensors too large to buffer; `action 0SEND_F1` and
+`action 1SEND_F0` as the last lines of a pipeline's schedule.
 Fix: one order of groups on all ranks; even ranks send first and odd ranks receive first, or `batch_isend_irecv`.
 Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive.
-Possible when: only stacks tell that everyone is in a blocking send, or the order of queued calls differs; likely when
-the names that the program gives its groups tell that the ranks wait in different ones.
+Possible when: a rank is missing, and only stacks or a schedule's lines tell where the others are; likely when names of
+groups alone tell that the ranks wait in different ones, or the order of queued calls differs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
-from unhang.facts.gone_around import gone_around
-from unhang.facts.left_partners import left_partners
+from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT
 from unhang.facts.order_swap import swapped_groups
 from unhang.facts.progress_from_stacks import STACK_GROUP
+from unhang.facts.said import first_attempt, quotes
 from unhang.facts.teardown import ranks_in_teardown
-from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, Text, say
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Text, say
 from unhang.rules.evidence_lines import group_label, hosts_of, place_of, quote_rank
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.DEADLOCK_ORDER
+_ACTION = re.compile(r"\d+(?P<kind>SEND|RECV)_")
+_PAIR_THEM = "pair-every-send-with-a-receive-that"
 
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Circles of the wait-for graph, partners that all send or all receive, queues in opposite order, teardown."""
     for cycle in facts.graph.cycles:
-        if left_partners(facts, cycle) is None and gone_around(facts, cycle) is None:
-            yield _circle(facts, cycle)
+        yield _circle(facts, cycle)
     if not facts.graph.cycles:
         yield from _all_in_p2p(facts)
         yield from _swapped(facts)
     yield from _teardown(facts)
+    yield from _schedule(facts)
 
 
 def _calls(facts: Facts, ranks: tuple[int, ...]) -> dict[int, PendingCall]:
@@ -59,7 +64,6 @@ def _waits(waiter: int, awaited: int, group: str | None) -> Text:
 def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
     edges = [e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle]
     calls = _calls_in(facts, cycle, {(e.waiter, e.group) for e in edges})
-    because = [_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]]
     p2p = any(call.operation in POINT_TO_POINT for call in calls.values())
     # Names tell groups apart, not who belongs to them.
     by_name = any(call.group.startswith(STACK_GROUP) and call.group != STACK_GROUP for call in calls.values())
@@ -67,10 +71,10 @@ def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
         facts,
         cycle,
         calls,
-        Certainty.LIKELY if by_name else Certainty.CERTAIN,
+        Grade.STACK if by_name else Grade.RECORD,
         say("{ranks:who} wait for each other in a circle", ranks=cycle),
-        tuple(because),
-        _order_partners() if p2p else _one_order(),
+        because=tuple(_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]),
+        remedies=(remedy(_PAIR_THEM if p2p else "use-the-groups-in-one-order-on"),),
     )
 
 
@@ -89,26 +93,29 @@ def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
     calls = _calls(facts, alive)
     if len(alive) < 2 or set(calls) != set(alive):
         return
-    operations = {call.operation for call in calls.values()}
-    if not operations <= POINT_TO_POINT or facts.graph.edges:
+    operations = sorted({call.operation for call in calls.values()})
+    if not POINT_TO_POINT.issuperset(operations) or facts.graph.edges:
         return
     receiving = all("recv" in operation for operation in operations)
     sending = all("send" in operation for operation in operations)
     if not receiving and not sending:
         return
-    if receiving:
-        summary = say("all ranks are in a receive; nobody sends")
-    else:
-        summary = say("all ranks are in a blocking send; nobody has reached its receive")
-    because = (
-        say("{ranks:who} are in {operations} at the same time", ranks=alive, operations=", ".join(sorted(operations))),
-        say("a receive returns only when somebody sends to it")
-        if receiving
-        else say("a send of a large tensor returns only when its partner receives"),
-    )
-    complete = not facts.ranks_missing
     yield _found(
-        facts, alive, calls, Certainty.CERTAIN if complete else Certainty.LIKELY, summary, because, _order_partners()
+        facts,
+        alive,
+        calls,
+        Grade.RECORD,
+        say("all ranks are in a receive; nobody sends")
+        if receiving
+        else say("all ranks are in a blocking send; nobody has reached its receive"),
+        whole=not facts.ranks_missing,
+        because=(
+            say("{ranks:who} are in {operations} at the same time", ranks=alive, operations=", ".join(operations)),
+            say("a receive returns only when somebody sends to it")
+            if receiving
+            else say("a send of a large tensor returns only when its partner receives"),
+        ),
+        remedies=(remedy(_PAIR_THEM),),
     )
 
 
@@ -117,79 +124,96 @@ def _swapped(facts: Facts) -> Iterator[Answer]:
     if swap is None:
         return
     ranks = tuple(sorted({*swap.first_ranks, *swap.second_ranks}))
-    because = (
-        say(
-            "{ranks:who} queued group {first} before group {second}",
-            ranks=swap.first_ranks,
-            first=swap.first,
-            second=swap.second,
-        ),
-        say("{ranks:who} queued them the other way round", ranks=swap.second_ranks),
-        say("nobody finished either: on a device that runs one of them at a time this is a deadlock"),
-    )
     yield _found(
         facts,
         ranks,
         _calls(facts, ranks),
-        Certainty.LIKELY,
+        Grade.RECORD,
         say("{ranks:who} use two groups in opposite order", ranks=ranks),
-        because,
-        _one_order(),
+        whole=False,  # whether the device runs one of them at a time is not recorded
+        because=(
+            say(
+                "{ranks:who} queued group {first} before group {second}",
+                ranks=swap.first_ranks,
+                first=swap.first,
+                second=swap.second,
+            ),
+            say("{ranks:who} queued them the other way round", ranks=swap.second_ranks),
+            say("nobody finished either: on a device that runs one of them at a time this is a deadlock"),
+        ),
+        remedies=(remedy("use-the-groups-in-one-order-on"),),
     )
 
 
 def _teardown(facts: Facts) -> Iterator[Answer]:
-    stuck = ranks_in_teardown(facts)
-    if stuck is None:
+    ranks = ranks_in_teardown(facts)
+    if not ranks:
         return
-    together = remedy("end-all-ranks-together")
-    because = (
-        say("training is over: no rank has an unfinished step"),
-        say("{ranks:who} {ranks:stands|stand} in the teardown of its groups", ranks=stuck.ranks),
-    )
     yield _found(
         facts,
-        stuck.ranks,
-        _calls(facts, stuck.ranks),
-        stuck.certainty,
-        say("{ranks:who} {ranks:is|are} stuck tearing its process groups down", ranks=stuck.ranks),
-        because,
-        together,
+        ranks,
+        _calls(facts, ranks),
+        Grade.STACK,
+        say("{ranks:who} {ranks:is|are} stuck tearing its process groups down", ranks=ranks),
+        whole=not facts.ranks_missing,
         phase=Phase.SHUTDOWN,
+        because=(
+            say("training is over: no rank has an unfinished step"),
+            say("{ranks:who} {ranks:stands|stand} in the teardown of its groups", ranks=ranks),
+        ),
+        remedies=(remedy("end-all-ranks-together"),),
+    )
+
+
+def _schedule(facts: Facts) -> Iterator[Answer]:
+    """All ranks' last schedule lines are sends, or all are receives."""
+    last: dict[int, LogEvent] = {}
+    for event in first_attempt(facts.events_of("pp.action")):
+        if event.rank is not None:
+            last[event.rank] = event
+    kinds = {rank: found["kind"] for rank, e in last.items() if (found := _ACTION.match(str(e.values["action"])))}
+    if len(kinds) < 2 or len(kinds) != len(last) or len(set(kinds.values())) != 1:
+        return
+    ranks = tuple(sorted(kinds))
+    yield signal(
+        CAUSE,
+        Grade.ORDER,
+        say("{ranks:who} all wait in a send; nobody has reached its receive", ranks=ranks)
+        if "SEND" in kinds.values()
+        else say("{ranks:who} all wait in a receive; nobody sends", ranks=ranks),
+        whole=facts.world_size in (None, len(ranks)),
+        ranks=ranks,
+        phase=Phase.COMMUNICATION,
+        calls=tuple(Call((rank,), kinds[rank].lower()) for rank in ranks),
+        because=(
+            say("the last action of each rank's schedule is of the same kind, and its partner's half comes later"),
+        ),
+        evidence=quotes(last[rank] for rank in ranks),
+        remedies=(remedy("pair-every-send-with-a-receive-that-2"),),
     )
 
 
 def _found(
-    facts: Facts,
-    ranks: tuple[int, ...],
-    calls: dict[int, PendingCall],
-    certainty: Certainty,
-    summary: Text,
-    because: tuple[Text, ...],
-    remedy: Remedy,
-    phase: Phase | None = Phase.COMMUNICATION,
+    facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall], grade: Grade, summary: Text, **parts: Any
 ) -> Answer:
-    ordered = [calls[rank] for rank in ranks if rank in calls]
-    first = ranks[0]
-    other = next((r for r in ranks[1:] if place_of(facts, r) != place_of(facts, first)), ranks[-1])
-    return finding(
+    first = next((calls[rank] for rank in ranks if rank in calls), None)
+    other = next((r for r in ranks[1:] if place_of(facts, r) != place_of(facts, ranks[0])), ranks[-1])
+    return signal(
         CAUSE,
-        certainty,
+        grade,
         summary,
         ranks=ranks,
         nodes=hosts_of(facts, ranks),
-        group=group_label(facts, ordered[0].group) if ordered else None,
-        phase=phase,
-        where=place_of(facts, first),
+        group=group_label(facts, first.group) if first is not None else None,
+        where=place_of(facts, ranks[0]),
         waiter_where=place_of(facts, other),
         calls=tuple(
             Call((rank,), calls[rank].operation, calls[rank].position, calls[rank].elements, calls[rank].dtype)
             for rank in ranks[:8]
             if rank in calls
         ),
-        because=because,
         evidence=_evidence(facts, ranks, calls),
-        remedies=(remedy,),
+        **{"phase": Phase.COMMUNICATION, **parts},
     )
 
 
@@ -200,11 +224,3 @@ def _evidence(facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall
         if rank in calls:
             quotes.append(calls[rank].evidence)
     return tuple(dict.fromkeys(quotes))
-
-
-def _one_order() -> Remedy:
-    return remedy("use-the-groups-in-one-order-on")
-
-
-def _order_partners() -> Remedy:
-    return remedy("pair-every-send-with-a-receive-that")

@@ -17,11 +17,11 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, saying
-from unhang.findings import Cause, Certainty, Remedy, Severity, say
+from unhang.findings import Cause, Grade, Severity, say
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.DEVICE_MAPPING
@@ -44,9 +44,9 @@ def check(facts: Facts) -> Iterator[Answer]:
 def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
     pairs = {r for e in events for name in ("a_rank", "b_rank") if isinstance(r := e.values.get(name), int)}
     ranks = tuple(sorted(pairs)) or ranks_in(events)
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.CERTAIN,
+        Grade.STATED,
         say("{ranks:who} {ranks:uses|use} the same GPU", ranks=ranks)
         if len(ranks) > 1
         else say("two ranks use the same GPU"),
@@ -54,19 +54,20 @@ def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
         nodes=hosts_of(facts, ranks),
         because=(say("NCCL compares the bus ids of all ranks and found one twice"),),
         evidence=quotes(events),
-        remedies=(_set_device(),),
+        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
 
 def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
     ranks = ranks_in(events) or _failed_tasks(facts)
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.CERTAIN if all(e.kind == "cuda.ordinal" for e in events) else Certainty.LIKELY,
+        Grade.STATED,
         say("{ranks:who} asked for a GPU that it cannot use", ranks=ranks)
         if ranks
         else say("a process asked for a GPU that it cannot use"),
+        whole=all(e.kind == "cuda.ordinal" for e in events),
         ranks=ranks,
         nodes=hosts_of(facts, ranks),
         because=(
@@ -74,7 +75,7 @@ def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
             say("the ranks that failed are awaited by those that did not"),
         ),
         evidence=quotes(events),
-        remedies=(_set_device(),),
+        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -92,18 +93,18 @@ def _invalid_usage(facts: Facts) -> Iterator[Answer]:
     if not events or facts.events_of("n.mixver", "n.warn"):
         return
     ranks = ranks_in(events)
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.STATED,
         say("NCCL refused to start: most often two ranks share a GPU"),
-        ranks=(),
+        whole=False,
         nodes=hosts_of(facts, ranks),
         because=(
             say("'invalid usage' at start means that ranks share a device, or run different versions of NCCL"),
             say("NCCL_DEBUG=WARN prints which of the two it is"),
         ),
         evidence=quotes(events),
-        remedies=(_set_device(),),
+        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -121,9 +122,9 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
     first = incident is not None and all(p is not None and p <= FIRST_POSITIONS for p in incident.positions)
     right = _guessed_its_own_number(facts, events)
     first = first and not right
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.POSSIBLE,
+        Grade.USUAL,
         say("torch guessed which GPU {ranks:who} {ranks:uses|use}, because nothing had told it", ranks=ranks_in(events))
         if ranks_in(events)
         else say("torch guessed which GPU a rank uses, because nothing had told it"),
@@ -137,7 +138,7 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
             else say("a guess is right where rank and GPU have the same number; where it is wrong the barrier hangs"),
         ),
         evidence=quotes(events),
-        remedies=(_set_device(),),
+        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
     )
 
 
@@ -146,7 +147,3 @@ def _guessed_its_own_number(facts: Facts, events: tuple[LogEvent, ...]) -> bool:
     hosts = {known.host for known in facts.ranks.values() if known.host is not None}
     pairs = [(event.rank, event.values.get("device")) for event in events]
     return len(hosts) <= 1 and len({rank for rank, _ in pairs}) > 1 and all(rank == device for rank, device in pairs)
-
-
-def _set_device() -> Remedy:
-    return remedy("give-every-rank-its-own-gpu-before")

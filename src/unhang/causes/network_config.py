@@ -6,7 +6,8 @@ Why it hangs: set-up, or the first collective between nodes, waits for a partner
 Example: `connect [127.0.1.1]:18907: Connection refused` because /etc/hosts maps the host's name to loopback.
 Fix: name the interface (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME), open the ports, choose the right GID and HCA.
 Certain when: the address or interface in the line cannot work between nodes.
-Possible when: it failed at first use and nothing else tells why.
+Possible when: nothing shows that it had worked before; likely when it failed at first use, or in a look at a live rank,
+whose kernel waits for the first answer of another one: a rank that was just stopped does not answer either.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.fabric import first_use_stall, ports_down
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, RankFacts
+from unhang.facts.progress_from_stacks import in_collective
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.settings import overruled, settings_of
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import RETRY_EXCEEDED, transport_trouble
-from unhang.findings import Cause, Certainty, Evidence, Remedy, Text, say
+from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Text, say
+from unhang.rules.evidence_lines import hosts_of, place_of, quote_rank
 from unhang.rules.interface_choice import name_the_interface, search_the_setting
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.NETWORK_CONFIG
+_MAKES_A_GROUP, _MAKES_THE_STORE = "_new_process_group_helper", "_create_c10d_store"
 _LOOPBACK = re.compile(r"^\[?(?:127\.|localhost|::1)")
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """The most telling complaint about addresses, ports and first use."""
-    for look in (_no_interface, _gloo, _loopback_socket, _port_down, _first_use, _fabric):
-        answer = look(facts)
-        if answer is not None:
-            yield answer
-            return
+    """Complaints about addresses, ports and first use, and connections that wait for their first answer."""
+    looks = (_no_interface, _gloo, _loopback_socket, _port_down, _first_use, _fabric, _unanswered)
+    yield from (answer for look in looks if (answer := look(facts)) is not None)
 
 
 def _no_interface(facts: Facts) -> Answer | None:
@@ -48,7 +49,7 @@ def _no_interface(facts: Facts) -> Answer | None:
     extra = (setting.evidence,) if setting is not None else ()
     return _found(
         events,
-        Certainty.CERTAIN,
+        Grade.STATED,
         say("no network interface of this machine fits {name}={value}", name=name, value=setting.value)
         if setting is not None
         else say("no usable network interface was found (see {name})", name=name),
@@ -67,19 +68,21 @@ def _gloo(facts: Facts) -> Answer | None:
     if loopback is not None:
         return _found(
             events,
-            Certainty.CERTAIN if facts.world_size is None or facts.world_size > 1 else Certainty.LIKELY,
+            Grade.STATED,
             say("a rank was told to connect to {peer}: an address of its own machine", peer=value_of(loopback, "peer")),
             (say("the partner's host name resolves to loopback there, and it published that address"),),
-            (_hosts_file(),),
+            (remedy("let-every-host-name-resolve-to-an"),),
             ranks=ranks,
+            whole=facts.world_size is None or facts.world_size > 1,
         )
     return _found(
         events,
-        Certainty.LIKELY,
+        Grade.STATED,
         say("Gloo could not connect the ranks with each other"),
         (say("it failed while connecting, before any collective: address, interface or firewall"),),
-        (name_the_interface(), search_the_setting(), _hosts_file()),
+        (name_the_interface(), search_the_setting(), remedy("let-every-host-name-resolve-to-an")),
         ranks=ranks,
+        whole=False,
     )
 
 
@@ -92,31 +95,33 @@ def _loopback_socket(facts: Facts) -> Answer | None:
         return None
     return _found(
         (chosen[0], *failed),
-        Certainty.LIKELY,
+        Grade.STATED,
         say("NCCL took the loopback interface on one machine, and the others cannot reach it"),
         (say("{address} is only reachable from the machine itself", address=value_of(chosen[0], "address")),),
         (name_the_interface(),),
+        whole=False,
     )
 
 
 def _port_down(facts: Facts) -> Answer | None:
     down = ports_down(facts)
     trouble = transport_trouble(facts)
-    if not down or trouble is None or trouble.echo:
+    if not down or trouble is None or trouble.partner_ended:
         return None
     return _found(
         trouble.events,
-        Certainty.LIKELY,
+        Grade.KERNEL,
         say("port {port} is down or disabled, and transfers are not answered", port=", ".join(p.name for p in down)),
         (say("a library that uses all cards it finds will use this one too"),),
-        (_choose_hca(),),
+        (remedy("use-only-ports-that-reach-the-other"),),
         tuple(p.evidence for p in down),
+        whole=False,
     )
 
 
 def _first_use(facts: Facts) -> Answer | None:
     trouble = transport_trouble(facts)
-    if trouble is None or trouble.echo or trouble.few_of_many or trouble.one_peer is not None:
+    if trouble is None or trouble.partner_ended or trouble.few_of_many or trouble.one_peer is not None:
         return None
     if (trouble.stage is Stage.RUNNING and not trouble.connecting) or any(
         e.kind in ("n.ibasync", "k.mlx5", "n.ibresil") for e in trouble.events
@@ -140,11 +145,12 @@ def _first_use(facts: Facts) -> Answer | None:
     )
     return _found(
         trouble.events,
-        Certainty.LIKELY if first else Certainty.POSSIBLE,
+        Grade.ORDER,
         _first_use_summary(trouble.events[0]),
         tuple(because),
-        (_choose_hca() if _is_verbs(trouble.events[0]) else name_the_interface(),),
+        (remedy("use-only-ports-that-reach-the-other") if _is_verbs(trouble.events[0]) else name_the_interface(),),
         tuple(library.evidence for _, library in overrides[:2]),
+        whole=first,
     )
 
 
@@ -174,7 +180,7 @@ def _fabric(facts: Facts) -> Answer | None:
         return None
     return _found(
         (),
-        Certainty.LIKELY,
+        Grade.ORDER,
         say("the first collectives between nodes never finish over {network}", network=stall.network),
         (
             say(
@@ -183,25 +189,28 @@ def _fabric(facts: Facts) -> Answer | None:
             ),
             say("no rank is missing from them: it is the transport and its settings, not the program"),
         ),
-        (_plugin_settings(),),
+        (remedy("run-with-the-fabric-s-recommended-settings"),),
         stall.evidence,
     )
 
 
 def _found(
     events: tuple[LogEvent, ...],
-    certainty: Certainty,
+    grade: Grade,
     summary: Text,
     because: tuple[Text, ...],
     remedies: tuple[Remedy, ...],
     extra: tuple[Evidence, ...] = (),
+    *,
     ranks: tuple[int, ...] | None = None,
+    whole: bool = True,
 ) -> Answer:
     spoke = ranks_in(events)
-    return finding(
+    return signal(
         CAUSE,
-        certainty,
+        grade,
         summary,
+        whole=whole,
         ranks=ranks if ranks is not None else spoke if len(spoke) <= 2 else (),
         nodes=hosts_in(events),
         because=because,
@@ -210,13 +219,34 @@ def _found(
     )
 
 
-def _hosts_file() -> Remedy:
-    return remedy("let-every-host-name-resolve-to-an")
+def _unanswered(facts: Facts) -> Answer | None:
+    """In a look at live ranks: all that try to connect to another one, and whose kernel waits for the first answer."""
+    ranks = tuple(rank for rank, known in sorted(facts.ranks.items()) if known.alive and _connects(known))
+    if not ranks:
+        return None
+    peers = sorted({peer for rank in ranks for peer in facts.ranks[rank].unanswered})
+    return signal(
+        CAUSE,
+        Grade.KERNEL,
+        say("{ranks:who} {ranks:tries|try} to connect to {peer}, and nothing answers", ranks=ranks, peer=peers[0]),
+        whole=False,  # a rank that was just stopped does not answer either
+        nodes=hosts_of(facts, ranks),
+        phase=Phase.INIT,
+        where=place_of(facts, ranks[0]),
+        because=(
+            say("the others have come: the address is what one of them told, and it does not lead there"),
+            *((say("addresses without an answer: {peers}", peers=", ".join(peers[:4])),) if len(peers) > 1 else ()),
+        ),
+        evidence=tuple(quote for rank in ranks[:3] for quote in quote_rank(facts.ranks[rank])),
+        remedies=(search_the_setting(), name_the_interface()),
+    )
 
 
-def _choose_hca() -> Remedy:
-    return remedy("use-only-ports-that-reach-the-other")
-
-
-def _plugin_settings() -> Remedy:
-    return remedy("run-with-the-fabric-s-recommended-settings")
+def _connects(known: RankFacts) -> bool:
+    """To another rank, not to the store: it makes a group, or stands in a collective that makes its connections."""
+    if not known.unanswered or known.stack is None:
+        return False
+    functions = {frame.function for thread in known.stack.threads for frame in thread.frames}
+    if _MAKES_THE_STORE in functions:
+        return False
+    return _MAKES_A_GROUP in functions or in_collective(known.activity)

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from unhang.evidence.nodes import NodeSight
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Certainty, Evidence, NotChecked, Remedy, Text, say
+from unhang.findings import Cause, Evidence, Grade, NotChecked, Text, say
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.NETWORK_FAULT
 
@@ -40,7 +40,6 @@ def _waited_for(facts: Facts, ranks: set[int]) -> bool:
 
 
 def _cut_off(facts: Facts, gone: list[NodeSight]) -> Answer:
-    first = gone[0]
     ranks = tuple(sorted(rank for node in gone for rank in node.ranks))
     all_others = len(gone) > 1 and len(gone) == len(facts.nodes)
     names = ", ".join(node.name for node in gone[:4])
@@ -49,10 +48,11 @@ def _cut_off(facts: Facts, gone: list[NodeSight]) -> Answer:
         if all_others
         else say("{nodes} is cut off: {ranks:who} on it cannot be reached", nodes=names, ranks=ranks)
     )
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY if any(node.answered for node in gone) else Certainty.POSSIBLE,
+        Grade.ORDER,
         summary,
+        whole=any(node.answered for node in gone),
         ranks=() if all_others else ranks,
         nodes=tuple(node.name for node in gone) if not all_others else (),
         because=tuple(_because(gone)),
@@ -60,7 +60,7 @@ def _cut_off(facts: Facts, gone: list[NodeSight]) -> Answer:
             Evidence(node.source, f"{node.name}: silent for {node.silent_s:.0f} s, its machine does not answer")
             for node in gone[:4]
         ),
-        remedies=(_look_at_it(first.name),),
+        remedies=(remedy("find-out-what-became-of-and-start", node=gone[0].name),),
     )
 
 
@@ -88,7 +88,3 @@ def _not_looked_at(node: NodeSight) -> NotChecked:
         because=say("its watcher is silent for {seconds:.0f} s", seconds=node.silent_s or 0.0),
         how="unhang attach",
     )
-
-
-def _look_at_it(name: str) -> Remedy:
-    return remedy("find-out-what-became-of-and-start", node=name)

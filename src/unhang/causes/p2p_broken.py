@@ -15,13 +15,14 @@ from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
+from unhang.facts.machines import machines_taken_for_one
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.transport_lines import MEMORY_STATUS
-from unhang.findings import Cause, Certainty, Evidence, Remedy, Text, say
+from unhang.findings import Cause, Grade, Text, say
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.P2P_BROKEN
 FIRST_POSITIONS = whole_threshold("p2p_broken.first_positions")
@@ -32,11 +33,8 @@ _CONSUMER = re.compile(r"GeForce|RTX \d{4}|TITAN|GTX")
 
 def check(facts: Facts) -> Iterator[Answer]:
     """NVSwitch multicast, GPUDirect RDMA, then P2P over PCIe."""
-    for look in (_multicast, _p2p_refused, _gpudirect, _silent_p2p):
-        answer = look(facts)
-        if answer is not None:
-            yield answer
-            return
+    looks = (_multicast, _p2p_refused, _gpudirect, _silent_p2p)
+    yield from (answer for look in looks if (answer := look(facts)) is not None)
 
 
 def _multicast(facts: Facts) -> Answer | None:
@@ -45,14 +43,15 @@ def _multicast(facts: Facts) -> Answer | None:
         for e in first_attempt(facts.events_of("n.nvls", "n.cuda", "n.p2poff", "k.fabric"))
         if e.kind in ("n.nvls", "n.p2poff", "k.fabric") or _NVLS.search(e.text.split("NCCL WARN")[0])
     ]
-    if not events:
-        return None
-    return _found(
-        events,
-        Certainty.LIKELY,
-        say("GPUs could not set up NVLink or NVSwitch multicast: {error}", error=events[0].text.strip()[-100:]),
-        (say("the fabric manager does not run, its version differs from the driver's, or slots are used up"),),
-        (_without_nvls(),),
+    return (
+        None
+        if not events
+        else _found(
+            events,
+            say("GPUs could not set up NVLink or NVSwitch multicast: {error}", error=events[0].text.strip()[-100:]),
+            (say("the fabric manager does not run, its version differs from the driver's, or slots are used up"),),
+            "run-without-nvswitch-multicast-then-mend-the",
+        )
     )
 
 
@@ -63,10 +62,9 @@ def _p2p_refused(facts: Facts) -> Answer | None:
         return None
     return _found(
         events,
-        Certainty.LIKELY,
         say("GPUs could not map each other's memory: {error}", error=value_of(events[0], "error")),
         (say("the failing call is the one that opens a peer's memory"),),
-        (_without_p2p(),),
+        "run-once-without-p2p",
     )
 
 
@@ -80,14 +78,13 @@ def _gpudirect(facts: Facts) -> Answer | None:
         return None
     return _found(
         events,
-        Certainty.LIKELY,
         say("the network card was refused access to memory (error {status})", status=value_of(events[0], "status")),
         (
             say(
                 "this error speaks of memory, not of the way: GPUDirect RDMA through ACS or an IOMMU is the usual cause"
             ),
         ),
-        (_without_gdr(),),
+        "run-once-without-gpudirect-rdma",
     )
 
 
@@ -102,16 +99,17 @@ def _silent_p2p(facts: Facts) -> Answer | None:
     if acs:
         return _found(
             [*acs[:2], channels[0]],
-            Certainty.LIKELY,
             say("GPUs exchange over P2P through bridges that redirect such requests (ACS), and nothing ever finishes"),
             (say("ReqRedir+ sends requests between GPUs up to the CPU, where many platforms lose them"),),
-            (_acs_off(), _without_p2p()),
+            "switch-acs-off-on-the-bridges-above",
+            "run-once-without-p2p",
+            grade=Grade.ORDER,
+            whole=True,
         )
     stuck = incident_of(facts)
     if consumer and (busy or stuck is not None or _peer_test(facts)):
         return _found(
             [consumer[0], *busy[:1], channels[0]],
-            Certainty.LIKELY if stuck is not None and facts.symmetric else Certainty.POSSIBLE,
             say("cards without supported P2P exchange over it, and the job does not move"),
             (
                 say("the GPUs are busy at low power: kernels that spin while they wait")
@@ -119,7 +117,9 @@ def _silent_p2p(facts: Facts) -> Answer | None:
                 else say("the first collectives never end, and no rank is late"),
                 say("NCCL_P2P_DISABLE=1 settles it within a minute"),
             ),
-            (_without_p2p(),),
+            "run-once-without-p2p",
+            grade=Grade.ORDER,
+            whole=stuck is not None and bool(facts.symmetric),
         )
     return None
 
@@ -144,43 +144,27 @@ def _acs_is_off(facts: Facts) -> bool:
 
 
 def _crosses_machines(facts: Facts) -> bool:
-    from unhang.facts.machines import machines_taken_for_one
-
     return machines_taken_for_one(facts) is not None
 
 
 def _found(
     events: list[LogEvent],
-    certainty: Certainty,
     summary: Text,
     because: tuple[Text, ...],
-    remedies: tuple[Remedy, ...],
+    *remedies: str,
+    grade: Grade = Grade.STATED,
+    whole: bool = False,
 ) -> Answer:
+    """A program that names the failing call does not name what made it fail: the remedy's test does."""
     ranks = ranks_in(events)
-    evidence: tuple[Evidence, ...] = quotes(events)
-    return finding(
+    return signal(
         CAUSE,
-        certainty,
+        grade,
         summary,
+        whole=whole,
         ranks=ranks if len(ranks) <= 2 else (),
         nodes=hosts_in(events),
         because=because,
-        evidence=evidence,
-        remedies=remedies,
+        evidence=quotes(events),
+        remedies=tuple(map(remedy, remedies)),
     )
-
-
-def _without_nvls() -> Remedy:
-    return remedy("run-without-nvswitch-multicast-then-mend-the")
-
-
-def _without_p2p() -> Remedy:
-    return remedy("run-once-without-p2p")
-
-
-def _without_gdr() -> Remedy:
-    return remedy("run-once-without-gpudirect-rdma")
-
-
-def _acs_off() -> Remedy:
-    return remedy("switch-acs-off-on-the-bridges-above")

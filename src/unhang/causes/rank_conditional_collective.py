@@ -1,12 +1,15 @@
 """rank-conditional-collective: a collective that only some ranks reach, because the way to it depends on the rank.
 
 What happens: a collective (or a sharded forward, a state dict, a save, an evaluation) stands inside `if rank == 0:` or
-after a rank-dependent `continue` or `return`.
+after a rank-dependent `continue` or `return`; or a `continue`, a handler or a test on its own data led it around the
+collectives of an earlier step, and it is ahead of the others since.
 Why it hangs: those inside wait for partners that are outside the branch and never come.
-Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric reduced on rank 0 only.
-Fix: move the collective out of the branch; let all ranks compute and only one print or write.
-Certain when: the call site of one camp lies in a branch on the rank in the program's source.
-Possible when: there is no source, and one camp's call site differs from the others' inside the loop.
+Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric reduced on rank 0 only;
+`if not torch.isfinite(loss): continue` before `loss.backward()`.
+Fix: move the collective out of the branch; let all ranks compute and only one print or write. Decide about skipping
+together: all-reduce the flag before the test.
+Certain when: the call site of one camp lies in a branch on the rank in the program's source; or DDP names it itself.
+Possible when: no source tells which step a rank skipped; likely where it shows a loop of equal rounds and no way out.
 """
 
 from __future__ import annotations
@@ -17,37 +20,51 @@ from unhang.facts.branch_camps import entered_alone, excludes
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.left_by_rank import rank_bounds_between, settled_by_rank
+from unhang.facts.left_early import LeftEarly, left_early
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.rank_rounds import RankBound
-from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Text, Where, say
-from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, operation_of, place_of
+from unhang.facts.said import first_attempt, quotes, ranks_in
+from unhang.facts.step_counts import step_counts
+from unhang.facts.ways_around import WaysAround
+from unhang.findings import Call, Cause, Grade, Phase, Remedy, Text, Where, say
+from unhang.rules.camp_parts import between
+from unhang.rules.evidence_lines import call_of, calls_of, hosts_of, operation_of, place_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
+from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """One camp's call site lies in a branch on the rank."""
+    """One camp's call site lies in a branch on the rank; or a rank went around calls of an earlier step."""
     for disagreement in facts.disagreements:
         camps = camps_of_disagreement(facts, disagreement)
         inside = [c for c in camps if c.context is CodeContext.RANK_BRANCH]
         outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
-        calls = calls_of(disagreement)
+        calls, group = calls_of(disagreement), disagreement.group
         if inside and outside:
-            if settled_by_rank(facts, outside[0], inside[0]):
-                continue
-            if (told := _left_by(facts, outside[0], inside[0])) is not None:
-                yield _left_alone(facts, outside[0], inside[0], calls, disagreement.group, told)
-            elif entered_alone(inside[0], outside[0], facts.world_size):
-                yield _entered_alone(facts, inside[0], outside[0], calls, disagreement.group)
-            else:
-                yield _left_out(facts, outside[0], inside[0], calls, disagreement.group)
+            yield from _divided(facts, outside[0], inside[0], calls, group)
         elif len(inside) == len(camps) >= 2:
-            yield from _all_inside(facts, inside, calls, disagreement.group)
+            yield from _all_inside(facts, inside, calls, group)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
+    for left in () if step_counts(facts).differ else left_early(facts):
+        if left.around is not None and left.went_around:
+            yield _went_around(facts, left, left.around)
     yield from _unused_parameters(facts)
+
+
+def _divided(facts: Facts, outside: Camp, inside: Camp, calls: tuple[Call, ...], group: str) -> Iterator[Answer]:
+    """Those inside the branch, and those who wait elsewhere. Rounds that the rank settled beforehand are no branch."""
+    if settled_by_rank(facts, outside, inside):
+        return
+    if (told := _left_by(facts, outside, inside)) is not None:
+        yield _left_alone(facts, outside, inside, calls, group, told)
+    elif entered_alone(inside, outside, facts.world_size):
+        yield _entered_alone(facts, inside, outside, calls, group)
+    else:
+        yield _left_out(facts, outside, inside, calls, group)
 
 
 def _all_inside(facts: Facts, camps: list[Camp], calls: tuple[Call, ...], group: str) -> Iterator[Answer]:
@@ -61,8 +78,7 @@ def _all_inside(facts: Facts, camps: list[Camp], calls: tuple[Call, ...], group:
     if not led_around:
         return
     lag, wait = _smaller_and_other(led_around, camps)
-    known = len(led_around) == 1
-    yield _left_out(facts, lag, wait, calls, group, Certainty.CERTAIN if known else Certainty.LIKELY)
+    yield _left_out(facts, lag, wait, calls, group, whole=len(led_around) == 1)
 
 
 def _smaller_and_other(among: list[Camp], camps: list[Camp]) -> tuple[Camp, Camp]:
@@ -72,13 +88,13 @@ def _smaller_and_other(among: list[Camp], camps: list[Camp]) -> tuple[Camp, Camp
 
 def _unused_parameters(facts: Facts) -> Iterator[Answer]:
     """DDP's own word: parameters that got no gradient on some ranks, whose reduction the others wait for."""
-    events = facts.events_of("ddp.unused")
+    events = first_attempt(facts.events_of("ddp.unused"))
     if not events:
         return
-    ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
-    yield finding(
+    ranks = ranks_in(events)
+    yield signal(
         CAUSE,
-        Certainty.CERTAIN,
+        Grade.STATED,
         say("DDP waits for gradients of parameters that {ranks:who} did not use in this step", ranks=ranks)
         if ranks
         else say("DDP waits for gradients of parameters that a rank did not use in this step"),
@@ -86,13 +102,9 @@ def _unused_parameters(facts: Facts) -> Iterator[Answer]:
         nodes=hosts_of(facts, ranks),
         where=place_of(facts, ranks[0]) if ranks else None,
         because=(say("DDP raised it itself: the reduction of the step before has not finished"),),
-        evidence=tuple(Evidence(e.source, e.text, e.rank) for e in events[:2]),
-        remedies=(_all_parameters(),),
+        evidence=quotes(events),
+        remedies=(remedy("let-every-parameter-take-part-in-every"),),
     )
-
-
-def _all_parameters() -> Remedy:
-    return remedy("let-every-parameter-take-part-in-every")
 
 
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
@@ -104,15 +116,8 @@ def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
         return
     if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
         return
-    if not excludes(wait, stall.laggards, facts.world_size) or settled_by_rank(facts, lag, wait):
-        return
-    calls = call_of(wait.ranks, stall.call)
-    if (told := _left_by(facts, lag, wait)) is not None:
-        yield _left_alone(facts, lag, wait, calls, stall.group, told)
-    elif entered_alone(wait, lag, facts.world_size):
-        yield _entered_alone(facts, wait, lag, calls, stall.group)
-    else:
-        yield _left_out(facts, lag, wait, calls, stall.group)
+    if excludes(wait, stall.laggards, facts.world_size):
+        yield from _divided(facts, lag, wait, call_of(wait.ranks, stall.call), stall.group)
 
 
 def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
@@ -127,54 +132,37 @@ def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
 
 
 def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call, ...], group: str) -> Answer:
-    operation = "new_group" if inside.what == "group-setup" else operation_of(inside.call)
-    return finding(
-        CAUSE,
-        Certainty.CERTAIN,
-        say(
-            "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
-            ranks=inside.ranks,
-            operation=operation,
-        ),
+    summary = say(
+        "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
         ranks=inside.ranks,
-        nodes=hosts_of(facts, inside.ranks),
-        group=group_label(facts, group),
-        phase=inside.phase,
-        where=inside.where,
-        waiter_where=outside.where,
+        operation="new_group" if inside.what == "group-setup" else operation_of(inside.call),
+    )
+    return signal(
+        CAUSE,
+        Grade.SOURCE,
+        summary,
+        **between(facts, inside, outside, group),
         calls=calls,
         because=_because(inside, outside),
-        evidence=_evidence(inside, outside),
         remedies=(_move_out(inside.branch_line),),
     )
 
 
 def _left_out(
-    facts: Facts,
-    lag: Camp,
-    wait: Camp,
-    calls: tuple[Call, ...],
-    group: str,
-    certainty: Certainty = Certainty.CERTAIN,
+    facts: Facts, lag: Camp, wait: Camp, calls: tuple[Call, ...], group: str, *, whole: bool = True
 ) -> Answer:
-    operation = operation_of(wait.call)
-    return finding(
+    return signal(
         CAUSE,
-        certainty,
+        Grade.SOURCE,
         say(
             "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
             ranks=lag.ranks,
-            operation=operation,
+            operation=operation_of(wait.call),
         ),
-        ranks=lag.ranks,
-        nodes=hosts_of(facts, lag.ranks),
-        group=group_label(facts, group),
-        phase=lag.phase,
-        where=lag.where,
-        waiter_where=wait.where,
+        whole=whole,
+        **between(facts, lag, wait, group),
         calls=calls,
         because=_because(wait, lag),
-        evidence=_evidence(lag, wait),
         remedies=(_move_out(wait.branch_line),),
     )
 
@@ -189,29 +177,35 @@ def _left_alone(
     facts: Facts, past: Camp, inside: Camp, calls: tuple[Call, ...], group: str, told: tuple[Where, RankBound]
 ) -> Answer:
     loop, bound = told
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.CERTAIN,
+        Grade.SOURCE,
         say(
             "{ranks:who} left the loop at line {line} under a test of the rank; the others are still in it",
             ranks=past.ranks,
             line=bound.line,
         ),
-        ranks=past.ranks,
-        nodes=hosts_of(facts, past.ranks),
-        group=group_label(facts, group),
-        phase=past.phase,
-        where=past.where,
-        waiter_where=inside.where,
+        **between(facts, past, inside, group),
         calls=calls,
         because=_because(inside, past),
-        evidence=_evidence(past, inside),
-        remedies=(_leave_together(loop.file, bound),),
+        remedies=(remedy("let-all-ranks-decide-it-together-at", file=loop.file, line=bound.line, test=bound.test),),
     )
 
 
-def _leave_together(file: str, bound: RankBound) -> Remedy:
-    return remedy("let-all-ranks-decide-it-together-at", file=file, line=bound.line, test=bound.test)
+def _went_around(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
+    """Past a loop that cannot be shorter on one rank and that nothing leaves; which step it was, no record tells."""
+    return signal(
+        CAUSE,
+        left.grade,
+        say(
+            "{ranks:who} went around collectives of an earlier step, and left the loop before the others",
+            ranks=left.past.ranks,
+        ),
+        whole=False,
+        **between(facts, left.past, left.inside, left.group),
+        because=(runs_equally_often(around), *told_of_ways(around.ways)),
+        remedies=tuple(decide_together(around.ways)) or (remedy("make-every-step-issue-the-same-collectives"),),
+    )
 
 
 def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
@@ -239,19 +233,7 @@ def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
     return tuple(lines)
 
 
-def _evidence(first: Camp, second: Camp) -> tuple[Evidence, ...]:
-    return tuple(camp.evidence for camp in (first, second) if camp.evidence is not None)
-
-
 def _move_out(branch: int | None) -> Remedy:
-    return Remedy(
-        title=say("Let every rank reach the collective: move it out of the branch at line {branch}", branch=branch)
-        if branch is not None
-        else say("Let every rank reach the collective: move it out of the branch on the rank"),
-        kind=RemedyKind.CODE,
-        change=say(
-            "call the collective (or the model) on all ranks, and keep only printing and writing inside the branch"
-        ),
-        cost=say("the other ranks do the same small work"),
-        verify=say("all ranks pass this line in the same step"),
-    )
+    if branch is None:
+        return remedy("let-every-rank-reach-the-collective-2")
+    return remedy("let-every-rank-reach-the-collective", branch=branch)

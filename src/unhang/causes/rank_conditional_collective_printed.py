@@ -16,46 +16,39 @@ from unhang.facts.fingerprints import PrintedMismatch, printed_mismatch
 from unhang.facts.last_words import last_words
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, quotes, ranks_in
 from unhang.facts.shifted import Shift, odd_side, shifted
-from unhang.findings import Call, Cause, Certainty, Evidence, Phase, Remedy, say
+from unhang.findings import Call, Cause, Grade, Phase, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """Printed calls of different work, parameters without gradient, shifted calls, rank 0 alone in the last barrier."""
-    if any(known.recording is not None for known in facts.ranks.values()):
-        return
+    """Printed calls of different work, shifted calls, rank 0 alone in the last barrier."""
     printed = printed_mismatch(facts)
     if printed is not None and "operation" in printed.differs_in and printed.side_work:
         yield _other_work(facts, printed)
-        return
-    unused = first_attempt(facts.events_of("ddp.unused"))
-    if unused:
-        yield _unused(ranks_in(unused), quotes(unused))
-        return
     shift = shifted(facts)
-    incident = incident_of(facts)
-    if shift is not None and not facts.disagreements:
+    if shift is not None:
         yield _shifted(facts, shift)
-    elif incident is not None and _alone_at_the_end(facts, incident):
+    incident = incident_of(facts)
+    if incident is not None and _alone_at_the_end(facts, incident):
         yield _last_barrier(facts, incident)
 
 
 def _other_work(facts: Facts, printed: PrintedMismatch) -> Answer:
     doing = printed.phase.value if printed.phase is not None else "other"
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.RECORD,
         say(
             "{ranks:who} {ranks:calls|call} a collective in its {doing} part; the others are elsewhere",
             ranks=printed.side_work,
             doing=doing,
         ),
+        whole=False,
         ranks=printed.side_work,
         nodes=hosts_of(facts, printed.side_work),
         phase=printed.phase,
@@ -68,19 +61,7 @@ def _other_work(facts: Facts, printed: PrintedMismatch) -> Answer:
             ),
         ),
         evidence=printed.evidence,
-        remedies=(_all_ranks(),),
-    )
-
-
-def _unused(ranks: tuple[int, ...], evidence: tuple[Evidence, ...]) -> Answer:
-    return finding(
-        CAUSE,
-        Certainty.LIKELY,
-        say("some parameters got no gradient on a rank, so DDP's buckets never complete there"),
-        ranks=ranks,
-        because=(say("torch says so; which parameters a batch uses depends on the rank's data"),),
-        evidence=evidence,
-        remedies=(_all_parameters(),),
+        remedies=(remedy("let-every-rank-make-the-call-and"),),
     )
 
 
@@ -88,10 +69,9 @@ def _shifted(facts: Facts, shift: Shift) -> Answer:
     behind = tuple(sorted({w.rank for w in shift.behind if w.rank is not None}))
     ahead = tuple(sorted({w.rank for w in shift.ahead if w.rank is not None}))
     few, many = (tuple(sorted({w.rank for w in side if w.rank is not None})) for side in odd_side(shift))
-    named = all(w.group != "0" for w in (*shift.behind, *shift.ahead))
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY if named else Certainty.POSSIBLE,
+        Grade.ORDER,
         say(
             "{behind:who} {behind:is|are} {by} calls off against {ahead:who}, "
             "although nobody can pass such a call alone",
@@ -99,6 +79,7 @@ def _shifted(facts: Facts, shift: Shift) -> Answer:
             by=shift.by,
             ahead=many,
         ),
+        whole=all(w.group != "0" for w in (*shift.behind, *shift.ahead)),
         ranks=few,
         nodes=hosts_of(facts, few),
         calls=tuple(
@@ -117,7 +98,7 @@ def _shifted(facts: Facts, shift: Shift) -> Answer:
             say("one side made {by} calls that the other did not: look for a branch on the rank", by=shift.by),
         ),
         evidence=(shift.behind[0].evidence, shift.ahead[0].evidence),
-        remedies=(_all_ranks(),),
+        remedies=(remedy("let-every-rank-make-the-call-and"),),
     )
 
 
@@ -129,10 +110,11 @@ def _alone_at_the_end(facts: Facts, incident: Incident) -> bool:
 
 
 def _last_barrier(facts: Facts, incident: Incident) -> Answer:
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.POSSIBLE,
+        Grade.ORDER,
         say("possible: rank 0 entered a barrier after the training that no other rank enters"),
+        whole=False,
         ranks=(0,),
         nodes=hosts_of(facts, (0,)),
         phase=Phase.SHUTDOWN,
@@ -144,13 +126,5 @@ def _last_barrier(facts: Facts, incident: Incident) -> Answer:
             *(w.evidence for w in incident.waits[:2]),
             *(words.evidence for words in last_words(facts) if words.phase is Phase.SHUTDOWN),
         ),
-        remedies=(_all_ranks(),),
+        remedies=(remedy("let-every-rank-make-the-call-and"),),
     )
-
-
-def _all_ranks() -> Remedy:
-    return remedy("let-every-rank-make-the-call-and")
-
-
-def _all_parameters() -> Remedy:
-    return remedy("let-every-parameter-take-part-in-every-2")

@@ -1,49 +1,118 @@
 """uneven-data: ranks run a different number of steps.
 
-What happens: one rank runs out of batches first and leaves the loop: to the end, to an evaluation, to a save.
+What happens: one rank runs out of batches first and leaves the loop: to the end, to an evaluation, to a save; or the
+header of the loop, a `break` or a `return` in it asks for the rank and for the number of the step.
 Why it hangs: the others are still inside the loop and wait in a step's collective that this rank will never join.
-Example: `random_split` without a seed and a length filter: 1,000 samples on rank 0, 997 on rank 1; or no sampler.
+Example: `random_split` without a seed and a length filter: 1,000 samples on rank 0, 997 on rank 1; or no sampler;
+`if step >= n + 40 * (1 - rank): break`.
 Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler; equal shards:
 `unhang reshard`), or stop together when the first rank runs out (`unhang.even_batches`, DDP's `join()`).
-Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, or recorded step
-totals differ between ranks; and no branch on the rank explains it, and no collective had settled the number of steps.
-Likely when: a `continue` or a handler on values of one rank may have led it around the calls of a step instead.
+Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, and no branch on
+the rank explains it, and no collective had settled the number of steps; or the rank goes into the loop's own test, of
+which everything else is known before it begins or counts its rounds.
+Likely when: a `continue` or a handler on values of one rank may have led it around the calls of a step instead; only a
+name suggests that a test asks for the rank; or step totals differ, and there is no source.
 Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from unhang.facts.agreed_rounds import agreeing_call
 from unhang.facts.camps import Camp
 from unhang.facts.counts import UnequalCounts, unequal_counts
-from unhang.facts.left_by_rank import settled_by_rank
+from unhang.facts.left_by_rank import LeftByRank, left_by_rank, settled_by_rank
 from unhang.facts.left_early import LeftEarly, left_early
-from unhang.facts.model import CodeContext, Disagreement, Facts
+from unhang.facts.model import CodeContext, Facts
 from unhang.facts.parted_ways import Parted
 from unhang.facts.program import find_source
 from unhang.facts.step_counts import StepCounts, step_counts
 from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
 from unhang.facts.ways_around import WaysAround
-from unhang.findings import Call, Cause, Certainty, Evidence, Remedy, RemedyKind, Text, Where, say
+from unhang.findings import Cause, Evidence, Grade, Remedy, RemedyKind, Text, Where, say
+from unhang.rules.camp_parts import between, calls_of_division
 from unhang.rules.even_remedies import equal_shards, leave_together, same_batches
-from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_rank
+from unhang.rules.evidence_lines import quote_rank
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
 
 CAUSE = Cause.UNEVEN_DATA
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """One camp past the loop, the other inside it, and nobody went through a round without its collectives."""
+    """One camp past the loop, the other inside it: the rank says how often it runs; or its batches ended, and nobody
+    went through a round without its collectives."""
+    for told in left_by_rank(facts):
+        yield _as_rank_says(facts, told)
     counts = step_counts(facts)
     for left in left_early(facts):
         if settled_by_rank(facts, left.past, left.inside):
             continue
         if not left.went_around or counts.differ:
             yield _found(facts, left, counts)
+
+
+def _as_rank_says(facts: Facts, left: LeftByRank) -> Answer:
+    past, inside, bound = left.past, left.inside, left.bound
+    return signal(
+        CAUSE,
+        Grade.SOURCE,
+        say(
+            "{ranks:who} {ranks:makes|make} fewer steps than the others: line {line} lets the rank say how many",
+            ranks=past.ranks,
+            line=bound.line,
+        ),
+        whole=bound.sure and bound.alone,
+        **between(facts, past, inside, left.told_by.group),
+        calls=calls_of_division(left.told_by),
+        because=(*_stand(past, inside, left.loop.line, inside.where), *_of_bound(left)),
+        remedies=tuple(_remedies_of_bound(facts, left)),
+    )
+
+
+def _of_bound(left: LeftByRank) -> Iterator[Text]:
+    bound = left.bound
+    if bound.kind == "loop":
+        yield say("the loop at line {line} runs as often as the rank says: `{test}`", line=bound.line, test=bound.test)
+    else:
+        yield say(
+            "line {line} leaves the loop ({jump}) in a step that depends on the rank: `{test}`",
+            line=bound.line,
+            jump=bound.kind,
+            test=bound.test,
+        )
+    if not bound.alone:
+        yield say("its data may have ended earlier on one rank too: the header of the loop does not exclude it")
+
+
+def _remedies_of_bound(facts: Facts, left: LeftByRank) -> Iterator[Remedy]:
+    """A count in a header may be that of a rank's part of the data; a jump over data may have come after its end."""
+    bound = left.bound
+    yield remedy("let-all-ranks-make-the-same-number", file=left.loop.file, line=bound.line, test=bound.test)
+    if bound.kind == "loop":
+        yield same_batches()
+    elif not bound.alone:
+        yield leave_together(facts, left.loop)
+
+
+def _stand(past: Camp, inside: Camp, loop: int | None, where: Where | None) -> Iterator[Text]:
+    """Where each camp is, with the loop between them."""
+    if past.ended:
+        yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=past.ranks)
+    elif past.where is not None:
+        yield say(
+            "{ranks:who} {ranks:stands|stand} at line {line}, after the loop", ranks=past.ranks, line=past.where.line
+        )
+    if where is not None:
+        yield say(
+            "{ranks:who} {ranks:waits|wait} at line {line}, inside the loop that starts at line {loop}",
+            ranks=inside.ranks,
+            line=where.line,
+            loop=loop,
+        )
 
 
 def _agreed(facts: Facts, wait: Camp) -> int | None:
@@ -62,26 +131,22 @@ def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
     doubted = agreed is not None or (around is not None and around.skips)
     code = tuple(decide_together(ways))
     data = tuple(_remedies(facts, wait, parted, printed)) if left.over_data else ()
-    return finding(
+    return signal(
         CAUSE,
-        left.certainty.capped(Certainty.LIKELY) if doubted else left.certainty,
+        left.grade,
         _summary(lag.ranks, left, around),
-        ranks=lag.ranks,
-        nodes=hosts_of(facts, lag.ranks),
-        group=group_label(facts, left.group),
-        phase=lag.phase,
-        where=lag.where,
-        waiter_where=wait.where,
-        calls=_calls(left),
+        whole=left.whole and not doubted,
+        **between(facts, lag, wait, left.group)
+        | {"evidence": tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed))))},
+        calls=calls_of_division(left.told_by),
         because=(
             *_parted(parted),
             *_because(lag, wait, counts, agreed),
-            *_of_rounds(left),
+            *((runs_equally_often(left.around),) if left.around is not None and left.same_rounds else ()),
             *told_of_ways(ways),
             *_of_printed(printed, counts),
             *_of_split(facts),
         ),
-        evidence=tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed)))),
         remedies=(*data, *code),
     )
 
@@ -98,31 +163,10 @@ def _summary(ranks: tuple[int, ...], left: LeftEarly, around: WaysAround | None)
     return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
 
 
-def _of_rounds(left: LeftEarly) -> Iterator[Text]:
-    if left.around is not None and left.same_rounds:
-        yield runs_equally_often(left.around)
-
-
-def _calls(left: LeftEarly) -> tuple[Call, ...]:
-    told_by = left.told_by
-    return calls_of(told_by) if isinstance(told_by, Disagreement) else call_of(told_by.direct_waiters, told_by.call)
-
-
 def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
-    loop = wait.loop_line
-    if lag.ended:
-        yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=lag.ranks)
-    elif lag.where is not None and lag.context is CodeContext.AFTER_LOOP:
-        yield say(
-            "{ranks:who} {ranks:stands|stand} at line {line}, after the loop", ranks=lag.ranks, line=lag.where.line
-        )
-    if wait.where is not None and wait.context is CodeContext.INSIDE_LOOP:
-        yield say(
-            "{ranks:who} {ranks:waits|wait} at line {line}, inside the loop that starts at line {loop}",
-            ranks=wait.ranks,
-            line=(wait.reading.where or wait.where).line,
-            loop=loop,
-        )
+    shown = lag if lag.ended or lag.context is CodeContext.AFTER_LOOP else replace(lag, where=None)
+    inside = wait.where is not None and wait.context is CodeContext.INSIDE_LOOP
+    yield from _stand(shown, wait, wait.loop_line, (wait.reading.where or wait.where) if inside else None)
     if agreed is not None:
         yield say(
             "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "
@@ -197,11 +241,6 @@ def _of_split(facts: Facts) -> Iterator[Text]:
         )
 
 
-def _seed_what_draws() -> Remedy:
-    """Without source nobody knows what was drawn."""
-    return remedy("give-every-split-and-shuffle-of-the")
-
-
 def _seeded(call: str) -> Text:
     """How this call is given a seed that is the same on all ranks."""
     name = call.rsplit(".", 1)[-1]
@@ -230,7 +269,7 @@ def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalC
         )
     shards, together = equal_shards(facts, _lines(printed)), leave_together(facts, _loop(wait))
     if split is None and shards is None and parted is not None:
-        yield _seed_what_draws()
+        yield remedy("give-every-split-and-shuffle-of-the")  # without source nobody knows what was drawn
     yield from (shards, together) if shards is not None else ()
     yield same_batches()
     yield from (together,) if shards is None else ()

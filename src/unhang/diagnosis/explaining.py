@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from unhang.findings import Cause, Certainty, Finding, Severity
+from collections.abc import Callable
+
+from unhang.findings import Cause, Certainty, Finding, Grade, Severity
 from unhang.knowledge.thresholds import whole_threshold
 
 _ENDS = frozenset((Cause.RANK_CRASHED, Cause.RANK_FROZEN))
-_WAITS = frozenset((Cause.UNEVEN_DATA, Cause.SINGLE_RANK_WORK, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
+_ELSEWHERE = (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.UNEVEN_DATA, Cause.SINGLE_RANK_WORK)
+_WAITS = frozenset((*_ELSEWHERE, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
 _LOST = frozenset((Cause.NETWORK_FAULT, Cause.NETWORK_CONFIG))
 EXPLAINS: dict[Cause, frozenset[Cause]] = {
     Cause.GPU_HARDWARE: _ENDS | _WAITS | _LOST | {Cause.GPU_OOM, Cause.P2P_BROKEN},
@@ -25,20 +28,50 @@ ENDED_FROM_OUTSIDE = "rank_crashed_from_outside"
 _NEAR_LINES = whole_threshold("explaining.near_lines")
 
 
+def _of_one_group(root: Finding, other: Finding) -> bool:
+    return root.group == other.group
+
+
+def _among_them(root: Finding, other: Finding) -> bool:
+    return set(root.ranks) <= set(other.ranks)
+
+
+def _complains(_: Finding, other: Finding) -> bool:
+    """It is not only suspected, and not of the kernel's own knowledge: no process takes a link down."""
+    return bool(other.evidence) and other.grade is not Grade.KERNEL
+
+
+_DEATHS = (Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.GPU_HARDWARE, Cause.DEVICE_MAPPING)
+FOLLOWS: dict[tuple[Cause, Cause], Callable[[Finding, Finding], bool]] = {
+    **{(ended, lost): _complains for ended in _DEATHS for lost in _LOST},
+    (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.COLLECTIVE_MISMATCH): _of_one_group,
+    (Cause.UNEVEN_DATA, Cause.COLLECTIVE_MISMATCH): _of_one_group,
+    (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.DEADLOCK_ORDER): _among_them,
+}
+"""By (cause, what follows from it): when it does, whatever their ranks. Who lost a partner complains of the network. A
+rank that took another way through the program is in other calls of that group than the others, and closes a circle
+where it waits for those who wait for it."""
+
+
 def explains(root: Finding, other: Finding) -> bool:
     """``other`` tells what follows from ``root``, which is *likely* at least."""
     if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE:
         return False
-    if died_of(root, other) or (other.rule == ENDED_FROM_OUTSIDE and root.cause in DIED_OF):
+    if leads_whatever(root, other) or (other.rule == ENDED_FROM_OUTSIDE and root.cause in DIED_OF):
         return True
     alike = root.cause is other.cause or other.cause in EXPLAINS.get(root.cause, ())
     return alike and bool(other.ranks) and set(other.ranks) <= set(root.ranks)
 
 
-def died_of(root: Finding, crash: Finding) -> bool:
-    """``crash`` is the end of a process whose reason ``root`` names."""
-    sure = root.certainty is not Certainty.POSSIBLE and root.severity is not Severity.NOTE
-    return crash.cause is Cause.RANK_CRASHED and root.cause in DIED_OF and sure and _of_the_same_lines(root, crash)
+def leads_whatever(root: Finding, other: Finding) -> bool:
+    """``root`` is why ``other`` is so, also where that is the more certain of the two: a process ended for the reason
+    that ``root`` names, its partners lost their connections, or ranks that it took elsewhere are in other calls."""
+    if root.certainty is Certainty.POSSIBLE or root.severity is not other.severity:
+        return False
+    follows = FOLLOWS.get((root.cause, other.cause))
+    if follows is not None:
+        return follows(root, other)
+    return other.cause is Cause.RANK_CRASHED and root.cause in DIED_OF and _of_the_same_lines(root, other)
 
 
 def _of_the_same_lines(root: Finding, crash: Finding) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.diagnosis.explaining import died_of, explains
+from unhang.diagnosis.explaining import explains, leads_whatever
 from unhang.findings import Cause, Certainty, Consequence, Finding, Severity
 
 # Among findings of equal certainty about the same ranks: what ended or froze a process explains what it then did not
@@ -41,7 +41,7 @@ def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Findin
     """
     capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
     ordered = sorted(_without_answered_unknowns(capped), key=_order)
-    followed = [f for f in ordered if any(died_of(other, f) or _leads_to(other, f) for other in ordered)]
+    followed = [f for f in ordered if any(leads_whatever(other, f) or _leads_to(other, f) for other in ordered)]
     return tuple(_merge([f for f in ordered if f not in followed] + followed))
 
 

@@ -12,7 +12,7 @@ from unhang.facts.model import CodeContext, Disagreement, Facts, Stall
 from unhang.facts.parted_ways import Parted, left_the_loop
 from unhang.facts.step_counts import step_counts
 from unhang.facts.ways_around import WaysAround, ways_around
-from unhang.findings import Certainty
+from unhang.findings import Grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,10 @@ class LeftEarly:
 
     past: Camp
     inside: Camp
-    certainty: Certainty
-    """That it has left."""
     told_by: Disagreement | Stall
-    weight: float
-    """Ranks that this holds up."""
+    grade: Grade
+    """What it rests on that it has left."""
+    whole: bool = True
     parted: Parted | None = None
     """What tells it without source."""
     around: WaysAround | None = None
@@ -55,35 +54,37 @@ class LeftEarly:
 def left_early(facts: Facts) -> Iterator[LeftEarly]:
     """Every disagreement and stall that divides so, without ranks that an exception took out of the loop."""
     for disagreement in facts.disagreements:
-        camps, weight = camps_of_disagreement(facts, disagreement), float(len(facts.ranks))
+        camps = camps_of_disagreement(facts, disagreement)
         pair = past_and_inside(camps)
         if pair is not None and not _fell(facts, pair[0].ranks):
-            yield _left(facts, *pair, Certainty.CERTAIN, disagreement, weight)
+            yield _left(facts, *pair, disagreement)
         elif (parted := left_the_loop(facts, camps)) is not None and not _fell(facts, parted.past.ranks):
-            yield LeftEarly(parted.past, parted.inside, Certainty.LIKELY, disagreement, weight, parted)
+            yield LeftEarly(parted.past, parted.inside, disagreement, Grade.STACK, parted=parted)
     for stall in facts.stalls:
         if _fell(facts, stall.laggards):
             continue
         lag, wait = camps_of_stall(facts, stall)
         if is_past(lag, wait):
-            yield _left(facts, lag, wait, _certainty(facts, lag, wait), stall, float(len(stall.waiters)))
+            if wait.context is CodeContext.INSIDE_LOOP and (lag.context is CodeContext.AFTER_LOOP or lag.ended):
+                yield _left(facts, lag, wait, stall)
+            else:
+                yield _left(facts, lag, wait, stall, Grade.ORDER, whole=step_counts(facts).differ)
         elif past_and_inside((wait, lag)) == (wait, lag) and caught_in_a_call(facts, stall):
-            certainty = Certainty.CERTAIN if facts.events_of("gloo.enforce") else Certainty.LIKELY
-            yield _left(facts, wait, lag, certainty, stall, float(len(facts.ranks)))
+            yield _left(facts, wait, lag, stall, whole=bool(facts.events_of("gloo.enforce")))
 
 
 def _left(
-    facts: Facts, past: Camp, inside: Camp, certainty: Certainty, told_by: Disagreement | Stall, weight: float
+    facts: Facts,
+    past: Camp,
+    inside: Camp,
+    told_by: Disagreement | Stall,
+    grade: Grade = Grade.SOURCE,
+    *,
+    whole: bool = True,
 ) -> LeftEarly:
-    return LeftEarly(past, inside, certainty, told_by, weight, around=ways_around(past, inside, facts.sources))
+    return LeftEarly(past, inside, told_by, grade, whole, around=ways_around(past, inside, facts.sources))
 
 
 def _fell(facts: Facts, ranks: tuple[int, ...]) -> bool:
     """They did not leave the loop, an exception took them out of it."""
     return not {crash.rank for crash in own_crashes(facts)}.isdisjoint(ranks)
-
-
-def _certainty(facts: Facts, lag: Camp, wait: Camp) -> Certainty:
-    if wait.context is CodeContext.INSIDE_LOOP and (lag.context is CodeContext.AFTER_LOOP or lag.ended):
-        return Certainty.CERTAIN
-    return Certainty.LIKELY if step_counts(facts).differ else Certainty.POSSIBLE

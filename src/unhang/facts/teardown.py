@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, Phase
+from unhang.findings import Phase
 
 
-@dataclass(frozen=True, slots=True)
-class Teardown:
-    """The ranks, and how sure it is that this is what holds the job."""
-
-    ranks: tuple[int, ...]
-    certainty: Certainty
-
-
-def ranks_in_teardown(facts: Facts) -> Teardown | None:
-    """Ranks whose stack stands in the teardown while nobody else is still training; None when that is not so."""
-    ending = []
-    for rank, known in facts.ranks.items():
-        if not known.alive or known.activity is None:
-            continue
-        if known.activity.phase is not Phase.SHUTDOWN:
-            return None
-        ending.append(rank)
-    if not ending:
-        return None
-    seen_all = not facts.ranks_missing
-    return Teardown(tuple(sorted(ending)), Certainty.CERTAIN if seen_all else Certainty.LIKELY)
+def ranks_in_teardown(facts: Facts) -> tuple[int, ...]:
+    """Ranks whose stack stands in the teardown while nobody else is still training; empty when that is not so."""
+    living = {rank: known.activity for rank, known in facts.ranks.items() if known.alive}
+    seen = {rank: activity.phase for rank, activity in living.items() if activity is not None}
+    return tuple(sorted(seen)) if set(seen.values()) <= {Phase.SHUTDOWN} else ()

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, saying
+from unhang.facts.said import first_attempt
 from unhang.facts.stages import Stage, stage_of
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
@@ -29,7 +28,7 @@ MANY_RANKS = whole_threshold("transport_lines.many_ranks")
 
 @dataclass(frozen=True, slots=True)
 class TransportTrouble:
-    """Lines of the network that are nobody's echo."""
+    """Lines of the network that speak of the way."""
 
     events: tuple[LogEvent, ...]
     stage: Stage
@@ -39,8 +38,8 @@ class TransportTrouble:
     """Only a few of many ranks report it, and others were read that do not: the network as a whole is set up right."""
     connecting: bool
     """Only connections that were being made failed: nothing had worked over them, however long the job had run."""
-    echo: bool
-    """A process of the job had failed before by itself, or the lines only say that a partner ended."""
+    partner_ended: bool
+    """The lines only say that a partner ended."""
 
 
 def transport_trouble(facts: Facts) -> TransportTrouble | None:
@@ -48,8 +47,6 @@ def transport_trouble(facts: Facts) -> TransportTrouble | None:
     events = [e for e in first_attempt(facts.events_of(*_KINDS)) if _speaks_of_the_way(e)]
     if not events:
         return None
-    ended = all(_PARTNER_ENDED.search(e.text) for e in events)
-    failed = [c for c in own_crashes(facts) if c.evidence.source not in {e.source for e in events}]
     world = facts.world_size or 0
     speakers = {e.rank for e in events if e.rank is not None}
     return TransportTrouble(
@@ -58,9 +55,7 @@ def transport_trouble(facts: Facts) -> TransportTrouble | None:
         one_peer=_one_peer(events),
         few_of_many=world >= MANY_RANKS and 0 < len(speakers) <= world * FEW and bool(set(facts.ranks_seen) - speakers),
         connecting=all(e.kind == "n.ibcall" and e.values.get("call") == "ibv_modify_qp" for e in events),
-        echo=ended
-        or bool(saying(facts, "shm", "limits", "host-memory", "gpu-fault", "oom", "device"))
-        or any(c.message and not _network_words(c.message) for c in failed),
+        partner_ended=all(_PARTNER_ENDED.search(e.text) for e in events),
     )
 
 
@@ -74,10 +69,6 @@ def _speaks_of_the_way(event: LogEvent) -> bool:
     if event.kind == "n.sockerr":
         return "Too many open files" not in event.text
     return True
-
-
-def _network_words(message: str) -> bool:
-    return re.search(r"NCCL|Gloo|gloo|[Ss]ocket|[Cc]onnect|network|store", message) is not None
 
 
 def _one_peer(events: list[LogEvent]) -> str | None:

@@ -9,7 +9,7 @@ from tests.knowledge.boundaries.logs import facts_of, timeout
 
 from unhang.diagnosis import differential
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.explaining import died_of
+from unhang.diagnosis.explaining import leads_whatever
 from unhang.findings import Cause, Certainty, Evidence, Finding, Severity, Source, say
 from unhang.knowledge.situations import Share
 
@@ -39,4 +39,4 @@ def lines_apart(lines: int) -> object:
         quoted = (Evidence(Source("job.log", line=line), ""),)
         return Finding(cause, Certainty.LIKELY, Severity.STOPS, say("something"), evidence=quoted)
 
-    return died_of(finding(Cause.GPU_OOM, 10), finding(Cause.RANK_CRASHED, 10 + lines))
+    return leads_whatever(finding(Cause.GPU_OOM, 10), finding(Cause.RANK_CRASHED, 10 + lines))

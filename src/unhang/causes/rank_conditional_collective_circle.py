@@ -1,0 +1,116 @@
+"""rank-conditional-collective: a rank went around a call, and waits elsewhere for those who wait for it there.
+
+What happens: its partner waits in a collective of one group, in a send or a receive; it went on without its part, and
+waits further down in another group, or in the collective of all.
+Why it hangs: they wait for each other in a circle, although all ranks use the groups in one order.
+Example: `if mask.any(): dist.all_reduce(y, group=tp)` with an empty mask on one rank, then the all-reduce of all; four
+micro-batches on stages 0, 1 and 3 of a pipeline, three on stage 2, then `dist.barrier()`.
+Fix: let every member of the group reach the call, with zeros where it has nothing; as many micro-batches on each stage.
+Certain when: never; a call that was queued and not waited for may stand behind the line that is seen, and who partners
+a send is read from the line that calls.
+Possible when: likely, where the source shows both calls one below the other, or tells the partner by simple arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.gone_around import GoneAround, gone_around
+from unhang.facts.left_partners import LeftPartners, left_partners
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of
+from unhang.rules.remedies import remedy
+from unhang.rules.rule import Answer, signal
+
+CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Circles in which somebody is past the call that it is awaited in, or left its partners behind."""
+    for cycle in facts.graph.cycles:
+        around = gone_around(facts, cycle)
+        if around is not None:
+            yield _went_around(facts, around)
+        partners = left_partners(facts, cycle)
+        if partners is not None:
+            yield _left_partners(facts, partners)
+
+
+def _went_around(facts: Facts, found: GoneAround) -> Answer:
+    summary = say(
+        "{gone:who} went around {operation} in group {group}, which {waiting:who} {waiting:waits|wait} in",
+        gone=found.gone,
+        operation=found.left.operation,
+        group=group_label(facts, found.left.group),
+        waiting=found.waiting,
+    )
+    mended = remedy("let-every-member-of-the-group-reach", operation=found.left.operation)
+    return _found(facts, found, found.left.group, summary, tuple(_because(facts, found)), mended)
+
+
+def _left_partners(facts: Facts, found: LeftPartners) -> Answer:
+    summary = say(
+        "{gone:who} went on to {collective} without its part in {operation}, "
+        "which {waiting:who} {waiting:waits|wait} for",
+        gone=found.gone,
+        collective=found.call.operation,
+        operation=found.left.operation,
+        waiting=found.waiting,
+    )
+    because = (
+        say(
+            "{waiting:who} {waiting:is|are} in a send or receive with {gone:who}, "
+            "which {gone:stands|stand} in a collective",
+            waiting=found.waiting,
+            gone=found.gone,
+        ),
+        say("that collective returns only when they come too: neither side can go on"),
+    )
+    return _found(facts, found, found.call.group, summary, because, remedy("run-the-same-number-of-sends-and"))
+
+
+def _found(
+    facts: Facts,
+    found: GoneAround | LeftPartners,
+    group: str,
+    summary: Text,
+    because: tuple[Text, ...],
+    mended: Remedy,
+) -> Answer:
+    return signal(
+        CAUSE,
+        Grade.SOURCE,
+        summary,
+        whole=False,
+        ranks=found.gone,
+        nodes=hosts_of(facts, found.gone),
+        group=group_label(facts, group),
+        phase=Phase.COMMUNICATION,
+        where=place_of(facts, found.gone[0]),
+        waiter_where=place_of(facts, found.waiting[0]),
+        calls=(*call_of(found.gone, found.call), *call_of(found.waiting[:1], found.left)),
+        because=because,
+        evidence=(found.call.evidence, found.left.evidence),
+        remedies=(mended,),
+    )
+
+
+def _because(facts: Facts, found: GoneAround) -> Iterator[Text]:
+    yield say(
+        "{gone:who} {gone:stands|stand} at line {below}, below line {line} of the same block, and has not entered the "
+        "call there",
+        gone=found.gone,
+        below=found.gone_line,
+        line=found.line,
+    )
+    if found.test_line is not None:
+        yield say(
+            "that call is reached only where line {line} lets it: `{test}`", line=found.test_line, test=found.test
+        )
+    yield say(
+        "there {gone:who} {gone:waits|wait} in group {group} for {waiting:who}: neither side can go on",
+        gone=found.gone,
+        group=group_label(facts, found.call.group),
+        waiting=found.waiting,
+    )

@@ -1,0 +1,88 @@
+"""What explains what is decided in one place; no detector falls silent for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.test_cases import CASES, decide
+from unhang.diagnosis.ranking import rank_findings
+from unhang.findings import Cause, Certainty, Evidence, Finding, Grade, Severity, Source, say
+
+LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE
+LINE = (Evidence(Source("a.log", 100), "a line"),)
+
+
+def found(cause: Cause, certainty: Certainty, ranks: tuple[int, ...] = (), **parts: Any) -> Finding:
+    return Finding(cause, certainty, Severity.STOPS, say("something"), ranks=ranks, **parts)
+
+
+def shown(*findings: Finding) -> list[tuple[Cause, tuple[Cause, ...]]]:
+    ranked = rank_findings(findings, CERTAIN)
+    return [(f.cause, tuple(c.cause for c in f.consequences)) for f in ranked]
+
+
+@pytest.mark.parametrize(
+    ("case", "follows"),
+    [
+        ("rank-conditional-collective/hit_metric_on_rank_0", Cause.COLLECTIVE_MISMATCH),
+        ("uneven-data/hit_past_the_loop", Cause.COLLECTIVE_MISMATCH),
+        ("uneven-data/hit_log_bars_of_two_lengths", Cause.COLLECTIVE_MISMATCH),
+        ("rank-conditional-collective/hit_pipeline_stage_left_early", Cause.DEADLOCK_ORDER),
+    ],
+)
+def test_what_follows_from_another_way_is_told_as_its_consequence(case: str, follows: Cause) -> None:
+    (lead, *others) = decide(CASES / case).findings
+
+    assert follows in {consequence.cause for consequence in lead.consequences}
+    assert not [other for other in others if other.cause is follows]
+
+
+def test_another_way_leads_also_where_the_calls_are_the_more_certain() -> None:
+    mismatch = found(Cause.COLLECTIVE_MISMATCH, CERTAIN, (0,), group="tp", grade=Grade.RECORD)
+    uneven = found(Cause.UNEVEN_DATA, LIKELY, (1,), group="tp", grade=Grade.SOURCE)
+
+    assert shown(mismatch, uneven) == [(Cause.UNEVEN_DATA, (Cause.COLLECTIVE_MISMATCH,))]
+
+
+def test_what_is_only_possible_explains_nothing() -> None:
+    mismatch = found(Cause.COLLECTIVE_MISMATCH, LIKELY, (0,), group="tp")
+    uneven = found(Cause.UNEVEN_DATA, POSSIBLE, (1,), group="tp")
+
+    assert shown(mismatch, uneven) == [(Cause.COLLECTIVE_MISMATCH, ()), (Cause.UNEVEN_DATA, ())]
+
+
+def test_another_group_is_another_story() -> None:
+    mismatch = found(Cause.COLLECTIVE_MISMATCH, CERTAIN, (0,), group="dp")
+    uneven = found(Cause.UNEVEN_DATA, LIKELY, (1,), group="tp")
+
+    assert shown(mismatch, uneven) == [(Cause.COLLECTIVE_MISMATCH, ()), (Cause.UNEVEN_DATA, ())]
+
+
+def test_a_circle_without_the_rank_that_went_around_stays() -> None:
+    circle = found(Cause.DEADLOCK_ORDER, CERTAIN, (0, 1))
+    gone = found(Cause.RANK_CONDITIONAL_COLLECTIVE, LIKELY, (2,))
+
+    assert shown(circle, gone) == [(Cause.DEADLOCK_ORDER, ()), (Cause.RANK_CONDITIONAL_COLLECTIVE, ())]
+
+
+def test_who_lost_a_partner_complains_of_the_network() -> None:
+    network = found(Cause.NETWORK_FAULT, LIKELY, (3,), evidence=LINE, grade=Grade.ORDER)
+    crash = found(Cause.RANK_CRASHED, LIKELY, (0,), grade=Grade.STATED)
+
+    assert shown(network, crash) == [(Cause.RANK_CRASHED, (Cause.NETWORK_FAULT,))]
+
+
+def test_a_link_that_the_kernel_saw_go_down_follows_from_no_process() -> None:
+    network = found(Cause.NETWORK_FAULT, CERTAIN, (3,), evidence=LINE, grade=Grade.KERNEL)
+    crash = found(Cause.RANK_CRASHED, LIKELY, (0,), grade=Grade.STATED)
+
+    assert shown(network, crash) == [(Cause.NETWORK_FAULT, ()), (Cause.RANK_CRASHED, ())]
+
+
+def test_a_suspect_without_evidence_is_nobodys_consequence() -> None:
+    network = found(Cause.NETWORK_FAULT, POSSIBLE)
+    crash = found(Cause.RANK_CRASHED, LIKELY, (0,))
+
+    assert shown(network, crash) == [(Cause.RANK_CRASHED, ()), (Cause.NETWORK_FAULT, ())]
