@@ -18,7 +18,7 @@ from unhang.cli.verdict_output import exit_code
 from unhang.findings import Cause, Certainty, Verdict, Where
 
 CASES = Path(__file__).parent / "cases"
-RULES = Path(__file__).resolve().parents[1] / "src" / "unhang" / "rules" / "causes"
+RULES = Path(__file__).resolve().parents[1] / "src" / "unhang" / "causes"
 KINDS = ("hit", "miss", "unsure")
 HEADINGS = ("What happens", "Why it hangs", "Example", "Fix", "Certain when", "Possible when")
 KEYS = {
