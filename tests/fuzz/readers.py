@@ -182,7 +182,12 @@ DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 1_00
 def _many_dumps(data: bytes, place: Path) -> Any:
     """More dumps than one process reads, or one after the other; one in 16 in processes, for their time."""
     busy = len(data) % 16 == 0
-    with patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20):
+    hasty = len(data) % 128 == 16
+    with (
+        patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20),
+        patch.object(workers, "_PATIENCE_S", 0.0 if hasty else 30.0),
+        patch.object(workers, "_LOADED", 0 if hasty else 2),
+    ):
         apart = many.OneByOne()
         try:
             told = [apart.read(data, source="a.zip!rank_3")]

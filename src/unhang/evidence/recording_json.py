@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -39,7 +40,10 @@ def recording_as_json(recording: Recording, redact: Callable[[str], str] = str) 
         },
         "entries": [writer.entry(entries, index) for index in range(len(entries))],
     }
-    return msgspec.json.encode(document)
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
+        return json.dumps(document).encode()
 
 
 class _EntryWriter:
