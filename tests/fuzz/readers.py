@@ -185,6 +185,7 @@ def _many_dumps(data: bytes, place: Path) -> Any:
     hasty = len(data) % 128 == 16
     with (
         patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20),
+        patch.object(many, "_BATCH", 2),
         patch.object(workers, "_PATIENCE_S", 0.0 if hasty else 30.0),
         patch.object(workers, "_LOADED", 0 if hasty else 2),
     ):
@@ -193,7 +194,7 @@ def _many_dumps(data: bytes, place: Path) -> Any:
             told = [apart.read(data, source="a.zip!rank_3")]
         finally:
             apart.close()
-        paths = [place / f"rank_{rank}" for rank in range(40 if busy else 3)]
+        paths = [place / f"rank_{rank}" for rank in range(6 if busy else 1)]
         for path in paths:
             path.write_bytes(data if path.name[-1] == "1" else _good())
         if len(data) % 64 == 0:
