@@ -249,6 +249,11 @@ def _paper(read: Callable[..., Any]) -> Reader:
     return lambda data, place: read(data, source=_SOURCE)
 
 
+def _settings(data: bytes, place: Path) -> Any:
+    with patch.object(run_settings, "MOST_BYTES", 1 << (6 if len(data) % 8 == 0 else 20)):
+        return run_settings.read_run_settings(data, source=_SOURCE)
+
+
 def _any_file(data: bytes, place: Path) -> Any:
     """A file of any kind, by its name or through a pipe, and with little that may be taken in."""
     path = place / "file"
@@ -324,7 +329,7 @@ READERS: dict[str, Reader] = {
     "earlier": _paper(earlier.read_listing),
     "nodes": _paper(nodes.read_nodes),
     "machine": _paper(machine_series.read_machine_series),
-    "settings": _paper(run_settings.read_run_settings),
+    "settings": _settings,
     "trace": _trace,
     "series": _series,
     "saved": _checkpoints,
