@@ -47,6 +47,17 @@ def places_by_hand(data: bytes) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("kind", FILTERS)
+@pytest.mark.parametrize("beside", ["进程", "：", "é", "🙂"])
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
+def test_a_short_literal_is_found_beside_a_letter_of_any_alphabet(kind: str, beside: str, encoding: str) -> None:
+    finder = filter_of(kind)
+    for shift in range(4):
+        for anchor in (one for one in ANCHORS if len(one) < 7):
+            data = b"." * shift + beside.encode(encoding) + anchor + beside.encode(encoding) + b"\n"
+            assert anchor in [tag for _, tag in finder.places(data)], (anchor, shift)
+
+
+@pytest.mark.parametrize("kind", FILTERS)
 @pytest.mark.parametrize("shift", range(8))
 def test_every_literal_is_found_wherever_it_lies(shift: int, kind: str) -> None:
     finder = filter_of(kind)

@@ -73,10 +73,12 @@ def test_lines_of_other_ranks_or_of_a_new_start_do_not_become_one(change: dict[s
         {"doing": 7},
         {"doing": -1},
         {"mixes": []},
+        {"took_s": 10**400},
+        {"step": [0, 0, -(10**400), 0]},
     ],
 )
 def test_columns_that_do_not_fit_together_are_refused(change: dict[str, Any]) -> None:
     wrong = msgspec.convert({**packed([plain(rank) for rank in range(3)])["stretch"], **change}, Stretch)
 
-    with pytest.raises(ValueError, match=r"rows|length|mix"):
+    with pytest.raises(ValueError, match=r"rows|length|mix|number"):
         list(rows_of(wrong))

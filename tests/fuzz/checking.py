@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.fuzz.made_jobs import programs
 from tests.fuzz.mutators import mutated, odd_json
 from tests.fuzz.outputs import wrong_with, wrong_with_errors
 from tests.fuzz.seeds import case_seeds, files_of
@@ -81,11 +82,11 @@ STORIES = Path(__file__).parents[2] / "stories"
 
 @cache
 def _programs() -> tuple[bytes, ...]:
-    """Of all cases, and of the stories: whole programs."""
+    """Of all cases and tests, and of the stories: whole programs."""
     stories = tuple(path.read_bytes() for path in sorted(STORIES.glob("*/*.py")))
-    return stories + tuple(
-        content for seed in case_seeds() for name, content in seed.files.items() if name.endswith(".py")
-    )
+    tests = tuple(program.encode() for program in programs())
+    cases = (content for seed in case_seeds() for name, content in seed.files.items() if name.endswith(".py"))
+    return (*stories, *tests, *cases)
 
 
 @cache

@@ -23,6 +23,7 @@ from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Severity, Status, Verdict
 from unhang.report.terminal import clean_streams
+from unhang.watch.drift import differing
 
 FORMS = (
     *(("text", "en"), ("html", "en"), ("markdown", "en"), ("json", "zh")),
@@ -50,6 +51,8 @@ def _chain(given: Input, folder: Path, form: tuple[str, str]) -> Iterator[str]:
         if "unhang failed" in str(error):
             yield f"failed: {error}"
         return
+    if (folder / "dumps").is_dir():
+        differing(folder / "dumps")
     verdict = diagnose(facts)
     yield from _failures(verdict)
     yield from _promises(given, verdict)

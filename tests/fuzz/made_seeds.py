@@ -218,7 +218,8 @@ def papers() -> dict[str, list[bytes]]:
     checkpoint = {"path": "/c/1", "layout": "deepspeed", "saved_s": 1.0, "size": 1, "step": 1, "flaw": "", "detail": ""}
     guilt = {"kind": "host", "name": "h1", "cause": "gpu-oom", "runs": 2, "last_s": 1.0}
     return {
-        "settings": [json.dumps(settings).encode()],
+        "settings": [json.dumps(settings).encode(), json.dumps(settings | {"schema": "unhang.settings/9"}).encode()],
+        "pace": [b'{"schema": "unhang.pace/9"}'],
         "checkpoints": [json.dumps({"schema": listing.SCHEMA, "checkpoints": [checkpoint] * 2}).encode()],
         "earlier": [json.dumps({"schema": earlier.SCHEMA, "guilty": [guilt] * 2}).encode()],
     }

@@ -21,6 +21,7 @@ from random import Random
 
 from tests.fuzz import diagnosing, others, reading, sandbox
 from tests.fuzz.folders import Input, changed
+from tests.fuzz.made_jobs import job_seeds
 from tests.fuzz.seeds import Seed, case_seeds, found_before
 from unhang.errors import failure
 
@@ -47,7 +48,7 @@ def made(work: Work) -> tuple[str, Input]:
     """(the reader or target, what it is given)."""
     rng = work.random
     if work.target == "diagnose":
-        seeds = (*case_seeds(), *found_before("diagnose"))
+        seeds = (*case_seeds(), *job_seeds(), *found_before("diagnose"))
         return work.target, changed(rng, seeds[work.number % len(seeds)])
     if work.target == "readers":
         name, data = reading.made(rng, work.number)
@@ -192,7 +193,7 @@ def _child(writer: int, works: Sequence[Work]) -> None:
 
 def spread(works: Iterator[Work], jobs: int, until: float) -> Iterator[Told]:
     """Over ``jobs`` processes, until the inputs or the time (monotonic) are over."""
-    case_seeds(), reading.reader_seeds()  # read once, before the processes share them
+    case_seeds(), job_seeds(), reading.reader_seeds()  # read once, before the processes share them
     lanes = [Lane(works) for _ in range(jobs)]
     try:
         while any(not lane.over for lane in lanes) and time.monotonic() < until:

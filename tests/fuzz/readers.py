@@ -182,13 +182,19 @@ DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 1_00
 def _many_dumps(data: bytes, place: Path) -> Any:
     """More dumps than one process reads, or one after the other; one in 16 in processes, for their time."""
     busy = len(data) % 16 == 0
-    with patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20):
+    hasty = len(data) % 128 == 16
+    with (
+        patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20),
+        patch.object(many, "_BATCH", 2),
+        patch.object(workers, "_PATIENCE_S", 0.0 if hasty else 30.0),
+        patch.object(workers, "_LOADED", 0 if hasty else 2),
+    ):
         apart = many.OneByOne()
         try:
             told = [apart.read(data, source="a.zip!rank_3")]
         finally:
             apart.close()
-        paths = [place / f"rank_{rank}" for rank in range(40 if busy else 3)]
+        paths = [place / f"rank_{rank}" for rank in range(6 if busy else 1)]
         for path in paths:
             path.write_bytes(data if path.name[-1] == "1" else _good())
         if len(data) % 64 == 0:
@@ -241,6 +247,11 @@ def _manifest(data: bytes, place: Path) -> Any:
 
 def _paper(read: Callable[..., Any]) -> Reader:
     return lambda data, place: read(data, source=_SOURCE)
+
+
+def _settings(data: bytes, place: Path) -> Any:
+    with patch.object(run_settings, "MOST_BYTES", 1 << (6 if len(data) % 8 == 0 else 20)):
+        return run_settings.read_run_settings(data, source=_SOURCE)
 
 
 def _any_file(data: bytes, place: Path) -> Any:
@@ -318,7 +329,7 @@ READERS: dict[str, Reader] = {
     "earlier": _paper(earlier.read_listing),
     "nodes": _paper(nodes.read_nodes),
     "machine": _paper(machine_series.read_machine_series),
-    "settings": _paper(run_settings.read_run_settings),
+    "settings": _settings,
     "trace": _trace,
     "series": _series,
     "saved": _checkpoints,

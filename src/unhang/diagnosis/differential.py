@@ -25,6 +25,8 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 MOST_CANDIDATES = 3
 LEAST_SHARE = threshold("differential.least_share")
 """A smaller share is not worth anybody's time."""
+MOST_SHARE = 0.95
+"""What nothing shows is never as good as sure, whatever was counted."""
 REASONS = 2
 LEAST_SEEN = whole_threshold("differential.least_seen")
 """A reason is given as a count of at least so many incidents."""
@@ -80,7 +82,7 @@ def cause_words(cause: Cause) -> Text:
 def _candidate(share: Share) -> Candidate:
     cause = Cause(share.cause)
     what, how = settling(cause)
-    return Candidate(cause, round(share.share, 2), tuple(_reasons(share)), what, how)
+    return Candidate(cause, min(round(share.share, 2), MOST_SHARE), tuple(_reasons(share)), what, how)
 
 
 def _reasons(share: Share) -> Iterator[Text]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from unhang.knowledge import numbers
+
 MOST_ROWS = 1 << 14
 """Of one line."""
 Column = int | list[int]
@@ -127,8 +129,11 @@ def _column(values: list[int]) -> Column:
 
 
 def _values(column: Column, count: int) -> list[int]:
+    told = [column] if isinstance(column, int) else column
+    if told and not -numbers.MOST <= min(told) <= max(told) <= numbers.MOST:
+        raise ValueError("a number that no rank has")
     if isinstance(column, int):
-        return [column] * count
+        return told * count
     if len(column) != count + 1:
         raise ValueError("columns of different length")
     return [column[0] + more for more in column[1:]]

@@ -42,8 +42,8 @@ def recording_as_json(recording: Recording, redact: Callable[[str], str] = str) 
     }
     try:
         return msgspec.json.encode(document)
-    except UnicodeEncodeError:  # a dump may hold halves of characters, which JSON can only escape
-        return json.dumps(document).encode("ascii")
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
+        return json.dumps(document).encode()
 
 
 class _EntryWriter:
