@@ -86,7 +86,7 @@ def test_what_a_healthy_job_leaves_is_exit_code_0(tmp_path: Path) -> None:
     run = unhang("diagnose", tmp_path)
 
     assert run.returncode == 0
-    assert "The steps of ranks 0, 1 advance to the end of what was read" in run.stdout
+    assert "advance to the end of what was read" in " ".join(run.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from unhang.cli.verdict_output import exit_code
 from unhang.diagnosis.detectors import ALL_RULES
-from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.diagnose import diagnose, what_is_shown
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.logs.lines import LineReader
 from unhang.facts import build
@@ -34,7 +34,7 @@ LONGER_THAN_PYTHON_READS = "9" * 5000
 
 
 def verdict_of(path: Path) -> Verdict:
-    return diagnose(build_facts(read_evidence([str(path)])))
+    return what_is_shown(build_facts(read_evidence([str(path)])))
 
 
 def fail(*_: Any, **__: Any) -> NoReturn:

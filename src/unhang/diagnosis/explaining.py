@@ -21,7 +21,7 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 }
 """By cause: what follows from it for the same ranks. A process that died answers nobody and does no step; one whose
 memory or card failed dies. Work that a limit was too short for is that limit's cause, not the stall's."""
-DIED_OF = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
+DIED_OF = frozenset(Cause) - _WAITS - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
 ENDED_FROM_OUTSIDE = "rank_crashed_from_outside"
 """Somebody or a scheduler ended the job: what was wrong with it before is why, or at least what to look at."""

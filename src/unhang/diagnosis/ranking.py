@@ -34,6 +34,10 @@ PRECEDENCE = (
 )
 
 
+MOST_ROOTS = 32
+"""So many findings, the strongest, may explain others: a job of a thousand groups has as many findings."""
+
+
 def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Finding, ...]:
     """Most certain first; on a tie the one that explains more ranks, then the root before what follows from it.
 
@@ -41,7 +45,7 @@ def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Findin
     """
     capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
     ordered = sorted(_without_answered_unknowns(capped), key=_order)
-    followed = [f for f in ordered if any(leads_whatever(other, f) or _leads_to(other, f) for other in ordered)]
+    followed = [f for f in ordered if any(leads_whatever(other, f) or _leads_to(other, f) for other in ordered[:MOST_ROOTS])]
     return tuple(_merge([f for f in ordered if f not in followed] + followed))
 
 
@@ -95,7 +99,7 @@ def _merge(ordered: list[Finding]) -> list[Finding]:
         if twin is not None:
             kept[twin] = _join(kept[twin], finding)
             continue
-        root = next((i for i, k in enumerate(kept) if explains(k, finding)), None)
+        root = next((i for i, k in enumerate(kept[:MOST_ROOTS]) if explains(k, finding)), None)
         if root is not None:
             consequence = Consequence(finding.cause, finding.ranks, max(len(finding.ranks), 1), finding.summary)
             kept[root] = replace(kept[root], consequences=(*kept[root].consequences, consequence))

@@ -255,7 +255,7 @@ def _size_beside_rank(text: str) -> int | None:
 def _said(text: str) -> Iterator[Said]:
     """What an ordinary line tells of an end."""
     if (found := _MEASURED.match(text)) is not None:
-        yield Said(Who.ALL, int(found["wrong"][:4]) == 0)
+        yield Said(Who.ALL, numbers.whole(found["wrong"]) == 0)
     elif (found := _ACCOUNTED.search(text)) is not None:
         yield Said(Who.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0")
     elif (found := _TASKS.search(text)) is not None:
