@@ -45,7 +45,9 @@ def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Findin
     """
     capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
     ordered = sorted(_without_answered_unknowns(capped), key=_order)
-    followed = [f for f in ordered if any(leads_whatever(other, f) or _leads_to(other, f) for other in ordered[:MOST_ROOTS])]
+    followed = [
+        f for f in ordered if any(leads_whatever(other, f) or _leads_to(other, f) for other in ordered[:MOST_ROOTS])
+    ]
     return tuple(_merge([f for f in ordered if f not in followed] + followed))
 
 

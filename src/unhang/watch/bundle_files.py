@@ -19,10 +19,18 @@ def files_of(folder: Path) -> Iterator[Path]:
 
 
 def listed(folder: Path) -> list[str]:
-    """The manifest's ``files``: the evidence and the program, by their paths in ``folder``."""
+    """The manifest's ``files``: the evidence and the program, by their paths in ``folder``; without empty files, which
+    tell nothing and which their writers take away when they end."""
     paths = (*files_of(folder), *_below(folder / SOURCE))
-    names = (path.relative_to(folder).as_posix() for path in paths)
+    names = (path.relative_to(folder).as_posix() for path in paths if _holds_something(path))
     return [name for name in names if name.isprintable()]  # a name that is no text would make the manifest unreadable
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False  # taken away meanwhile
 
 
 def _below(folder: Path) -> Iterator[Path]:
