@@ -76,7 +76,8 @@ def read_text(text: str, *, source: str, rank: int | None, budget: Budget) -> It
         reader.feed(line[:MAX_LINE].rstrip(), number)
     reader.close_thread()
     for process in reader.processes:
-        yield _dump(process, source, rank)
+        if process.command or process.threads:  # else a command that was typed and showed nothing
+            yield _dump(process, source, rank)
 
 
 class _TextReader:
