@@ -41,6 +41,8 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
     """``verdict`` with its candidates where none of its findings is *likely*; the first of them leads then."""
     if not verdict.findings or verdict.findings[0].severity is Severity.NOTE or _explained(verdict.findings):
         return verdict
+    if facts.manifests:
+        return verdict  # counted were logs: of a job that was looked at, a longer look tells more
     told = shares(features_of(facts, verdict.findings))
     candidates = tuple(_candidate(share) for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE)
     alike = _alike(facts, verdict.findings[0])
