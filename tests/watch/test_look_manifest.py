@@ -39,7 +39,7 @@ def test_it_lists_the_evidence_beside_it_and_nothing_else(tmp_path: Path) -> Non
     gives_way, no_text = "machine/series.2.jsonl", os.fsdecode(b"source/\xff\n.py")
     for name in (*evidence, *others, gives_way, no_text):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
+        (tmp_path / name).write_bytes(b"x")
 
     assert sorted(written(tmp_path).files) == sorted(evidence)
 

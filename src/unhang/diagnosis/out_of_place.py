@@ -18,16 +18,14 @@ _MADE = ("n.init_complete", "store.barrier_ok")
 
 def out_of_place(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``findings``, those of the start that stand in another place no more than *possible*."""
-    begins, made, failed = _first_steps(facts), _made(facts), _first_failures(facts)
-    return tuple(_placed(facts, f, begins, made, failed) if f.severity is Severity.STOPS else f for f in findings)
+    begins, made = _first_steps(facts), _made(facts)
+    return tuple(_placed(facts, f, begins, made) if f.severity is Severity.STOPS else f for f in findings)
 
 
-def _placed(
-    facts: Facts, finding: Finding, begins: dict[str, int], made: dict[str, int], failed: dict[str, int]
-) -> Finding:
+def _placed(facts: Facts, finding: Finding, begins: dict[str, int], made: dict[str, int]) -> Finding:
     if finding.cause in OF_THE_START and _misplaced(finding, begins, made):
         because = say("steps had been made before it, or communicators after it: it may not be what stops the job")
-    elif finding.cause is Cause.RANK_CRASHED and _stands_behind(facts, finding, failed):
+    elif finding.cause is Cause.RANK_CRASHED and _stands_behind(facts, finding):
         because = say("other processes had failed or given up before: this end may follow from theirs")
     else:
         return finding
@@ -35,19 +33,21 @@ def _placed(
     return replace(finding, certainty=certainty, because=(*finding.because, because))
 
 
-def _first_failures(facts: Facts) -> dict[str, int]:
-    """By log, the first line at which a process raised an exception or gave up waiting."""
-    lines = [(t.source.line or 0, t.source.path) for t in facts.tracebacks]
-    lines += [(event.source.line or 0, event.source.path) for event in facts.events_of("wd.timeout", "gloo.to")]
-    return {path: line for line, path in sorted(lines, reverse=True)}
-
-
-def _stands_behind(facts: Facts, finding: Finding, failed: dict[str, int]) -> bool:
+def _stands_behind(facts: Facts, finding: Finding) -> bool:
     """Only how a process ended is known, told behind the first failure of the log; and no exception of its own."""
     if finding.where is not None or any(t.rank in finding.ranks or t.rank is None for t in facts.tracebacks):
         return False
+    failed = _first_failures(facts, [item.text for item in finding.evidence])
     places = [(item.source.path, item.source.line) for item in finding.evidence]
     return bool(places) and all(line is not None and failed.get(path, line) < line for path, line in places)
+
+
+def _first_failures(facts: Facts, quoted: list[str]) -> dict[str, int]:
+    """By log, the first line at which a process raised an exception or gave up waiting; not one that is ``quoted``."""
+    others = (t for t in facts.tracebacks if not any(t.message and t.message in text for text in quoted))
+    lines = [(t.source.line or 0, t.source.path) for t in others]
+    lines += [(event.source.line or 0, event.source.path) for event in facts.events_of("wd.timeout", "gloo.to")]
+    return {path: line for line, path in sorted(lines, reverse=True)}
 
 
 def _first_steps(facts: Facts) -> dict[str, int]:

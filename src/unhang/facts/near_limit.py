@@ -7,8 +7,9 @@ from unhang.facts.model import Facts
 from unhang.facts.pending_limits import limit_at_s
 from unhang.knowledge.thresholds import threshold
 
+NEAR_S = threshold("near_limit.near_s")
 NEAR_SHARE = threshold("near_limit.near_share")
-"""The limit is near when so much of the wait is left."""
+"""The limit is near when no more than so many seconds, or so much of the whole wait, is left."""
 
 
 def look_at_life(facts: Facts) -> BundleManifest | None:
@@ -28,4 +29,4 @@ def is_near(looked: BundleManifest, facts: Facts) -> bool:
     if left is None or looked.taken_s is None:
         return False
     waited_s = max(0.0, looked.taken_s - (looked.stalled_since_s or looked.taken_s))
-    return left <= NEAR_SHARE * (left + waited_s)
+    return left <= max(NEAR_S, NEAR_SHARE * (left + waited_s))

@@ -65,11 +65,20 @@ def two_dumps_of_a_rank(seconds: float) -> object:
 @turns("near_limit.near_share")
 def a_share_is_left(share: float) -> object:
     """Of the limit of a call in which a rank waits."""
-    limit_s = 600
-    entry = {**call(9, state="scheduled"), "timeout_ms": round(1000 * limit_s)}
+    return has_left(600 * share, of_s=600)
+
+
+@turns("near_limit.near_s")
+def seconds_are_left(seconds: float) -> object:
+    """Of a limit so short that its share is shorter still."""
+    return has_left(seconds, of_s=24)
+
+
+def has_left(left_s: float, of_s: float) -> bool:
+    entry = {**call(9, state="scheduled"), "timeout_ms": round(1000 * of_s)}
     began_s = entry["time_created_ns"] / SECOND_NS
     looked = BundleManifest(
-        Source("bundle.json"), 2, (), stalled_since_s=began_s, taken_s=began_s + limit_s * (1 - share), live=True
+        Source("bundle.json"), 2, (), stalled_since_s=began_s, taken_s=began_s + of_s - left_s, live=True
     )
     dumps = [recording(rank, [entry], groups=PAIR) for rank in (0, 1)]
     return is_near(looked, build_facts(EvidenceSet(recordings=dumps, manifests=[looked])))
