@@ -16,6 +16,7 @@ from unhang.knowledge.failure_language import (
     NAMES,
     STRENGTHS,
     VAGUE,
+    LanguageRow,
     _subjects,
     failure_rows,
     statement_in,
@@ -144,17 +145,23 @@ def test_a_phrase_cut_off_too_early_is_not_guessed() -> None:
 
     assert statement_in(f"error {phrase[:left]}") is not None
     assert statement_in(f"error {phrase[: left - 1]}") is None
-    assert statement_in("Cuda failure 2 'out of memory'").row.id == "gpu.oom"  # type: ignore[union-attr]
+    assert stated("Cuda failure 2 'out of memory'").id == "gpu.oom"
 
 
 def test_names_of_hosts_are_no_words_of_the_failure() -> None:
     assert statement_in("gpu-a56:25:26 [3] transport/net_ib.cc:1295 NCCL WARN Got completion with status=12") is None
 
 
+def stated(line: str) -> LanguageRow:
+    said = statement_in(line)
+    assert said is not None
+    return said.row
+
+
 def test_guesses_and_advice_state_nothing() -> None:
     assert statement_in("Workers can fall out of sync if one of them runs out of memory.") is None
     assert statement_in("Possible Cause: 1. The process exited. 2. Packet loss on the link.") is None
-    assert statement_in("EI0002 上报。可能原因：1. 内存不足 2. 网络不可达").row.causes == ()  # type: ignore[union-attr]
+    assert stated("EI0002 上报。可能原因：1. 内存不足 2. 网络不可达").causes == ()
     assert without_guesses("It failed, so this usually means OOM") == "It failed,"
 
 

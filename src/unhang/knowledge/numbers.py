@@ -67,8 +67,9 @@ def of_value(value: object) -> float | None:
     """The finite number that JSON, YAML, TOML or a word of a command holds; None for ``auto`` and for switches."""
     if isinstance(value, str):
         return decimal(value)
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and -MOST <= value <= MOST
-    return float(value) if plain else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -MOST <= value <= MOST else None
 
 
 def duration_s(text: str, unit_s: float = 1.0) -> float | None:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from unhang.knowledge.base_rates import known_of
 from unhang.knowledge.incidents import Incident, Situation, incidents
 
 FLOOR = 20.0
@@ -28,6 +27,7 @@ LONGEST_QUESTION = 24
 TOO_COMMON = 0.1
 """Words that stand together in more than this part of the library tell nothing about a question."""
 _TERM_WEIGHT, _LENGTH_WEIGHT = 1.2, 0.75
+_KEYS = ("phase", "after", "operation", "backend", "nodes")
 _WORD = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 
@@ -99,7 +99,8 @@ def _holds(row: Incident, asked: set[str]) -> bool:
 
 
 def _known(situation: Situation) -> list[str]:
-    return [f"{key}={value}" for key, value in known_of(situation)]
+    known = [f"{key}={value}" for key in _KEYS if (value := getattr(situation, key)) != "unknown"]
+    return known + [f"framework={name}" for name in situation.framework]
 
 
 def _words(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 from unhang.findings import Cause
-from unhang.knowledge import base_rates, incidents
+from unhang.knowledge.base_rates import library_shares
 
 WORDS_OF_WORK: tuple[tuple[str, str], ...] = (
     ("save", r"\bsav(?:e|ing|ed)\b|checkpoint.{0,20}(?:to|writ)|state.?dict|保存"),
@@ -141,12 +141,7 @@ def shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[S
 
 def _before(cause: str, counts: _Counts) -> float:
     """The share of a cause before anything is seen: between that of the counted logs and that of the library."""
-    return math.sqrt(counts.causes[cause] / counts.causes.total() * _of_library()[Cause(cause)])
-
-
-@cache
-def _of_library() -> dict[Cause, float]:
-    return base_rates.shares(incidents.Situation())
+    return math.sqrt(counts.causes[cause] / counts.causes.total() * library_shares()[Cause(cause)])
 
 
 def _telling(cause: str, features: list[str], counts: _Counts) -> list[tuple[float, str]]:

@@ -10,11 +10,11 @@ from tests.knowledge.boundaries.logs import facts_of, timeout
 from unhang.diagnosis import differential
 from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.explaining import leads_whatever
-from unhang.findings import Cause, Certainty, Evidence, Finding, Severity, Source, say
+from unhang.findings import Candidate, Cause, Certainty, Evidence, Finding, Severity, Source, say
 from unhang.knowledge.situations import Share
 
 
-def candidates(*shares: Share) -> object:
+def candidates(*shares: Share) -> tuple[Candidate, ...]:
     """The candidates of a stall that nothing explains, where known incidents had these shares."""
     facts = facts_of(timeout(1))
     verdict = diagnose(facts)
@@ -24,12 +24,12 @@ def candidates(*shares: Share) -> object:
 
 @turns("differential.least_share")
 def a_small_share(share: float) -> object:
-    return len(candidates(Share("uneven-data", share, ())))  # type: ignore[arg-type]
+    return len(candidates(Share("uneven-data", share, ())))
 
 
 @turns("differential.least_seen")
 def a_reason_of_few_incidents(count: int) -> object:
-    (one,) = candidates(Share("uneven-data", 0.5, (("barrier", count, count),)))  # type: ignore[misc]
+    (one,) = candidates(Share("uneven-data", 0.5, (("barrier", count, count),)))
     return len(one.because)
 
 
