@@ -23,6 +23,7 @@ from unhang.facts.preflight.devices import (
 )
 from unhang.facts.preflight.situation import Look
 from unhang.findings import Text, say
+from unhang.knowledge.xid import xid_in
 
 NAME = "devices"
 LIMIT_S = 30.0
@@ -31,7 +32,6 @@ BUS = "/sys/bus/pci/devices"
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel", "0x1da3": "habana"}
 _DISPLAY, _ACCELERATOR = "0x03", "0x12"  # PCI classes: display controller, processing accelerator
 _COMPUTE = ("0x0302", "0x0380", "0x12")  # no monitor outlet
-_XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d{1,9})")
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
@@ -121,9 +121,8 @@ def _xids(machine: Machine) -> Look[XidHistory]:
     if text is None:
         because = output.because or say("the kernel log may not be read")
         return Look(because=because, how="sudo dmesg -T | grep -i xid")
-    found = [
-        Xid(m["bus"].lower(), int(m["code"]), line.strip()) for line in text.splitlines() if (m := _XID.search(line))
-    ]
+    lines = ((line, xid_in(line)) for line in text.splitlines())
+    found = [Xid(told.bus, told.code, line.strip()) for line, told in lines if told is not None]
     return Look(XidHistory(tuple(found[-MOST_XIDS:])))
 
 

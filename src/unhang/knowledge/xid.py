@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,6 +10,7 @@ from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import rows_of
 
 KINDS = ("gpu", "link", "program", "echo", "note")
+_LINE = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d{1,6})(?:, pid='?(?P<pid>\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,24 @@ class XidRow:
     checked: str
     doubt: bool = False
     """It may as well be an effect of something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldXid:
+    """An Xid as the kernel log tells it. ``pid``: of the process, where the driver names one."""
+
+    code: int
+    bus: str
+    """Of the card, in lower case: ``0000:65:00``."""
+    pid: int | None = None
+
+
+def xid_in(line: str) -> ToldXid | None:
+    """The Xid that a line of the kernel log tells of."""
+    found = _LINE.search(line)
+    if found is None:
+        return None
+    return ToldXid(int(found["code"]), found["bus"].lower(), int(found["pid"]) if found["pid"] else None)
 
 
 def xid_row(code: int) -> XidRow | None:

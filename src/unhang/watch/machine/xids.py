@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from typing import Any
 
+from unhang.knowledge.xid import xid_in
 from unhang.watch.machine.counters import Places
 
 MOST_RECORDS = 10_000
 MOST = 16
-_XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d{1,6})(?:, pid='?(?P<pid>\d{1,9}))?")
 
 
 class Xids:
@@ -35,8 +34,8 @@ class Xids:
                 break
             if not record:
                 break
-            told = _XID.search(record)
+            told = xid_in(record)
             if told is not None:
-                of = {"pid": int(told["pid"])} if told["pid"] else {}
-                found.append({"bus": told["bus"].lower(), "code": int(told["code"]), **of})
+                of = {"pid": told.pid} if told.pid is not None else {}
+                found.append({"bus": told.bus, "code": told.code, **of})
         return {"xids": found[-MOST:]} if found else {}
