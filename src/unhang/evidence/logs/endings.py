@@ -135,9 +135,9 @@ _SIZE = re.compile(
 _LAUNCH_HINTS = ("nproc", "_procs", "nodes", "machines", "run ", "exec ", "composer", "accelerate")
 _SIZE_HINTS = ("orld", "WORLD", "rocesses", "ranks", "asks", "rainers", "GPUs", "gpus")
 _END_HINTS = (
-    "uccess", "ucceed", "SUCCE", "xit", "EXIT", "one", "ONE", "nish", "omplet", "COMPLETE", "nded", "bye", "rc=", "ret=",
-    "Out of bounds", "train_runtime", "return", "estroyed", "normal", "finish", "完成", "结束", "退出", "FAILED",
-    "TIMEOUT", "CANCEL", "arrier",
+    "uccess", "ucceed", "SUCCE", "xit", "EXIT", "one", "ONE", "nish", "omplet", "COMPLETE", "nded", "bye", "rc=",
+    "ret=", "Out of bounds", "train_runtime", "return", "estroyed", "normal", "finish", "完成", "结束", "退出",
+    "FAILED", "TIMEOUT", "CANCEL", "arrier",
 )  # fmt: skip
 
 
