@@ -44,6 +44,11 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     assert "no files" in refused(unhang("diagnose", tmp_path))
 
 
+@pytest.mark.parametrize("verb", ["diagnose", "compare", "view", "history"])
+def test_an_empty_argument_is_not_this_folder(verb: str) -> None:
+    assert f"an argument of unhang {verb} is empty" in refused(unhang(verb, ""))
+
+
 def test_a_folder_of_rubbish(tmp_path: Path) -> None:
     noise = random.Random(7)
     for index in range(4):

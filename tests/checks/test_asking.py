@@ -24,6 +24,7 @@ from unhang.rules.risks.risk import Risk, risk
 
 SOURCE = Path(__file__).parents[2] / "src" / "unhang"
 SHM = Look(SharedMemory(1 << 33, 1 << 33))
+FINE = Risk("r", "two", "", ask=lambda _: iter([Checked("two", say("z"))]))
 
 
 def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> None:
@@ -54,6 +55,9 @@ def test_a_check_that_breaks_costs_only_itself() -> None:
 
     assert situation.found(SharedMemory) == SHM.found
     assert "boom" in str(gaps[0].because)
+    assert (
+        judge([situation], ["one", "two"], gaps, risks=[FINE]).status is Status.UNKNOWN
+    )  # our own failure is no health
 
 
 def test_a_command_is_killed_with_its_children_at_its_limit() -> None:
@@ -85,10 +89,9 @@ def test_the_same_on_two_nodes_is_one_finding_with_both_names() -> None:
 
 def test_what_could_not_be_looked_at_at_all_is_not_health() -> None:
     gap = NotChecked(say("x"), say("y"))
-    fine = Risk("r", "limits", "", ask=lambda _: iter([Checked("limits", say("z"))]))
 
     assert judge([Situation()], ["limits"], [gap], risks=[]).status is Status.UNKNOWN
-    assert judge([Situation()], ["limits"], [gap], risks=[fine]).status is Status.HEALTHY
+    assert judge([Situation()], ["two"], [gap], risks=[FINE]).status is Status.HEALTHY
 
 
 def test_notes_alone_are_nothing_wrong() -> None:

@@ -123,5 +123,6 @@ def _within_limit(check: Check, machine: Machine, plan: Plan) -> tuple[dict[type
         return dict(found), NotChecked(what, because, f"unhang check --only {check.name}", check=check.name)
     if trouble:
         because = say("a mistake of unhang's own: {error}", error=f"{type(trouble[0]).__name__}: {trouble[0]}")
-        return found, NotChecked(what, because, f"unhang check --only {check.name} --debug", check=check.name)
+        how = f"unhang check --only {check.name} --debug"
+        return found, NotChecked(what, because, how, check=check.name, failed=True)
     return found, None

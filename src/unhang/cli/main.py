@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, cast
 
-from unhang.errors import UnhangError
+from unhang.errors import UnhangError, UsageError
 from unhang.report.terminal import clean_streams
 
 WORKS = {"diagnose": "diagnosing", "explain": "explaining"}
 """Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""
+_NAME_EVIDENCE = ("diagnose", "compare", "view", "history", "explain")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,6 +50,7 @@ def _run(words: list[str]) -> int:
     if "--debug" in words:
         _show_failures()
     try:
+        _refuse_empty(words)
         code = _without_parser(words)
         result = _parsed(words) if code is None else code
         sys.stdout.flush()
@@ -92,6 +94,18 @@ def _parsed(words: list[str]) -> object:
         return command_line(words)(args=words, prog_name="unhang", standalone_mode=False)
     except typer.Abort as error:
         raise KeyboardInterrupt from error
+
+
+def _refuse_empty(words: list[str]) -> None:
+    """An empty word where evidence is named is a shell variable that is not set, and would mean this folder.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if words and words[0] in _NAME_EVIDENCE and not all(word.strip() for word in words):
+        raise UsageError(
+            f"an argument of unhang {words[0]} is empty", next_step="look whether the shell variable in it is set"
+        )
 
 
 def _say_error(error: UnhangError, *, debug: bool) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from unhang.diagnosis.failed import without_health_of_the_rest
 from unhang.diagnosis.suggested import suggested
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Certainty, Checked, Finding, NotChecked, Severity, Status, Verdict, say
@@ -35,7 +36,7 @@ def judge(
     checked = tuple(dict.fromkeys(a for a in answers if isinstance(a, Checked)))
     followed = all(gap.check != FOLLOWED for gap in not_checked)
     well = followed and (bool(checked) or not not_checked)
-    return Verdict(
+    verdict = Verdict(
         status=Status.MISCONFIGURED if wrong else Status.HEALTHY if well else Status.UNKNOWN,
         world_size=len(ranks) or None,
         ranks_seen=ranks,
@@ -45,6 +46,7 @@ def judge(
         checked=checked,
         suggested=suggested(situations[0], findings, form) if situations else None,
     )
+    return without_health_of_the_rest(verdict)
 
 
 def _ask(risk: Risk, situations: Sequence[Situation]) -> Iterator[Answer]:
