@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhang.records.record import read_records
-from unhang.watch import earlier_evidence, private_files
+from unhang.watch import earlier_evidence, passing_dumps, private_files
 from unhang.watch.call_prints import Print, prints_of
 from unhang.watch.control_file import open_control
 
@@ -111,7 +111,7 @@ class DriftWatch:
             os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         self.pid = None
-        _put_back(self.folder, {})
+        earlier_evidence.restore(self.folder)
 
     @property
     def _answer(self) -> Path:
@@ -129,18 +129,19 @@ def compare(records: Path, folder: Path, answer: Path) -> None:
     read: dict[Path, int] = {}
     try:
         _ask(records, stacks=False, limit_s=DUMP_LIMIT_S)
-        read = _written(folder)
+        read = passing_dumps.written(folder / "dumps")
         private_files.replace(answer.with_name(PRINTS), json.dumps(prints_of(folder / "dumps")).encode())
         found = differing(folder / "dumps")
         if not found:
             return
         _ask(records, stacks=True, limit_s=STACKS_LIMIT_S)
-        read = _written(folder)
+        read = passing_dumps.written(folder / "dumps")
         with_lines = {call.group: call for call in differing(folder / "dumps")}
         found = tuple(with_lines.get(call.group, call) for call in found)
         private_files.replace(answer, document(found))
     finally:
-        _put_back(folder, read)
+        passing_dumps.drop(read)
+        earlier_evidence.restore(folder)
 
 
 def differing(*dumps: Path) -> tuple[Disagreement, ...]:
@@ -216,16 +217,3 @@ def _ask(records: Path, *, stacks: bool, limit_s: float) -> None:
         if all((view.stacks_served if stacks else view.dump_served) >= number for view in views):
             return
         time.sleep(POLL_S)
-
-
-def _written(folder: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in (folder / "dumps").glob("rank_*")}
-
-
-def _put_back(folder: Path, read: Mapping[Path, int]) -> None:
-    """Dumps that were compared go; what a rank wrote since then as it fell is its last word, and stays."""
-    for path, written_ns in read.items():
-        with suppress(OSError):
-            if path.stat().st_mtime_ns == written_ns:
-                path.unlink()
-    earlier_evidence.restore(folder)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unhang.watch import passing_dumps
 from unhang.watch.control_file import open_control
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ class RhythmSearch:
             return
         if not self.began_s:
             self.began_s, self.next_s = now_s, now_s + FIRST_AFTER_S
-        if now_s < self.next_s:
-            return
+        if now_s < self.next_s or passing_dumps.written(self.dumps):
+            return  # what lies there is the evidence of a verdict, or a rank's last word
         self.tries += 1
         self.next_s = now_s + FIRST_AFTER_S * AGAIN_TIMES**self.tries
         self.pid = os.fork()
@@ -115,12 +116,12 @@ def _search(records: Path, dumps: Path) -> None:
     control.ask_dump()
     time.sleep(WAIT_S)
     periods = Counter[int]()
-    for path in sorted(dumps.glob("rank_*"))[:4]:
+    read = passing_dumps.written(dumps)
+    for path in sorted(read)[:4]:
         recording = read_recording(path, whole=True)
         if not isinstance(recording, Unread):
             periods[collectives_per_step(recording)] += 1
-    for path in dumps.glob("rank_*"):
-        path.unlink(missing_ok=True)
+    passing_dumps.drop(read)
     found = periods.most_common(1)[0][0] if periods else 0
     if found:
         again = open_control(records)

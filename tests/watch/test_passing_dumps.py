@@ -1,0 +1,48 @@
+"""Dumps for a search pass; those that prove a verdict, and a rank's last word, stay."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from unhang.watch import passing_dumps
+from unhang.watch.rhythm import LEAST_COLLECTIVES, RhythmSearch
+
+
+def searching(folder: Path) -> RhythmSearch:
+    """A search whose time has come."""
+    (folder / "dumps").mkdir()
+    search = RhythmSearch(folder / "records", folder / "dumps")
+    search.began_s = search.next_s = 1e-9
+    return search
+
+
+def test_no_search_while_evidence_lies_there(tmp_path: Path) -> None:
+    search = searching(tmp_path)
+    (tmp_path / "dumps" / "rank_0").write_bytes(b"of a look")
+
+    search.go_on(LEAST_COLLECTIVES)
+
+    assert (search.pid, search.tries) == (None, 0)
+    assert (tmp_path / "dumps" / "rank_0").exists()
+
+
+def test_it_begins_once_there_is_none(tmp_path: Path) -> None:
+    search = searching(tmp_path)
+
+    search.go_on(LEAST_COLLECTIVES)
+    search.end()
+
+    assert search.tries == 1
+
+
+def test_what_was_written_since_it_was_read_stays(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank_{rank}").write_bytes(b"asked for")
+    read = passing_dumps.written(tmp_path)
+    (tmp_path / "rank_1").write_bytes(b"its last word")
+    os.utime(tmp_path / "rank_1", ns=(1, 1))
+
+    passing_dumps.drop(read)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["rank_1"]
