@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-
 _BY_NAME = ("import_module", "__import__")
 
 
