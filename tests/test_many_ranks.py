@@ -59,3 +59,18 @@ def test_many_groups_in_one_order_are_not_swapped(shape: str, tmp_path: Path) ->
     assert swap is not None
     assert {swap.first, swap.second} & {"17", "58"}
     assert (2,) in (swap.first_ranks, swap.second_ranks)
+
+
+def test_a_rank_with_five_digits_is_that_rank_and_none_of_the_many_is_missing(tmp_path: Path) -> None:
+    """Each of 11,000 ranks says once that it timed out: a flood in which every line is new."""
+    log = tmp_path / "job.log"
+    said = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+    said += "Timeout(ms)=600000) ran for 600001 milliseconds before timing out."
+    cpp = "[E1122 10:00:00.000000 7 ProcessGroupNCCL.cpp:616]"
+    log.write_text("".join(f"[rank{rank}]:{cpp} [Rank {rank}] {said}\n" for rank in range(11_000)), encoding="utf-8")
+
+    facts = build_facts(read_evidence([str(log)]))
+    finding = diagnose(facts).findings[0]
+
+    assert sorted(facts.ranks) == list(range(11_000))
+    assert finding.ranks == ()

@@ -201,3 +201,32 @@ def test_a_barrier_around_a_tokenisation_is_named_with_the_limit_that_counts(tmp
 )
 def test_a_wait_on_the_store_and_short_work_are_no_risk(tmp_path: Path, program: str) -> None:
     assert turnstile_risks(tmp_path, program, 60) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "names"),
+    [
+        ("def broken(:\n", "t.py"),
+        ("import part\n", "part.py"),
+        ("import importlib, sys\nimportlib.import_module(sys.argv[1])\n", "line 2"),
+        ("import runpy\nrunpy.run_path('hidden.py')\n", "line 2"),
+        ("exec(open('hidden.py').read())\n", "line 1"),
+        ("import importlib\nimportlib.import_module('nowhere.at_all')\n", "nowhere.at_all"),
+    ],
+)
+def test_a_program_of_which_a_part_cannot_be_read_is_not_called_well(program: str, names: str, tmp_path: Path) -> None:
+    (tmp_path / "part.py").write_bytes(b"\xff\xfe\x00import torch\n")
+
+    verdict = ask(tmp_path, program)
+
+    assert verdict.status is Status.UNKNOWN
+    assert names in " ".join(f"{gap.what} {gap.because}" for gap in verdict.not_checked)
+
+
+def test_a_module_imported_by_a_given_name_is_read(tmp_path: Path) -> None:
+    (tmp_path / "inner.py").write_text(HEAD + "if rank == 0:\n    dist.barrier()\n")
+
+    (finding,) = ask(tmp_path, "import importlib\nimportlib.import_module('inner')\n").findings
+
+    assert finding.where is not None
+    assert finding.where.file.endswith("inner.py")

@@ -42,6 +42,38 @@ def test_a_log_that_does_not_show_health_is_not_healthy(name: str, tmp_path: Pat
     assert verdict_on(tmp_path, job=LOGS[name]["log"]).status is not Status.HEALTHY
 
 
+STEPPED = "world_size=1 rank=0\nstep 1/100 loss 2\nstep 2/100 loss 2\nstep 3/100 loss 2\n"
+BAR = "  3%|#   | 3/100 [{}:00<01:30, 1.0it/s]\n"
+
+
+@pytest.mark.parametrize(
+    "then", ["", "\n\n", "=====\n", "step 4/100 loss 1\n", "step 4/100 forward\nstep 5/100 forward\n"]
+)
+def test_steps_to_the_end_show_health(then: str, tmp_path: Path) -> None:
+    assert verdict_on(tmp_path, rank0=STEPPED + then).status is Status.HEALTHY
+
+
+def test_each_step_may_be_told_in_several_lines(tmp_path: Path) -> None:
+    log = "world_size=1 rank=0\n" + "".join(f"step {n}/9 forward\nstep {n}/9 backward\n" for n in range(4))
+    assert verdict_on(tmp_path, rank0=log).status is Status.HEALTHY
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "Traceback (most recent call last):\n",
+        '  File "train.py", line 3, in main\n',
+        "frame #0: c10d::ProcessGroupGloo::runLoop\n",
+        "^C^C\n",
+        "step 3/100 loss 2\nstep 3/100 loss 2\n",
+        "".join(BAR.format(minutes) for minutes in (0, 20, 49)).replace("3%", "2%", 1).replace(" 3/", " 2/", 1),
+    ],
+    ids=["exception", "frame", "native frame", "keys", "the same step again", "a bar drawn anew"],
+)
+def test_steps_are_no_proof_where_something_else_ends_the_log(then: str, tmp_path: Path) -> None:
+    assert verdict_on(tmp_path, rank0=STEPPED + then).status is not Status.HEALTHY
+
+
 @pytest.mark.parametrize("lost", range(4))
 def test_without_the_word_of_one_rank_it_is_not_shown(lost: int, tmp_path: Path) -> None:
     words = [f"[rank {rank}] training finished" for rank in range(4)]

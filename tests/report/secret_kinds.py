@@ -475,4 +475,13 @@ def kinds_of_detectors() -> dict[str, str]:
     return dict(line.split("\t", 1) for line in lines if not line.startswith("#"))
 
 
-KINDS = {**_DETECT_SECRETS, **_TRUFFLEHOG, **_EVERYDAY, **_FRESH, **_LAST}
+_AUDITED = {
+    "audited --pw": "train.py --pw=<<[A-Za-z0-9]{10}>> --epochs 3",
+    "audited pw assigned": "store.pw: <<[a-z]{5}[0-9]{4}>>",
+    "audited htpasswd": "htpasswd -b .htpasswd me <<[a-z]{6}[0-9]{3}>>",
+    "audited htpasswd printed": "htpasswd -nbB me <<[a-z]{6}[0-9]{3}>> > users",
+    "audited plink": "plink -ssh me@n1 -pw <<[a-z]{6}[0-9]{3}>> nvidia-smi",
+    "audited channel": "https://conda.example.org/t/co-<<[a-f0-9]{40}>>/team/linux-64",
+}
+"""What a later audit of 174 kinds, made from published formats of tokens and from commands, found to be left."""
+KINDS = {**_DETECT_SECRETS, **_TRUFFLEHOG, **_EVERYDAY, **_FRESH, **_LAST, **_AUDITED}

@@ -38,6 +38,22 @@ def test_of_every_200_kinds_of_services_that_nobody_listed_195_are_gone(seed: in
     assert len(left) <= len(shown) * 5 // 200, left
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("audited ")])
+def test_what_an_audit_found_is_gone(kind: str) -> None:
+    shown = filled(kind, KINDS[kind], random.Random(13))
+    assert not survives(shown, without_secrets(shown.text))
+
+
+def test_a_short_name_of_ordinary_things_stays() -> None:
+    for text in (
+        "pw=0.5 lr=1e-3",
+        "pw = pairwise(a)",
+        "https://discuss.pytorch.org/t/nccl-timeout-in-ddp/12345",
+        "pw: none",
+    ):
+        assert without_secrets(text) == text
+
+
 def test_what_was_cleaned_is_left_alone() -> None:
     once = [without_secrets(shown.text) for shown in all_kinds(1)]
 

@@ -99,7 +99,9 @@ def _loop_of(known: RankFacts) -> Progress | None:
 
 def _stepped_to_the_end(known: RankFacts) -> bool:
     loop, last = _loop_of(known), known.last_line
-    if loop is None or last is None or last.source.path != loop.source.path:
+    if loop is None or last is None or last.source.path != loop.source.path or known.last_line_followed:
+        return False
+    if loop.repeated and not _is_through(loop):
         return False
     return last.source.line == loop.last_line or phase_of_line(last.text) is Phase.SHUTDOWN
 

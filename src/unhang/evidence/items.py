@@ -281,6 +281,8 @@ class Progress:
     """Since its start, as the bar itself printed it last."""
     loads: tuple[tuple[int, float, float], ...] = ()
     """(step, seconds it waited for its data, seconds in all) of at most the last 4,096 steps whose lines tell both."""
+    repeated: bool = False
+    """More lines told its last step than any before: it was told again without a step being done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +293,8 @@ class LastLine:
     rank: int | None
     text: str
     time_s: float | None
+    followed: bool = False
+    """Lines of an exception, of a stack or of somebody's keys stand behind it."""
 
 
 @dataclass(frozen=True, slots=True)

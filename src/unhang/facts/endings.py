@@ -36,11 +36,17 @@ def _ended_well(facts: Facts) -> Ended:
         return Ended()
     attempts = [{*(e.attempt for e in log.endings), *(run.attempt for run in log.progress)} for log in facts.logs]
     attempt = max(set().union(*attempts), default=0)
-    latest = [(log, e) for log in facts.logs for e in log.endings if e.attempt == attempt]
+    latest = [(log, e) for log in facts.logs for e in _last_of_each(log.endings) if e.attempt == attempt]
     if not all(e.well for _, e in latest):
         return Ended()
     final = [(log, e) for log, e in latest if _line(e) >= _goes_on_until(log, e)]
     return Ended(_whole(facts, final), _by_rank(facts, final), {log.source.path: e for log, e in final})
+
+
+def _last_of_each(endings: Iterable[LogEnding]) -> Iterable[LogEnding]:
+    """What was asked for again and again (``kubectl get``, ``sacct``) counts as it was at last."""
+    named = {(ending.who, ending.name): ending for ending in endings if ending.name}
+    return (ending for ending in endings if not ending.name or named[ending.who, ending.name] is ending)
 
 
 def is_uncaught(traceback: PythonTraceback) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+_BY_NAME = ("import_module", "__import__")
+
 
 @dataclass(frozen=True, slots=True)
 class Import:
@@ -38,6 +40,31 @@ def imports_of(text: str, folder: PurePosixPath, here: PurePosixPath | None = No
             yield from (Import(alias.name, _files(folder, alias.name)) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield _from(node, folder, here or folder)
+        elif isinstance(node, ast.Call) and (name := _name_given(node)):
+            yield Import(name, _files(folder, name))
+
+
+def loads_by_name(tree: ast.AST) -> Iterator[ast.Call]:
+    """Calls that run a module or a text which is known only when the program runs."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _loads(node):
+            yield node
+
+
+def _loads(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name in ("run_path", "run_module", "exec_module"):
+        return True
+    if name == "exec" and isinstance(call.func, ast.Name):
+        return True
+    return name in _BY_NAME and not _name_given(call)
+
+
+def _name_given(call: ast.Call) -> str:
+    """The module that ``import_module("a.b")`` names; empty where it is not told there."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    given = call.args[0].value if name in _BY_NAME and call.args and isinstance(call.args[0], ast.Constant) else ""
+    return given if isinstance(given, str) and not given.startswith(".") else ""
 
 
 def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:

@@ -173,6 +173,8 @@ class RankFacts:
     """Oldest first."""
     progress: tuple[Progress, ...] = ()
     last_line: Evidence | None = None
+    last_line_followed: bool = False
+    """Lines of an exception or a stack stand behind it."""
     activity: Activity | None = None
     """Of the thread that issues collectives; None without a stack."""
     threads: tuple[Activity, ...] = ()

@@ -154,9 +154,9 @@ def _take_logs(logs: Iterable[LogReading], facts_of: Callable[[int], RankFacts],
                 facts.progress = (*facts.progress, progress)
         for last in log.last_lines:
             if last.rank is not None:
-                facts_of(last.rank).last_line = Evidence(
-                    Source(last.source.path, last.source.line), last.text, last.rank
-                )
+                known = facts_of(last.rank)
+                known.last_line = Evidence(Source(last.source.path, last.source.line), last.text, last.rank)
+                known.last_line_followed = last.followed
 
 
 def _take_exit(facts: RankFacts, exit_: ProcessExit) -> None:

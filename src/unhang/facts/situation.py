@@ -7,6 +7,7 @@ the counts of known incidents are kept under them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -50,8 +51,8 @@ def _situation_of(facts: Facts) -> frozenset[str]:
 def _of_waits(facts: Facts, incident: Incident) -> Iterator[str]:
     """Who gave up waiting, in what, and who did not."""
     yield "timeout"
-    operations = sorted(wait.operation or "store" for wait in incident.waits)
-    yield f"op:{max(operations, key=operations.count)}"
+    operations = Counter(wait.operation or "store" for wait in incident.waits)
+    yield f"op:{max(sorted(operations), key=operations.__getitem__)}"
     if any(wait.barrier for wait in incident.waits):
         yield "barrier"
     positions = sorted({wait.position for wait in incident.waits if wait.position is not None})

@@ -19,7 +19,8 @@ _SURE = (
     r"passw(?:or)?d\d?|passphrase|passcode|pass(?<![A-Za-z]pass)|pswd|pwd|secret|secret[-_]?id|api[-_ ]?key"
     r"|app[-_]?key|access[-_]?key(?:[-_]?(?:id|secret))?|private[-_]?key|secret[-_]?key|auth[-_]?key|account[-_]?key"
     r"|license[-_]?key|signing[-_]?key|encryption[-_]?key|credentials?|_pat|_auth|_cookie"
-    r"|(?:ssh|db|user|smtp|mail|ftp|root|admin|bind|ldap|require)(?:pass|pw)|sk(?<![a-z0-9]sk)|ak(?<![a-z0-9]ak)"
+    r"|(?:ssh|db|user|smtp|mail|ftp|root|admin|bind|ldap|require)(?:pass|pw)|pw(?<![a-z0-9]pw)|sk(?<![a-z0-9]sk)"
+    r"|ak(?<![a-z0-9]ak)"
 )
 _OF_TEXT = "pad|eos|bos|unk|sep|cls|mask|per|next|image|stop|special|first|last"
 _ACCESS = "token" + "".join(rf"(?<!{kind}[-_]token)" for kind in _OF_TEXT.split("|"))
@@ -44,6 +45,7 @@ NAMING = re.compile(rf"--[\w.-]{{0,64}}?{_NAME}", re.IGNORECASE)
 HINTS = (
     *("pass", "pwd", "pswd", "bindpw", "rootpw", "userpw", "dbpw", "ldappw", "secret", "token", "key", "credential"),
     *("_pat", "_auth", "_cookie", "sk=", "ak=", "sk:", "ak:", 'sk"', 'ak"', "sk'", "ak'"),
+    *("pw=", "pw:", "-pw ", 'pw"', "pw'"),
     *("mot de", *_FOREIGN, *_as_json(*_FOREIGN)),
 )
 """One of these stands, in lower case, in every line with a name."""
@@ -87,7 +89,9 @@ def _is_value(match: re.Match[str], value: str) -> bool:
         return not (name.endswith("token") and _NUMBER.match(value) and len(value) < 9)
     if name.endswith("pwd") and value.startswith(("/", "~")):
         return False
-    if name.endswith(("token", "pass", "_auth", "cookie", "sk", "ak")):  # words of programs too: a token is no password
+    if name.endswith(
+        ("token", "pass", "_auth", "cookie", "pw", "sk", "ak")
+    ):  # words of programs too: a token is no password
         return is_random(value) or _has_digits(value)
     if match["glue"].strip(" \"'\\`") in ("=", "") and _IDENTIFIER.match(value) and " " in match["glue"]:
         return False  # a program: password = ask()

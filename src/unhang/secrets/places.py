@@ -17,6 +17,7 @@ _URL = (
         r"|hooks\.zapier\.com/hooks/catch|[\w.-]{0,100}ftqq\.com|api\.day\.app)/(?P<secret>[^\s\"'<>]+)",
         re.IGNORECASE,
     ),
+    LatePattern(r"://[\w.-]{1,200}/t/(?P<secret>[a-z]{2}-[0-9a-f-]{30,64})/", re.IGNORECASE),
     LatePattern(r"/bot(?P<secret>\d{5,16}:[\w-]{20,})", re.IGNORECASE),
 )
 _QUERY = LatePattern(
@@ -55,6 +56,11 @@ _COMMANDS: tuple[tuple[tuple[str, ...], LatePattern], ...] = (
         _command(r"(?:docker|podman|nerdctl|helm|oras|az|oc|buildah|skopeo)\b[^|;&\n]{0,60}?\blogin", rf"-p\s{_VALUE}"),
     ),
     (("twine", "ldap", "htpasswd"), _command(r"twine|ldap\w+", rf"-[pw]\s{_VALUE}")),
+    (
+        ("htpasswd",),
+        LatePattern(rf"\bhtpasswd\s[^|;&\n]{{0,60}}?-\w*b\w*(?:\s+[^\s|;&]+){{1,2}}?\s+{_VALUE}\s*(?:$|[|;&>])"),
+    ),
+    (("plink", "pscp", "psftp"), _command("plink|pscp|psftp", rf"-pw\s{_VALUE}")),
     (("redis-cli",), _command("redis-cli", rf"-a\s{_VALUE}")),
     (("smbclient", "rpcclient", "smbmap"), _command(r"smbclient|rpcclient", rf"-U\s?[\w.\\-]+%{_VALUE}")),
     (("pass:",), LatePattern(rf"\bpass:{_VALUE}")),

@@ -66,19 +66,23 @@ _WELL = re.compile(
     re.IGNORECASE,
 )
 _ACCOUNTED = re.compile(
-    r"\b(?P<state>COMPLETED|FAILED|CANCELLED|TIMEOUT|OUT_OF_ME\w*|NODE_FAIL)\+?\s+(?P<code>\d{1,3}:\d{1,3})\b"
+    r"^\s*(?P<name>\d[\w.+\[\]-]*)\s.*?\b(?P<state>[A-Z_]{6,})\+?\s+(?P<code>\d{1,3}:\d{1,3})(?!\S)"
 )
+"""``sacct`` prints 0:0 of what runs still, too."""
 _MEASURED = re.compile(r"^# Out of bounds values : (?P<wrong>\d+) (?:OK|FAILED)\b")
 """nccl-tests and rccl-tests say it once the errors of all ranks are added up (``src/common.cu``)."""
 _MEASURES = re.compile(r"^#\s+Rank\s+(?P<rank>\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s")
 """A line for every rank that will take part, before the first of their measurements."""
-_LISTED = re.compile(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?:Succeeded|Completed?)\s+(?:\d|$)")
+_LISTING = re.compile(r"^NAME\s+(?:[A-Z]+\s+)*?(?:STATUS|STATE|PHASE)\b")
+_LISTED = re.compile(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?P<state>[A-Z][\w:/]+)\s+[\d(<]")
+_LISTED_WELL = frozenset(("Succeeded", "Complete", "Completed"))
 _SCHEDULED = re.compile(
     r"\b[Jj]ob\s+(?:['\"<(]|\S*\d)|\b[A-Z]\w*Job\b|\bstatus: SUCCEEDED|^\s*Successfully completed\.\s*$"
 )
 _JOB = re.compile(r"\bjob\b|^State:\s+COMPLETED\b", re.IGNORECASE)
 _AGENT = re.compile(
-    r"\bworker group (?:successfully )?finished\b|\bWorkerState\.SUCCEEDED\b|\bReporting training SUCCESS\b"
+    r"\bworker group (?:successfully )?finished\b(?! \((?!\w*\.?SUCCEEDED))|\bWorkerState\.SUCCEEDED\b"
+    r"|\bReporting training SUCCESS\b"
     r"|\btorchelastic\.worker\.status\.SUCCEEDED\b"
 )
 _ONE = re.compile(r"\b(?:process|pid|worker|child|subprocess|container|pod)[ #:=]*(?P<name>\d[\w-]*)\b", re.IGNORECASE)
@@ -88,10 +92,25 @@ _OF_A_HELPER = re.compile(
     r"|download\w*|checkpoint\w*|convert\w*|merg\w*|preproc\w*|token\w*|build\w*|install\w*)\b",
     re.IGNORECASE,
 )
+_OF_THE_JOB = re.compile(
+    r"train|job|process|\bmain\b|script|command|program|launch|run\b|python|node|rank|worker|\bpod|container|\btask"
+    r"|tun(?:e|ing)\b|child|\bmpi|\bsrun\b|accelerate|deepspeed|elastic|^State:"
+    r"|^\s*(?-i:[A-Z_]*)\W*$",
+    re.IGNORECASE,
+)
+"""Whose exit code is told: what started the job, a part of it, or nobody. Another program's code tells nothing."""
+_BEFORE_THE_WORDS = re.compile(r"^(?:[\d\s:.,TZ+/|\[\]-]|\b(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR)\b|(?<=\d)UTC)+")
+_NOT_THIS_END = re.compile(
+    r"\?\s*$|\b(?:will|would|should|must|may|might|if|when|until|unless|whether|expect\w*|assert\w*|except|but|hardly"
+    r"|nearly|almost|are all|previous\w*|earlier|former|depend\w*|submi\w+)\b",
+    re.IGNORECASE,
+)
+"""It is asked for, foretold, told of most, or of what ran before."""
 _TASKS = re.compile(r"\btasks? (?P<ranks>\d[\d,-]*): (?:Completed|exited normally)\s*$")
 _EVERY = re.compile(
     r"\b(?:all|every)(?: of)?(?: the)? (?:(?P<size>\d{1,6}) )?"
-    r"(?:ranks?|process(?:es)?|workers?|tasks|nodes|replicas|gpus)\b.{0,30}?\b(?:finished|done|completed?|exited|ended|(?:passed|reached|joined|left|cleared)\b.{0,30}\bbarrier)\b",
+    r"(?:ranks?|process(?:es)?|workers?|tasks|nodes|replicas|gpus)\b.{0,30}?\b(?:finished|done|completed?|exited|ended|(?:passed|reached|joined|left|cleared)\b.{0,30}"
+    r"\b(?:final|last|end|exit|closing|shutdown)\b.{0,9}\bbarrier)\b",
     re.IGNORECASE,
 )
 _NOT_THE_JOB = re.compile(
@@ -137,7 +156,7 @@ _SIZE_HINTS = ("orld", "WORLD", "rocesses", "ranks", "asks", "rainers", "GPUs", 
 _END_HINTS = (
     "uccess", "ucceed", "SUCCE", "xit", "EXIT", "one", "ONE", "nish", "omplet", "COMPLETE", "nded", "bye", "rc=",
     "ret=", "Out of bounds", "train_runtime", "return", "estroyed", "normal", "finish", "完成", "结束", "退出",
-    "FAILED", "TIMEOUT", "CANCEL", "arrier",
+    "FAILED", "TIMEOUT", "CANCEL", "arrier", " 0:0",
 )  # fmt: skip
 
 
@@ -169,6 +188,7 @@ class EndingReader:
     def __init__(self) -> None:
         self._shell = ShellReader()
         self._started = Started()
+        self._listing = False
         self.sizes: set[int] = set()
         """How many ranks the job has, as its lines tell."""
         self.started_line = 0
@@ -188,11 +208,28 @@ class EndingReader:
             self._take_start(command, line, is_command=True)
             return
         self._take_start(text, line, is_command=False)
+        if (row := self._listed(bare)) is not None:
+            yield row
+            return
         if not any(hint in text for hint in _END_HINTS):
             return
         for said in _said(bare):
             begun = self._started if said.who is Who.LAUNCH else Started()
             yield replace(said, here=said.here or begun.here, size=begun.size, alone=begun.alone)
+
+    def _listed(self, text: str) -> Said | None:
+        """A row of the table that the lines before began."""
+        if text.startswith("NAME") and _LISTING.match(text):
+            self._listing = True
+            return None
+        found = _LISTED.match(text)
+        self._listing = self._listing and found is not None
+        if found is None or not (self._listing or found["pod"]):
+            return None
+        well = found["state"] in _LISTED_WELL
+        if found["pod"]:  # another pod that runs still may be of another job
+            return Said(Who.PROCESS, name=found["name"]) if well else None
+        return Said(Who.JOB, well, name=found["name"])
 
     def _take_start(self, text: str, line: int, *, is_command: bool) -> None:
         begun = started(text) if is_command or any(hint in text for hint in _LAUNCH_HINTS) else Started()
@@ -229,17 +266,22 @@ def _said(text: str) -> Iterator[Said]:
     if (found := _MEASURED.match(text)) is not None:
         yield Said(Who.ALL, numbers.whole(found["wrong"]) == 0)
     elif (found := _ACCOUNTED.search(text)) is not None:
-        yield Said(Who.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0")
+        if not found["name"].endswith(".extern"):
+            yield Said(Who.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"])
     elif (found := _TASKS.search(text)) is not None:
         yield Said(Who.RANK, ranks=rank_list(found["ranks"]))
-    elif (found := _LISTED.match(text)) is not None:
-        yield Said(Who.PROCESS, name=found["name"]) if found["pod"] else Said(Who.JOB)
     elif _AGENT.search(text):
         yield Said(Who.LAUNCH)
     elif (found := _CODE.search(text)) is not None:
-        yield from _of_whom(text, _JOB, well=next(group for group in found.groups() if group) == "0")
-    elif not _NOT_THE_JOB.search(text):
+        well = next(group for group in found.groups() if group) == "0"
+        if not well or (not _NOT_THIS_END.search(text) and _is_of_the_job(text, found)):
+            yield from _of_whom(text, _JOB, well=well)
+    elif not _NOT_THE_JOB.search(text) and not _NOT_THIS_END.search(text):
         yield from _in_words(text)
+
+
+def _is_of_the_job(text: str, code: re.Match[str]) -> bool:
+    return _OF_THE_JOB.search(_BEFORE_THE_WORDS.sub("", text[: code.start()]) + text[code.end() :]) is not None
 
 
 def _in_words(text: str) -> Iterator[Said]:

@@ -15,8 +15,8 @@ from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
 from unhang.knowledge.torch_lines import torch_version_from_line
 
-EQUAL_EVENTS, EQUAL_PLAIN, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 1, 400, 20_000, 60_000
-FLOOD, FLOOD_BENIGN = 4096, 2048
+EQUAL_EVENTS, EQUAL_PLAIN, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 1, 400, 60_000, 60_000
+FLOOD, FLOOD_BENIGN = EVENTS_OF_KIND, 2048
 NOTHING_NEW, NOTHING_NEW_BENIGN = 1024, 256
 """After so many lines of a kind, or so many in a row that were left out, only one of every block is looked at."""
 EQUAL_UNNAMED = 64

@@ -85,6 +85,8 @@ class LineReader:
         self.endings = EndingReader()
         self._endings: deque[_Ending] = deque(maxlen=KEPT)
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
+        self._broke_off: dict[Speaker, int] = {}
+        """The last line of an exception or a stack."""
         self._said: deque[tuple[Speaker, int | None, _Last]] = deque(maxlen=STORY_LINES)
         self._said_before: tuple[tuple[Speaker, int | None, _Last], ...] | None = None
         self._trainer: dict[Speaker, int] = {}
@@ -168,6 +170,8 @@ class LineReader:
         )
         # A literal of a message may stand in an ordinary line too.
         told = bool(rows) and self._events(text, line, rows, speaker, self.clock.time_of(dated))
+        if in_traceback:
+            self._broke_off[speaker] = line
         if in_traceback or in_table:
             return
         if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
@@ -184,7 +188,11 @@ class LineReader:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
         else:
             self.complaints.take(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
-        if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
+        if _NO_WORDS.match(text):
+            return
+        if _STACK_LINE.match(text):
+            self._broke_off[speaker] = line
+        else:
             last = self._last[speaker, rank] = _Last(text[:TEXT_CHARS], line, dated)
             self._said.append((speaker, rank, last))
 
@@ -366,12 +374,13 @@ class LineReader:
             run.attempt,
             run.elapsed_s,
             tuple(run.loads),
+            run.told > run.most_told > 0,
         )
 
     def _last_lines(self) -> tuple[LastLine, ...]:
         newest: dict[int | None, LastLine] = {}
         for (speaker, rank), last in self._last.items():
-            said = self._spoken(speaker, rank, last)
+            said = replace(self._spoken(speaker, rank, last), followed=self._broke_off.get(speaker, 0) > last.line)
             if said.rank not in newest or last.line > (newest[said.rank].source.line or 0):
                 newest[said.rank] = said
         return tuple(sorted(newest.values(), key=lambda said: said.source.line or 0))

@@ -178,7 +178,8 @@ class Run:
 
     __slots__ = (
         "attempt", "elapsed_s", "first_line", "first_step", "first_time_s", "label", "last_line", "last_step",
-        "last_text", "last_time_s", "loads", "per_step_s", "rank", "recent", "speaker", "total", "unit",
+        "last_text", "last_time_s", "loads", "most_told", "per_step_s", "rank", "recent", "speaker", "told", "total",
+        "unit",
     )  # fmt: skip
 
     def __init__(
@@ -194,6 +195,9 @@ class Run:
         self.first_line = self.last_line = line
         self.attempt = attempt
         self.last_text = ""
+        self.told = 0
+        """So many lines told its last step, and ``most_told`` that of the steps before which most did."""
+        self.most_told = 0
         self.per_step_s: float | None = None
         self.elapsed_s: float | None = None
         self.recent: deque[tuple[int, float | None]] = deque(maxlen=RECENT)
@@ -231,6 +235,9 @@ class ProgressReader:
             run.recent.append((step.number, time_s))
             if (load := load_in(text)) is not None:
                 run.loads.append((step.number, *load))
+        if step.number != run.last_step:
+            run.most_told, run.told = max(run.most_told, run.told), 0
+        run.told += 1
         run.last_step, run.last_line, run.last_text = step.number, line, text
         run.last_time_s = time_s if time_s is not None else run.last_time_s
         run.per_step_s = step.per_step_s if step.per_step_s is not None else run.per_step_s

@@ -14,6 +14,8 @@ _STATUS = re.compile(r"\$(?:\?|\{\?\})")
 _SAYS = re.compile(
     r"(?P<how>;|&&|\|\||&(?=\s))\s*(?:echo|printf)\s+(?P<quote>[\"']?)(?P<words>.*?)(?P=quote)\s*(?:;.*)?$"
 )
+_SEVERAL = re.compile(r";\s*(?!\s*$)")
+"""The exit code is that of the last one."""
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 _LAUNCHER = re.compile(
     r"(?:^|[\s;&(/<])(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun"
@@ -143,7 +145,7 @@ class ShellReader:
         return (code, started(shown.text) if self._is_job(shown.text) else None) if code is not None else None
 
     def _is_job(self, text: str) -> bool:
-        return launches(text) and (self._pipefail or _PIPE.search(text) is None)
+        return launches(_SEVERAL.split(text)[-1]) and (self._pipefail or _PIPE.search(text) is None)
 
 
 def _printed(words: str) -> re.Pattern[str]:

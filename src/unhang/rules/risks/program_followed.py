@@ -1,7 +1,8 @@
 """A launch that was not followed to all of the program's own files.
 
-What happens: the command does not lead to a script that could be read, or the script imports modules that were found
-neither beside it nor among the installed libraries.
+What happens: the command does not lead to a script that could be read, a file of the program is no Python that can be
+parsed, it loads code by a name that is known only when it runs, or the script imports modules that were found neither
+beside it nor among the installed libraries.
 
 Why it hangs: it need not; what stands in a file that nobody read is not known.
 
@@ -18,8 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.evidence.items import SourceFile
+from unhang.facts.imported_files import loads_by_name
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
+from unhang.facts.program import parse_program
 from unhang.findings import Checked, NotChecked, say
 from unhang.rules.risks.risk import Answer, could_not
 
@@ -42,11 +46,25 @@ def ask(here: Situation) -> Iterator[Answer]:
     if look.found.partly:
         because = say("it imports more than the {count} files that were read", count=len(look.found.files))
         yield NotChecked(what, because, check=CHECK)
-    if not absent and not look.found.partly:
+    unread = list(_unread(look.found.files))
+    yield from unread
+    if not (absent or look.found.partly or unread):
         yield Checked(
             CHECK,
             say("the script and all it imports of its own were read ({count} files)", count=len(look.found.files)),
         )
+
+
+def _unread(files: tuple[SourceFile, ...]) -> Iterator[Answer]:
+    """Files that tell nothing, or not everything, of what will run."""
+    for file in files:
+        what = say("The source of {path}", path=file.path)
+        program = parse_program(file.text)
+        if isinstance(program, str):
+            yield NotChecked(what, say("it is no Python that can be read: {why}", why=program), check=CHECK)
+        elif calls := list(loads_by_name(program.tree)):
+            because = say("line {line} runs code that is named only when it runs", line=calls[0].lineno)
+            yield NotChecked(what, because, check=CHECK)
 
 
 def _named(names: tuple[str, ...]) -> str:
