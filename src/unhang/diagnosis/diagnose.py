@@ -99,8 +99,6 @@ def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
         for answer in _answers(rule, facts):
             if isinstance(answer, Signal):
                 answers.findings.append(_with_nodes(graded(answer, rule.name), facts))
-            elif isinstance(answer, Finding):
-                answers.findings.append(replace(answer, rule=rule.name))
             else:
                 answers.not_checked.append(answer)
     return answers

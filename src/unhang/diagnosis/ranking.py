@@ -123,6 +123,6 @@ def _join(first: Finding, second: Finding) -> Finding:
     """The stronger finding with the evidence of both."""
     evidence = tuple(dict.fromkeys((*first.evidence, *second.evidence)))[:8]
     ranks = first.ranks
-    if first.where == second.where and first.rule == second.rule:
+    if first.where == second.where and first.grade is second.grade:
         ranks = tuple(sorted(set(first.ranks) | set(second.ranks)))
     return replace(first, ranks=ranks, evidence=evidence)
