@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from tests.diagnosis.test_explaining import found
+from tests.facts.jobs import call, job, recording
 from tests.test_cases import CASES, decide
+from unhang.diagnosis.diagnose import what_is_shown
 from unhang.diagnosis.ranking import rank_findings
-from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Grade, RemedyKind, Severity, Source, Where
+from unhang.facts.build import build_facts
+from unhang.facts.model import Facts
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Consequence,
+    Evidence,
+    Finding,
+    Grade,
+    RemedyKind,
+    Severity,
+    Source,
+    Where,
+    say,
+)
 from unhang.rules.remedies import remedy
+from unhang.rules.rule import Answer, Rule, signal
 
 LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE
 PLACE, OTHER_PLACE = Where("train.py", 88, "step"), Where("data.py", 7, "load")
@@ -82,3 +100,21 @@ def test_what_follows_from_a_consequence_follows_from_its_root() -> None:
 
     assert lead.cause is Cause.UNEVEN_DATA
     assert [c.cause for c in lead.consequences] == [Cause.COLLECTIVE_MISMATCH, Cause.RANK_CRASHED]
+
+
+def test_what_is_capped_is_capped_before_it_is_ranked() -> None:
+    facts = build_facts(job(*(recording(rank, [call(1)], groups={"0": (0, 1)}) for rank in (0, 1))))
+
+    def stated(_: Facts) -> Iterator[Answer]:
+        yield signal(Cause.COLLECTIVE_MISMATCH, Grade.STATED, say("stated by NCCL"), ranks=(0,))
+
+    def stood(_: Facts) -> Iterator[Answer]:
+        yield signal(Cause.DEADLOCK_ORDER, Grade.STACK, say("stacks"), ranks=(1,))
+
+    rules = [Rule("a", Cause.COLLECTIVE_MISMATCH, stated, ""), Rule("b", Cause.DEADLOCK_ORDER, stood, "")]
+    shown = what_is_shown(facts, rules).findings
+
+    assert [(f.cause, f.certainty) for f in shown] == [
+        (Cause.DEADLOCK_ORDER, LIKELY),
+        (Cause.COLLECTIVE_MISMATCH, LIKELY),
+    ]
