@@ -9,7 +9,7 @@ import pytest
 
 from unhang import causes, diagnosis
 from unhang.diagnosis.detectors import ALL_RULES
-from unhang.findings import Cause, Finding, NotChecked, RuledOut
+from unhang.findings import Cause, NotChecked, RuledOut
 from unhang.rules.rule import Rule
 
 FOLDER = Path(causes.__file__).parent
@@ -55,7 +55,6 @@ def test_a_rule_on_no_evidence_says_nothing(rule: Rule) -> None:
 
     answers = list(rule.check(build_facts(EvidenceSet())))
 
-    assert not [answer for answer in answers if isinstance(answer, Finding)]
     assert all(isinstance(answer, NotChecked | RuledOut) for answer in answers)
 
 
