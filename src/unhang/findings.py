@@ -77,6 +77,15 @@ class Grade(enum.IntEnum):
     """What usually lies behind such a picture."""
 
 
+class Ending(enum.Enum):
+    """How the job, or the ranks of a finding, left, where its cause alone does not say it."""
+
+    FROM_OUTSIDE = "ended from outside"
+    """Somebody or a scheduler ended the job: what was wrong with it before is why, or at least what to look at."""
+    CUT_OFF = "cut off"
+    """Their nodes cannot be reached any more, and do not come back with the next start."""
+
+
 class Severity(str, enum.Enum):
     """What a finding does to the job."""
 
@@ -291,6 +300,7 @@ class Finding:
     """File name of the detector that found it; for tests and ``--debug``, never printed as a cause."""
     grade: Grade | None = None
     """What it rests on; None for what ``unhang check`` finds."""
+    ending: Ending | None = None
     check: str = ""
     """The question of ``unhang check`` that found it; empty for a stall."""
     subject: str = ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.test_cases import CASES, decide
 from unhang.diagnosis.ranking import rank_findings
-from unhang.findings import Cause, Certainty, Evidence, Finding, Grade, Severity, Source, say
+from unhang.diagnosis.restart import restart_after
+from unhang.findings import Cause, Certainty, Ending, Evidence, Finding, Grade, Severity, Source, say
 
 LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE
 LINE = (Evidence(Source("a.log", 100), "a line"),)
@@ -86,3 +88,19 @@ def test_a_suspect_without_evidence_is_nobodys_consequence() -> None:
     crash = found(Cause.RANK_CRASHED, LIKELY, (0,))
 
     assert shown(network, crash) == [(Cause.RANK_CRASHED, ()), (Cause.NETWORK_FAULT, ())]
+
+
+def test_whoever_ended_the_job_from_outside_saw_what_was_wrong_with_it() -> None:
+    cancelled = found(Cause.RANK_CRASHED, LIKELY, ending=Ending.FROM_OUTSIDE, grade=Grade.ORDER)
+    crashed = found(Cause.RANK_CRASHED, LIKELY, grade=Grade.STATED)
+    network = found(Cause.NETWORK_CONFIG, LIKELY, (1,), grade=Grade.STATED)
+
+    assert shown(cancelled, network) == [(Cause.NETWORK_CONFIG, (Cause.RANK_CRASHED,))]
+    assert shown(crashed, network) == [(Cause.RANK_CRASHED, ()), (Cause.NETWORK_CONFIG, ())]
+
+
+def test_a_node_that_is_cut_off_is_left_out_of_the_next_start() -> None:
+    network = found(Cause.NETWORK_FAULT, LIKELY, (1,), nodes=("h2",))
+
+    assert restart_after((replace(network, ending=Ending.CUT_OFF),)).exclude_nodes == ("h2",)
+    assert restart_after((network,)).exclude_nodes == ()

@@ -27,7 +27,7 @@ def raised(error: str) -> str:
 def test_an_exception_that_names_its_cause_leads_with_rank_and_place() -> None:
     (first,) = leading(raised("MyError: dial 10.0.0.3: No route to host"))
 
-    assert (first.causes[0], first.rank, first.raised) == (Cause.NETWORK_CONFIG, 2, True)
+    assert (first.cause, first.rank, first.raised) == (Cause.NETWORK_CONFIG, 2, True)
     assert first.evidence.source.line is not None
 
 

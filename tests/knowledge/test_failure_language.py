@@ -93,7 +93,7 @@ def test_a_line_as_programs_print_it_says_its_cause(line: str, cause: Cause) -> 
     said = statement_in(line, "start")
 
     assert said is not None
-    assert said.row.causes[:1] == (cause,), said
+    assert said.row.cause is cause, said
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_points_elsewhere_names_no_cause(line: str, strength: str) -> None:
     said = statement_in(line)
 
     assert said is not None
-    assert (said.row.strength, said.row.causes) == (strength, ())
+    assert (said.row.strength, said.row.cause) == (strength, None)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def stated(line: str) -> LanguageRow:
 def test_guesses_and_advice_state_nothing() -> None:
     assert statement_in("Workers can fall out of sync if one of them runs out of memory.") is None
     assert statement_in("Possible Cause: 1. The process exited. 2. Packet loss on the link.") is None
-    assert stated("EI0002 上报。可能原因：1. 内存不足 2. 网络不可达").causes == ()
+    assert stated("EI0002 上报。可能原因：1. 内存不足 2. 网络不可达").cause is None
     assert without_guesses("It failed, so this usually means OOM") == "It failed,"
 
 
@@ -170,7 +170,7 @@ def test_the_same_words_mean_another_thing_in_another_situation() -> None:
     start, running = statement_in(line, "start"), statement_in(line, "running")
 
     assert start is not None
-    assert start.row.causes[0] is Cause.NETWORK_CONFIG
+    assert start.row.cause is Cause.NETWORK_CONFIG
     assert running is not None
     assert running.row.strength == ELSEWHERE
     assert statement_in(line) is None
@@ -183,14 +183,31 @@ def test_rows_are_sourced_sorted_and_reached() -> None:
     assert [STRENGTHS.index(row.strength) for row in rows] == sorted(STRENGTHS.index(row.strength) for row in rows)
     for row in rows:
         assert row.source
-        assert bool(row.causes) == (row.strength in (NAMES, "words")), row.id
+        assert bool(row.cause) == (row.strength in (NAMES, "words")), row.id
         for phrase in row.phrases:
             assert phrase.words == phrase.words.lower(), row.id
             assert phrase.longest in phrase.words
 
 
-def test_a_broken_row_is_told() -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"strength": "loud"},
+        {"strength": NAMES},
+        {"strength": NAMES, "cause": ["gpu-oom", "host-memory"]},
+        {"strength": NAMES, "cause": "gpu-oom", "also": "gpu-oom"},
+        {"strength": ELSEWHERE, "also": "gpu-oom"},
+    ],
+)
+def test_a_broken_row_is_told(wrong: dict[str, object]) -> None:
     from unhang.knowledge import failure_language
 
     with pytest.raises(KnowledgeError):
-        failure_language._read_row({"id": "x", "words": ["a"], "strength": "loud", "source": "s"})
+        failure_language._read_row({"id": "x", "words": ["a"], "source": "s", **wrong})
+
+
+def test_words_of_two_causes_say_which_one_they_name() -> None:
+    said = statement_in("RuntimeError: host not found: Name or service not known")
+
+    assert said is not None
+    assert (said.row.cause, said.row.also) == (Cause.RENDEZVOUS, Cause.NETWORK_CONFIG)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
-from unhang import causes
+from unhang import causes, diagnosis
 from unhang.diagnosis.detectors import ALL_RULES
-from unhang.findings import Cause, Finding, NotChecked, RuledOut
+from unhang.findings import Cause, NotChecked, RuledOut
 from unhang.rules.rule import Rule
 
 FOLDER = Path(causes.__file__).parent
@@ -54,5 +55,26 @@ def test_a_rule_on_no_evidence_says_nothing(rule: Rule) -> None:
 
     answers = list(rule.check(build_facts(EvidenceSet())))
 
-    assert not [answer for answer in answers if isinstance(answer, Finding)]
     assert all(isinstance(answer, NotChecked | RuledOut) for answer in answers)
+
+
+def _reads(path: Path, name: str) -> list[int]:
+    """Lines of ``path`` that read an attribute called ``name``."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == name]
+
+
+@each_rule
+def test_a_rule_makes_signals_and_no_certainty_of_its_own(rule: Rule) -> None:
+    tree = ast.parse((FOLDER / f"{rule.name}.py").read_text(encoding="utf-8"))
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    named = {kw.arg for node in ast.walk(tree) if isinstance(node, ast.Call) for kw in node.keywords}
+
+    assert not called & {"Finding", "finding"}
+    assert "certainty" not in named
+
+
+def test_nothing_is_decided_by_which_rule_found_it() -> None:
+    folder = Path(diagnosis.__file__).parent
+
+    assert {path.name: lines for path in sorted(folder.glob("*.py")) if (lines := _reads(path, "rule"))} == {}

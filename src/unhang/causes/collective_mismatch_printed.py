@@ -17,7 +17,7 @@ from unhang.facts.model import Facts
 from unhang.facts.printed_parameters import odd_models, parameter_counts
 from unhang.facts.said import first_attempt, quotes
 from unhang.findings import Cause, Evidence, Grade, Phase, Text, say
-from unhang.rules.evidence_lines import hosts_of, place_of
+from unhang.rules.evidence_lines import place_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -54,7 +54,6 @@ def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> 
         else say("{ranks:who} built another model than the others: DDP counts other parameters", ranks=odd),
         whole=False,
         ranks=odd,
-        nodes=hosts_of(facts, odd),
         phase=Phase.INIT,
         where=place_of(facts, odd[0]),
         because=tuple(
@@ -87,7 +86,6 @@ def _found(facts: Facts, printed: PrintedMismatch) -> Answer:
         ),
         whole=len(printed.odd) == 1 and len(printed.calls) == facts.world_size,
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         phase=printed.phase,
         where=printed.where,
         calls=printed.as_calls(),

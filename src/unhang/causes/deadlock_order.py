@@ -25,7 +25,7 @@ from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.said import first_attempt, quotes
 from unhang.facts.teardown import ranks_in_teardown
 from unhang.findings import Call, Cause, Evidence, Grade, Phase, Text, say
-from unhang.rules.evidence_lines import group_label, hosts_of, place_of, quote_rank
+from unhang.rules.evidence_lines import group_label, place_of, quote_rank
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -203,7 +203,6 @@ def _found(
         grade,
         summary,
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         group=group_label(facts, first.group) if first is not None else None,
         where=place_of(facts, ranks[0]),
         waiter_where=place_of(facts, other),

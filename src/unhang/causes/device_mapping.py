@@ -51,7 +51,6 @@ def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
         if len(ranks) > 1
         else say("two ranks use the same GPU"),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         because=(say("NCCL compares the bus ids of all ranks and found one twice"),),
         evidence=quotes(events),
         remedies=(remedy("give-every-rank-its-own-gpu-before"),),
@@ -69,7 +68,6 @@ def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
         else say("a process asked for a GPU that it cannot use"),
         whole=all(e.kind == "cuda.ordinal" for e in events),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         because=(
             say("a task that sees one GPU has only cuda:0, whatever its local rank is"),
             say("the ranks that failed are awaited by those that did not"),

@@ -17,12 +17,12 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
-from unhang.findings import Cause, Certainty, Remedy, Severity, Text, say
+from unhang.findings import Cause, Grade, Remedy, Severity, Text, say
 from unhang.knowledge.thresholds import threshold
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.GPU_HARDWARE
@@ -38,21 +38,15 @@ def check(facts: Facts) -> Iterator[Answer]:
     """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains."""
     faults = [e for e in saying(facts, "gpu-fault", "pcie") if _is_fault(e) and not is_of_another_job(facts, e)]
     if faults:
-        yield _found(
-            facts, faults, Certainty.LIKELY if _doubtful(facts, faults) else Certainty.CERTAIN, _summary(faults)
-        )
+        yield _found(facts, faults, Grade.KERNEL, _summary(faults), whole=not _doubtful(facts, faults))
         return
     vague = [
         e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch", "n.cuda", "hip.hang")) if _is_vague(e)
     ]
     program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
     if vague and not program and not _other_exception(facts):
-        yield _found(
-            facts,
-            vague,
-            Certainty.POSSIBLE if any(e.kind in _MAY_BE_A_KERNEL for e in vague) else Certainty.LIKELY,
-            _vague_summary(vague[0]),
-        )
+        grade = Grade.USUAL if any(e.kind in _MAY_BE_A_KERNEL for e in vague) else Grade.STATED
+        yield _found(facts, vague, grade, _vague_summary(vague[0]), whole=False)
         return
     yield from _noted(facts)
 
@@ -71,9 +65,9 @@ def _noted(facts: Facts) -> Iterator[Answer]:
         return
     row = _xid_of(events[0])
     assert row is not None
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.POSSIBLE,
+        Grade.USUAL,
         say(
             "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
         ),
@@ -159,13 +153,14 @@ def _severity(event: LogEvent) -> int:
     return order.index(event.kind) if event.kind in order else len(order)
 
 
-def _found(facts: Facts, faults: list[LogEvent], certainty: Certainty, summary: Text) -> Answer:
+def _found(facts: Facts, faults: list[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> Answer:
     ranks = ranks_in(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
     nodes = tuple(dict.fromkeys((*hosts_in(faults), *hosts_of(facts, ranks))))
-    return finding(
+    return signal(
         CAUSE,
-        certainty,
+        grade,
         summary,
+        whole=whole,
         ranks=ranks,
         nodes=nodes,
         because=(say("no line of a program explains such an event; what other ranks report follows from it"),),

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Consequence, Remedy, say
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of
+from unhang.findings import Cause, Consequence, Grade, Remedy, say
+from unhang.rules.evidence_lines import call_of, group_label
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.GPU_OOM
 
@@ -33,14 +33,14 @@ def check(facts: Facts) -> Iterator[Answer]:
     stall = next((s for s in facts.stalls if set(s.laggards) & set(ranks)), None)
     others = tuple(sorted(set(facts.ranks) - set(ranks)))
     leads = crashes[0] is first or crashes[0].time_s is None
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.CERTAIN if ranks and leads else Certainty.LIKELY,
+        Grade.STATED,
         say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
         if ranks
         else say("a process ran out of GPU memory"),
+        whole=bool(ranks) and leads,
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         group=group_label(facts, stall.group) if stall else None,
         where=first.where,
         waiter_where=stall.call.where if stall and stall.call else None,

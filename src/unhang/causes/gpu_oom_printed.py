@@ -16,9 +16,9 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
-from unhang.findings import Cause, Certainty, Remedy, say
+from unhang.findings import Cause, Grade, Remedy, say
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.GPU_OOM
 
@@ -31,12 +31,13 @@ def check(facts: Facts) -> Iterator[Answer]:
         return
     ranks = ranks_in(events)
     survived = all(_went_on(facts, event) for event in events)
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.POSSIBLE if survived or own_crashes(facts) else Certainty.LIKELY,
+        Grade.ORDER,  # that it ran out is stated; that it ended somebody follows from what comes after it
         say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
         if ranks
         else say("a process ran out of GPU memory"),
+        whole=not survived and not own_crashes(facts),
         ranks=ranks,
         nodes=hosts_in(events),
         because=(

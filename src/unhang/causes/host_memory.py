@@ -21,10 +21,10 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, Text, say
+from unhang.findings import Cause, Consequence, Grade, Remedy, Text, say
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, Signal, signal
 from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.HOST_MEMORY
@@ -61,11 +61,12 @@ def _killed(facts: Facts) -> Answer | None:
     return _found(
         facts,
         [*events, *loader],
-        (Certainty.CERTAIN if ours else Certainty.LIKELY) if told else Certainty.LIKELY,
+        Grade.KERNEL,
         say("the host ran out of memory and a process of the job was killed")
         if told
         else say("a data-loader worker was killed by SIGKILL: the sign of the host's memory running out"),
-        (_less_host_memory(),),
+        _less_host_memory(),
+        whole=told and ours,
     )
 
 
@@ -85,17 +86,17 @@ def _shared_memory(facts: Facts) -> Answer | None:
     trouble = trouble_with(events)
     if trouble is not SegmentTrouble.NO_ROOM:
         return _not_opened(facts, events, trouble)
-    found = _found(
-        facts, events, Certainty.CERTAIN, say("shared memory (/dev/shm) is too small on this machine"), (_larger_shm(),)
-    )
+    summary = say("shared memory (/dev/shm) is too small on this machine")
+    told = _found(facts, events, Grade.STATED, summary, _larger_shm())
+    found = told.finding
     if not found.ranks and any(event.kind.startswith("dl.") for event in events):
         lost = _lost_a_loader(facts)
-        found = replace(found, ranks=lost, nodes=found.nodes or hosts_of(facts, lost))
+        found = replace(found, ranks=lost)
     without_p2p = settings_of(facts).get("NCCL_P2P_DISABLE")
     if without_p2p is None or without_p2p.value != "1":
-        return found
+        return replace(told, finding=found)
     # The workaround for one fault leads into the next: the verdict says both.
-    return replace(
+    found = replace(
         found,
         because=(
             say("NCCL_P2P_DISABLE=1 sends what GPUs exchange through shared memory, which needs the more of it"),
@@ -112,23 +113,18 @@ def _shared_memory(facts: Facts) -> Answer | None:
             ),
         ),
     )
+    return replace(told, finding=found)
 
 
-def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -> Finding | None:
+def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -> Signal | None:
     """There was room: a larger /dev/shm would not help."""
     if trouble is SegmentTrouble.NO_NAME:
         return None  # a defect of NCCL: version-mismatch names it
     if trouble is SegmentTrouble.NO_RIGHT:
-        return _found(
-            facts, events, Certainty.LIKELY, say("this user may not write to /dev/shm on this machine"), (_open_shm(),)
-        )
-    return _found(
-        facts,
-        events,
-        Certainty.POSSIBLE,
-        say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed"),
-        (_one_shm(),),
-    )
+        summary = say("this user may not write to /dev/shm on this machine")
+        return _found(facts, events, Grade.STATED, summary, _open_shm(), whole=False)
+    summary = say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed")
+    return _found(facts, events, Grade.USUAL, summary, _one_shm())
 
 
 def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
@@ -146,26 +142,16 @@ def _locked_memory(facts: Facts) -> Answer | None:
     events = [e for e in events if _NO_MEMORY.search(e.text) or e.values.get("errno") == 12]
     if not events:
         return None
-    return _found(
-        facts,
-        events,
-        Certainty.LIKELY,
-        say("the network card could not lock memory: the limit of locked memory (ulimit -l) is too low"),
-        (_unlimited_memlock(),),
-    )
+    summary = say("the network card could not lock memory: the limit of locked memory (ulimit -l) is too low")
+    return _found(facts, events, Grade.STATED, summary, _unlimited_memlock(), whole=False)
 
 
 def _open_files(facts: Facts) -> Answer | None:
     events = list(saying(facts, "limits"))
     if not events:
         return None
-    return _found(
-        facts,
-        events,
-        Certainty.LIKELY,
-        say("the limit of open files is too low: connections to other ranks could not be made"),
-        (_more_files(),),
-    )
+    summary = say("the limit of open files is too low: connections to other ranks could not be made")
+    return _found(facts, events, Grade.STATED, summary, _more_files(), whole=False)
 
 
 def _exception(facts: Facts) -> Answer | None:
@@ -173,12 +159,12 @@ def _exception(facts: Facts) -> Answer | None:
     if not crashes:
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.CERTAIN if ranks else Certainty.LIKELY,
+        Grade.STATED,
         say("a process found no memory on the host: {message}", message=crashes[0].message[:100]),
+        whole=bool(ranks),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         where=crashes[0].where,
         because=(say("it is the first failure; what other ranks report follows from it"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
@@ -193,14 +179,12 @@ def _silent_kill(facts: Facts) -> Answer | None:
     if not crashes or saying(facts, "host-memory", "shm") or _sender_is_told(facts):
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
-    evidence: tuple[Evidence, ...] = tuple(c.evidence for c in crashes[:3])
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.POSSIBLE,
+        Grade.USUAL,
         say("possible: the host's OOM killer sends SIGKILL, a full /dev/shm SIGBUS; no kernel log was given"),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
-        evidence=evidence,
+        evidence=tuple(c.evidence for c in crashes[:3]),
         remedies=(_less_host_memory(),),
     )
 
@@ -211,18 +195,19 @@ def _sender_is_told(facts: Facts) -> bool:
 
 
 def _found(
-    facts: Facts, events: list[LogEvent], certainty: Certainty, summary: Text, remedies: tuple[Remedy, ...]
-) -> Finding:
+    facts: Facts, events: list[LogEvent], grade: Grade, summary: Text, remedy: Remedy, *, whole: bool = True
+) -> Signal:
     ranks = ranks_in(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
-    return finding(
+    return signal(
         CAUSE,
-        certainty,
+        grade,
         summary,
+        whole=whole,
         ranks=ranks,
         nodes=tuple(dict.fromkeys((*hosts_in(events), *hosts_of(facts, ranks)))),
         because=(say("the line quoted says so; socket and collective errors of other ranks follow from it"),),
         evidence=quotes(events),
-        remedies=remedies,
+        remedies=(remedy,),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from unhang.evidence.nodes import NodeSight
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Evidence, Grade, NotChecked, Text, say
+from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked, Text, say
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -53,6 +53,7 @@ def _cut_off(facts: Facts, gone: list[NodeSight]) -> Answer:
         Grade.ORDER,
         summary,
         whole=any(node.answered for node in gone),
+        ending=Ending.CUT_OFF,
         ranks=() if all_others else ranks,
         nodes=tuple(node.name for node in gone) if not all_others else (),
         because=tuple(_because(gone)),

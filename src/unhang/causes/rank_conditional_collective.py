@@ -28,7 +28,7 @@ from unhang.facts.step_counts import step_counts
 from unhang.facts.ways_around import WaysAround
 from unhang.findings import Call, Cause, Grade, Phase, Remedy, Text, Where, say
 from unhang.rules.camp_parts import between
-from unhang.rules.evidence_lines import call_of, calls_of, hosts_of, operation_of, place_of
+from unhang.rules.evidence_lines import call_of, calls_of, operation_of, place_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
@@ -99,7 +99,6 @@ def _unused_parameters(facts: Facts) -> Iterator[Answer]:
         if ranks
         else say("DDP waits for gradients of parameters that a rank did not use in this step"),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         where=place_of(facts, ranks[0]) if ranks else None,
         because=(say("DDP raised it itself: the reduction of the step before has not finished"),),
         evidence=quotes(events),

@@ -19,7 +19,7 @@ from unhang.facts.gone_around import GoneAround, gone_around
 from unhang.facts.left_partners import LeftPartners, left_partners
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, place_of
+from unhang.rules.evidence_lines import call_of, group_label, place_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -84,7 +84,6 @@ def _found(
         summary,
         whole=False,
         ranks=found.gone,
-        nodes=hosts_of(facts, found.gone),
         group=group_label(facts, group),
         phase=Phase.COMMUNICATION,
         where=place_of(facts, found.gone[0]),

@@ -19,7 +19,7 @@ from unhang.facts.guard_waits import GUARD_WAIT, guard_of
 from unhang.facts.model import CodeContext, Facts, Stall
 from unhang.findings import Cause, Grade, say
 from unhang.rules.camp_parts import between
-from unhang.rules.evidence_lines import call_of, hosts_of, operation_of
+from unhang.rules.evidence_lines import call_of, operation_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -36,7 +36,7 @@ def check(facts: Facts) -> Iterator[Answer]:
             continue
         yield _inside(facts, stall, lag, wait) if _is_inside(facts, lag, wait) else _found(facts, stall, lag, wait)
     errors = (error for error in guard_errors(facts.tracebacks) if error.kind in ("missing", "apart"))
-    yield from (_raised(facts, error) for error in errors if not error.partner_died)
+    yield from (_raised(error) for error in errors if not error.partner_died)
 
 
 def _is_inside(facts: Facts, lag: Camp, wait: Camp) -> bool:
@@ -93,7 +93,7 @@ def _found(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
     )
 
 
-def _raised(facts: Facts, error: GuardError) -> Answer:
+def _raised(error: GuardError) -> Answer:
     alone = error.came if error.came and len(error.came) <= len(error.ranks) else error.ranks
     return signal(
         CAUSE,
@@ -107,7 +107,6 @@ def _raised(facts: Facts, error: GuardError) -> Answer:
         else say("{ranks:who} came alone to {guard}; the other ranks took another way", ranks=alone, guard=error.what),
         whole=error.branch is not None,
         ranks=alone,
-        nodes=hosts_of(facts, alone),
         where=error.raised_at,
         because=(say("the program lets only some ranks through: {test}", test=error.test),) if error.test else (),
         evidence=(error.evidence,),

@@ -29,16 +29,16 @@ def check(facts: Facts) -> Iterator[Answer]:
     """Printed calls of different work, shifted calls, rank 0 alone in the last barrier."""
     printed = printed_mismatch(facts)
     if printed is not None and "operation" in printed.differs_in and printed.side_work:
-        yield _other_work(facts, printed)
+        yield _other_work(printed)
     shift = shifted(facts)
     if shift is not None:
-        yield _shifted(facts, shift)
+        yield _shifted(shift)
     incident = incident_of(facts)
     if incident is not None and _alone_at_the_end(facts, incident):
         yield _last_barrier(facts, incident)
 
 
-def _other_work(facts: Facts, printed: PrintedMismatch) -> Answer:
+def _other_work(printed: PrintedMismatch) -> Answer:
     doing = printed.phase.value if printed.phase is not None else "other"
     return signal(
         CAUSE,
@@ -50,7 +50,6 @@ def _other_work(facts: Facts, printed: PrintedMismatch) -> Answer:
         ),
         whole=False,
         ranks=printed.side_work,
-        nodes=hosts_of(facts, printed.side_work),
         phase=printed.phase,
         where=printed.where,
         calls=printed.as_calls(),
@@ -65,7 +64,7 @@ def _other_work(facts: Facts, printed: PrintedMismatch) -> Answer:
     )
 
 
-def _shifted(facts: Facts, shift: Shift) -> Answer:
+def _shifted(shift: Shift) -> Answer:
     behind = tuple(sorted({w.rank for w in shift.behind if w.rank is not None}))
     ahead = tuple(sorted({w.rank for w in shift.ahead if w.rank is not None}))
     few, many = (tuple(sorted({w.rank for w in side if w.rank is not None})) for side in odd_side(shift))
@@ -81,7 +80,6 @@ def _shifted(facts: Facts, shift: Shift) -> Answer:
         ),
         whole=all(w.group != "0" for w in (*shift.behind, *shift.ahead)),
         ranks=few,
-        nodes=hosts_of(facts, few),
         calls=tuple(
             Call(ranks, waits[0].operation, waits[0].position, waits[0].elements)
             for ranks, waits in ((behind, shift.behind), (ahead, shift.ahead))

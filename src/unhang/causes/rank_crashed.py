@@ -17,19 +17,11 @@ from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_j
 from unhang.facts.failures import names_another
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.stages import is_preparing
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Consequence,
-    Evidence,
-    Finding,
-    Remedy,
-    Text,
-    say,
-)
-from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_rank
+from unhang.findings import Cause, Consequence, Evidence, Grade, Remedy, Text, say
+from unhang.rules.evidence_lines import call_of, group_label, operation_of, place_of, quote_rank
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, Signal, signal
+from unhang.rules.stall_signal import stall_signal
 
 CAUSE = Cause.RANK_CRASHED
 SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7
@@ -71,17 +63,17 @@ def _same_failure(crash: Crash, first: Crash) -> bool:
     return (crash.attempt, crash.exception, crash.message[:80]) == (first.attempt, first.exception, first.message[:80])
 
 
-def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Finding:
+def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
     ranks = tuple(sorted({c.rank for c in same if c.rank is not None}))
     stall = next((s for s in facts.stalls if set(s.laggards) & set(ranks)), None)
     call = stall.call if stall is not None else None
     where = crash.where or (place_of(facts, crash.rank) if crash.rank is not None else None)
-    return finding(
+    return signal(
         CAUSE,
-        _certainty(facts, crash, ranks, stall),
+        _grade(facts, crash, ranks),
         _summary(crash, ranks),
+        whole=bool(ranks) and not _may_follow_from_others(facts, crash, stall),
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         group=group_label(facts, stall.group) if stall is not None else None,
         where=where,
         waiter_where=call.where if call else None,
@@ -93,21 +85,22 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Finding:
     )
 
 
-def _certainty(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> Certainty:
-    if not ranks:
-        return Certainty.POSSIBLE if _killed_while_loading(facts, crash) else Certainty.LIKELY
-    if not crash.exception and crash.signal is None:
-        return Certainty.LIKELY  # of what the process died stands in no line that was read
-    if crash.exception and crash.time_s is None and _timed_out_elsewhere(facts, crash):
-        return Certainty.LIKELY
-    if crash.signal is None and _is_cut(crash.message):
-        return Certainty.LIKELY  # the rest may say that a partner was lost
-    if crash.exception and _in_a_line_with_others(facts, crash):
-        return Certainty.LIKELY
-    if stall is not None or crash.signal is not None:
-        return Certainty.CERTAIN
+def _grade(facts: Facts, crash: Crash, ranks: tuple[int, ...]) -> Grade:
+    """What the process itself states, or its exit status. A SIGKILL of nobody in particular before the first step is
+    usually the host's: that it was something else rests on no more than that."""
+    if crash.signal is None and crash.exception:
+        return Grade.STATED
+    return Grade.USUAL if not ranks and _killed_while_loading(facts, crash) else Grade.KERNEL
+
+
+def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> bool:
+    """What would tell that another process failed first is missing."""
+    if crash.signal is None and (not crash.exception or _is_cut(crash.message)):
+        return True  # what it died of, or the rest of what it said, stands in no line that was read
+    if (crash.time_s is None and _timed_out_elsewhere(facts, crash)) or _in_a_line_with_others(facts, crash):
+        return True
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
-    return Certainty.LIKELY if alone else Certainty.CERTAIN
+    return alone and stall is None and crash.signal is None
 
 
 def _killed_while_loading(facts: Facts, crash: Crash) -> bool:
@@ -223,7 +216,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
     )
 
 
-def _swallowed(facts: Facts, stall: Stall) -> Finding | None:
+def _swallowed(facts: Facts, stall: Stall) -> Signal | None:
     """A laggard that stands in an exception handler: it failed, and keeps the process alive."""
     ranks = [
         r
@@ -234,18 +227,15 @@ def _swallowed(facts: Facts, stall: Stall) -> Finding | None:
     ]
     if not ranks:
         return None
-    raise_again = remedy("raise-the-exception-again-after-logging-it")
-    return finding(
+    return stall_signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.SOURCE,
         say("{ranks:who} caught an exception and went on alone; the others wait for it", ranks=ranks),
-        ranks=tuple(ranks),
-        nodes=hosts_of(facts, ranks),
-        group=group_label(facts, stall.group),
-        where=place_of(facts, ranks[0]),
-        waiter_where=stall.call.where if stall.call else None,
-        calls=call_of(stall.direct_waiters, stall.call),
+        facts,
+        stall,
+        whole=False,  # the exception itself was not seen
+        ranks=ranks,
         because=(say("{ranks:who} {ranks:stands|stand} inside an except block", ranks=ranks),),
         evidence=tuple(quote for rank in ranks for quote in quote_rank(facts.ranks[rank])),
-        remedies=(raise_again,),
+        remedies=(remedy("raise-the-exception-again-after-logging-it"),),
     )

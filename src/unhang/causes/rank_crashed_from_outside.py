@@ -18,9 +18,9 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, value_of
-from unhang.findings import Cause, Certainty, Remedy, Text, say
+from unhang.findings import Cause, Ending, Grade, Remedy, Text, say
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.RANK_CRASHED
 
@@ -32,10 +32,12 @@ def check(facts: Facts) -> Iterator[Answer]:
     if not events or own_crashes(facts) or incident_of(facts) is not None:
         return
     by_hand = _is_interrupt(events[0])
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.POSSIBLE if by_hand else Certainty.LIKELY,
+        Grade.ORDER,  # nobody failed before it: the line itself would end a job that hangs just as well
         _summary(events[0]),
+        whole=not by_hand,
+        ending=Ending.FROM_OUTSIDE,
         nodes=tuple(dict.fromkeys((*(h for e in events if (h := value_of(e, "host"))), *hosts_in(events)))),
         because=(
             say("no rank failed or timed out before it; whether the job was stuck then, the log does not say")

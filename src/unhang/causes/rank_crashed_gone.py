@@ -19,11 +19,10 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, in_short, quotes, ranks_in, value_of
 from unhang.facts.xids import KIND, is_of_another_job
-from unhang.findings import Cause, Certainty, Remedy, Severity, say
+from unhang.findings import Cause, Grade, Remedy, say
 from unhang.knowledge.xid import xid_row
-from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.RANK_CRASHED
 
@@ -35,14 +34,14 @@ def check(facts: Facts) -> Iterator[Answer]:
     kernel = first_attempt(facts.events_of("cuda.assert", "cuda.illegal", "cuda.fork")) or _program_xids(facts)
     if kernel:
         ranks = ranks_in(kernel)
-        yield finding(
+        yield signal(
             CAUSE,
-            Certainty.LIKELY,
+            Grade.STATED,
             say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=in_short(kernel[0]))
             if ranks
             else say("a kernel of the program failed: {error}", error=in_short(kernel[0])),
+            whole=False,  # the exception that ended the process was not read
             ranks=ranks,
-            nodes=hosts_of(facts, ranks),
             because=(say("such an error comes from an index or address of the program; the others' timeouts follow"),),
             evidence=quotes(kernel),
             remedies=(_find_kernel(),),
@@ -50,23 +49,21 @@ def check(facts: Facts) -> Iterator[Answer]:
         return
     bare = _bare_exceptions(facts)
     if bare:
-        yield _bare(facts, bare)
+        yield _bare(bare)
         return
     died = first_attempt(facts.events_of("ray.died"))
     if died:
-        yield _reported_dead(facts, died)
+        yield _reported_dead(died)
         return
     incident = incident_of(facts)
     gone = [w for w in incident.waits if w.partner_gone and w.awaited is not None] if incident is not None else []
     if gone:
         awaited = tuple(sorted({w.awaited for w in gone if w.awaited is not None}))
-        yield finding(
+        yield signal(
             CAUSE,
-            Certainty.LIKELY,
+            Grade.ORDER,
             say("{awaited:who} had ended when the others asked it for the first collective", awaited=awaited),
             ranks=awaited,
-            nodes=hosts_of(facts, awaited),
-            severity=Severity.STOPS,
             because=(
                 say("the connection was closed; a rank that is only slow lets the wait time out"),
                 say("its own log holds the exception; it was not given")
@@ -78,14 +75,14 @@ def check(facts: Facts) -> Iterator[Answer]:
         )
 
 
-def _reported_dead(facts: Facts, died: tuple[LogEvent, ...]) -> Answer:
+def _reported_dead(died: tuple[LogEvent, ...]) -> Answer:
     ranks = ranks_in(died)
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.STATED,
         say("the launcher says that a worker process died; what it lists as reasons are guesses of its own"),
+        whole=False,
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         because=(say("no exception of the program was read; what other ranks report follows from it"),),
         evidence=quotes(died),
         remedies=(_its_end(),),
@@ -118,11 +115,11 @@ def _bare_exceptions(facts: Facts) -> tuple[LogEvent, ...]:
     return tuple(found)
 
 
-def _bare(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
+def _bare(events: tuple[LogEvent, ...]) -> Answer:
     ranks = ranks_in(events[:1])
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY,
+        Grade.STATED,
         say(
             "{ranks:who} ended with {exception}: {message}",
             ranks=ranks,
@@ -135,8 +132,8 @@ def _bare(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
             exception=value_of(events[0], "exception"),
             message=value_of(events[0], "error")[:100],
         ),
+        whole=False,
         ranks=ranks,
-        nodes=hosts_of(facts, ranks),
         because=(say("it is the last line of a traceback; the lines above it name the place"),),
         evidence=quotes(events),
         remedies=(_its_log(ranks),) if ranks else (),

@@ -18,11 +18,10 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.failure_kinds import port_of_the_job
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
-from unhang.findings import Cause, Certainty, Remedy, Text, say
+from unhang.findings import Cause, Grade, Remedy, Text, say
 from unhang.knowledge import numbers
-from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.RENDEZVOUS
 LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")
@@ -43,14 +42,14 @@ def _port_taken(facts: Facts) -> Answer | None:
         return None
     port = next((p for e in events for name in ("bind_port", "port") if (p := value_of(e, name))), "")
     return _found(
-        facts,
         events,
-        Certainty.LIKELY,
+        Grade.STATED,
         say("port {port} of the store is already in use on this machine", port=port)
         if port
         else say("the port of the store is already in use on this machine"),
         (say("another job, or a process left over from the last one, listens there"),),
         _free_port(),
+        whole=False,
     )
 
 
@@ -65,14 +64,14 @@ def _unreachable(facts: Facts) -> Answer | None:
     if loopback:
         because.insert(0, say("{host} is this machine itself: other nodes can never be reached through it", host=host))
     return _found(
-        facts,
         events,
-        Certainty.LIKELY,
+        Grade.STATED,
         say("rank 0's store at {host}:{port} was not reached", host=host, port=value_of(place, "port"))
         if place is not None
         else say("the rendezvous store was not reached"),
         tuple(because),
         _reachable_address(),
+        whole=False,
     )
 
 
@@ -82,9 +81,8 @@ def _too_many(facts: Facts) -> Answer | None:
     if not over:
         return None
     return _found(
-        facts,
         tuple(over),
-        Certainty.CERTAIN,
+        Grade.STATED,
         say(
             "{joined} processes joined a store that waits for {world}: two jobs "
             "share it, or a restart met the old store",
@@ -101,7 +99,8 @@ def _too_few(facts: Facts) -> Answer | None:
     if not events:
         return None
     counted = next((e for e in events if _joined(e)), None)
-    group = _group_number(events)
+    group = _group_number(events) or 1
+    later = group > 1
     if counted is not None:
         summary = say(
             "only {joined} of {world} processes came",
@@ -111,17 +110,17 @@ def _too_few(facts: Facts) -> Answer | None:
     else:
         summary = say("not all nodes came to the rendezvous in time")
     return _found(
-        facts,
         events,
-        Certainty.POSSIBLE if group is not None and group > 1 else Certainty.LIKELY,
+        Grade.ORDER,
         summary,
         (
             say("group {group} of this job: earlier ones were made, so addresses and ports are right", group=group),
             say("ranks that did not come were late, or do not call new_group for it"),
         )
-        if group is not None and group > 1
+        if later
         else (say("the missing ones were not started, cannot reach the address, or have another world size"),),
         _same_launch(),
+        whole=not later,
     )
 
 
@@ -136,20 +135,20 @@ def _group_number(events: tuple[LogEvent, ...]) -> int | None:
 
 
 def _found(
-    facts: Facts,
     events: tuple[LogEvent, ...],
-    certainty: Certainty,
+    grade: Grade,
     summary: Text,
     because: tuple[Text, ...],
     remedy: Remedy,
+    *,
+    whole: bool = True,
 ) -> Answer:
-    ranks = ranks_in(events)
-    return finding(
+    return signal(
         CAUSE,
-        certainty,
+        grade,
         summary,
-        ranks=ranks,
-        nodes=hosts_of(facts, ranks),
+        whole=whole,
+        ranks=ranks_in(events),
         because=because,
         evidence=quotes(events),
         remedies=(remedy,),

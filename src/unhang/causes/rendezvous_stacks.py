@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.progress_from_stacks import MEETINGS, in_meeting
-from unhang.findings import Cause, Certainty, Phase, Remedy, Text, say
+from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import hosts_of, place_of
 from unhang.rules.interface_choice import search_the_setting
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.RENDEZVOUS
 
@@ -40,12 +40,13 @@ def check(facts: Facts) -> Iterator[Answer]:
     # A rank that exists and was not looked at may simply be on its way.
     everyone = len(alive) == len(facts.ranks)
     late = tuple(rank for rank in facts.ranks if rank not in ranks) if call == "init_process_group" else ()
-    yield finding(
+    yield signal(
         CAUSE,
-        Certainty.LIKELY if still and everyone else Certainty.POSSIBLE,
+        Grade.STACK,
         say("{ranks:who} {ranks:waits|wait} in {call} for {late:who}", ranks=ranks, call=call, late=late)
         if late
         else say("{ranks:who} {ranks:waits|wait} in {call} for others that do not come", ranks=ranks, call=call),
+        whole=still and everyone,
         ranks=late,
         nodes=hosts_of(facts, ranks),
         phase=Phase.INIT,

@@ -21,7 +21,6 @@ from unhang.facts.guard_errors import GuardError, guard_errors
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Phase, say
 from unhang.rules.even_remedies import equal_shards, leave_together
-from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -33,7 +32,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     counts = unequal_counts(facts)
     if counts is not None:
         yield _found(facts, counts)
-    yield from (_compared(facts, error) for error in guard_errors(facts.tracebacks) if error.kind == "differ")
+    yield from (_compared(error) for error in guard_errors(facts.tracebacks) if error.kind == "differ")
 
 
 def _found(facts: Facts, counts: UnequalCounts) -> Answer:
@@ -44,7 +43,6 @@ def _found(facts: Facts, counts: UnequalCounts) -> Answer:
         say("ranks do not run the same number of steps: {what}: {told}", what=counts.what, told=counts.told),
         whole=counts.announced and bool(counts.short) and not counts.went_on,
         ranks=counts.short,
-        nodes=hosts_of(facts, counts.short),
         phase=Phase.EVAL if "val" in counts.what.lower() else Phase.DATA,
         because=(
             say("each rank must print the same number, for each step holds a collective")
@@ -61,7 +59,7 @@ def _found(facts: Facts, counts: UnequalCounts) -> Answer:
     )
 
 
-def _compared(facts: Facts, error: GuardError) -> Answer:
+def _compared(error: GuardError) -> Answer:
     return signal(
         CAUSE,
         Grade.STATED,
@@ -71,7 +69,6 @@ def _compared(facts: Facts, error: GuardError) -> Answer:
             detail=error.detail,
         ),
         ranks=error.ranks,
-        nodes=hosts_of(facts, error.ranks),
         where=error.raised_at,
         because=(say("the ranks compared it with each other on the job's store"),),
         evidence=(error.evidence,),

@@ -34,10 +34,10 @@ def _found(facts: Facts, failure: Failure) -> Answer:
     stated = failure.names_cause and (failure.is_exception or fails(facts))
     ranks = () if failure.rank is None else (failure.rank,)
     return signal(
-        failure.causes[0],
+        failure.cause or CAUSE,
         Grade.STATED if stated else Grade.WORDS,
         _summary(failure, ranks, stated=stated),
-        whole=failure.raised and failure.rank is not None and len(failure.causes) == 1 and _is_first(facts, failure),
+        whole=failure.raised and failure.rank is not None and failure.also is None and _is_first(facts, failure),
         ranks=ranks,
         nodes=hosts_of(facts, ranks) or ((failure.host,) if failure.host else ()),
         where=failure.where,
@@ -66,8 +66,8 @@ def _because(facts: Facts, failure: Failure) -> Iterator[Text]:
     echoes = sum(other.elsewhere for other in failures_of(facts))
     if echoes:
         yield say("{count} other line(s) only point to a failure elsewhere", count=echoes)
-    if len(failure.causes) > 1:
-        yield say("such words are also said of {other}", other=failure.causes[1].value)
+    if failure.also is not None:
+        yield say("such words are also said of {other}", other=failure.also.value)
 
 
 def _remedy() -> Remedy:

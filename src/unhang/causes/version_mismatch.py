@@ -19,9 +19,9 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Certainty, Evidence, Remedy, Text, say
+from unhang.findings import Cause, Evidence, Grade, Remedy, Text, say
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.VERSION_MISMATCH
 _LAUNCHES = {"ncclStrongStreamLaunchKernel", "ncclLaunchKernel", "cudaLaunchKernel", "ncclGroupEndInternal"}
@@ -55,7 +55,7 @@ def _said_so(facts: Facts) -> Answer | None:
         summary = say(
             "a library was built against another version: {symbol} is missing", symbol=value_of(first, "symbol")
         )
-    return _found(events, Certainty.CERTAIN, summary, (), (_one_image(),))
+    return _found(events, Grade.STATED, summary, (), _one_image())
 
 
 def _not_built_for_it(facts: Facts) -> Answer | None:
@@ -65,14 +65,15 @@ def _not_built_for_it(facts: Facts) -> Answer | None:
         return None
     return _found(
         (*events, *failed),
-        Certainty.LIKELY,
+        Grade.STATED,
         say(
             "this NCCL's kernels need {need} bytes of shared memory, the GPU offers {offer}",
             need=value_of(events[0], "bytes"),
             offer=value_of(events[0], "limit"),
         ),
         (say("the launch that fails afterwards is of such a kernel: this NCCL was not built for this GPU"),),
-        (_newer_nccl(),),
+        _newer_nccl(),
+        whole=False,
     )
 
 
@@ -83,7 +84,7 @@ def _one_machine(facts: Facts) -> Answer | None:
     failed = first_attempt(facts.events_of("n.cuda", "ncclerr"))
     return _found(
         failed,
-        Certainty.LIKELY,
+        Grade.STATED,
         say(
             "NCCL takes {first} and {second} for one machine: ranks {a} and {b} exchange over P2P",
             first=found.first_host,
@@ -92,8 +93,9 @@ def _one_machine(facts: Facts) -> Answer | None:
             b=found.second,
         ),
         (say("it tells machines apart by host name and boot id; here both are equal"),),
-        (_host_id(),),
+        _host_id(),
         (found.evidence,),
+        whole=False,
     )
 
 
@@ -104,13 +106,14 @@ def _nameless_segment(facts: Facts) -> Answer | None:
         return None
     return _found(
         events,
-        Certainty.LIKELY,
+        Grade.STATED,
         say("NCCL was sent a name of a shared-memory file that is none: its ranks made that memory in different ways"),
         (
             say("a file that was never made is no lack of room: a larger /dev/shm does not help"),
             say("known of NCCL 2.24 and later on machines with a NUMA node without memory"),
         ),
-        (_no_cuda_host_memory(),),
+        _no_cuda_host_memory(),
+        whole=False,
     )
 
 
@@ -121,32 +124,35 @@ def _blocking_launch(facts: Facts) -> Answer | None:
         return None
     return _found(
         tuple(stacks),
-        Certainty.LIKELY,
+        Grade.STACK,
         say("CUDA_LAUNCH_BLOCKING=1 makes NCCL's launches wait for each other"),
         (say("{ranks:who} {ranks:stands|stand} inside NCCL's launch of a kernel", ranks=ranks_in(stacks)),),
-        (_no_blocking(),),
+        _no_blocking(),
         (setting.evidence,),
     )
 
 
 def _found(
     events: tuple[LogEvent, ...],
-    certainty: Certainty,
+    grade: Grade,
     summary: Text,
     because: tuple[Text, ...],
-    remedies: tuple[Remedy, ...],
+    remedy: Remedy,
     extra: tuple[Evidence, ...] = (),
+    *,
+    whole: bool = True,
 ) -> Answer:
     ranks = ranks_in(events)
-    return finding(
+    return signal(
         CAUSE,
-        certainty,
+        grade,
         summary,
+        whole=whole,
         ranks=ranks if len(ranks) <= 2 else (),
         nodes=hosts_in(events),
         because=because,
         evidence=(*extra, *quotes(events)),
-        remedies=remedies,
+        remedies=(remedy,),
     )
 
 

@@ -17,10 +17,10 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.printed_versions import PrintedVersion, printed_versions
 from unhang.facts.version_signs import seen_signs
-from unhang.findings import Cause, Certainty, Evidence, Remedy, Severity, say
+from unhang.findings import Cause, Evidence, Grade, Remedy, Severity, say
 from unhang.knowledge.versions import VersionRow, known_of
 from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, finding
+from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.VERSION_MISMATCH
 
@@ -40,16 +40,16 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _suspected(facts: Facts, used: PrintedVersion, row: VersionRow, signs: frozenset[str]) -> Answer:
-    told = bool(row.telling) and signs.issuperset(row.telling)
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.LIKELY if told else Certainty.POSSIBLE,
+        Grade.ORDER,
         say(
             "{package} {version} has a known defect that fits: {defect}",
             package=used.package,
             version=used.version,
             defect=row.symptom,
         ),
+        whole=bool(row.telling) and signs.issuperset(row.telling),
         because=(
             say("it is known from {source}", source=row.source),
             say("nothing that was read tells of another reason; the same waiting has other causes too"),
@@ -60,9 +60,9 @@ def _suspected(facts: Facts, used: PrintedVersion, row: VersionRow, signs: froze
 
 
 def _noted(used: PrintedVersion, row: VersionRow) -> Answer:
-    return finding(
+    return signal(
         CAUSE,
-        Certainty.POSSIBLE,
+        Grade.USUAL,
         say(
             "{package} {version} has a known defect; nothing that was read shows it here: {defect}",
             package=used.package,

@@ -54,7 +54,7 @@ def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     made = steps.made
     gaps: list[NotChecked] = [*made(say("what is missing"), lambda: [*gaps_of(facts), *unseen_stacks(facts)], _NONE)]
     limit = certainty_limit([*facts.not_checked, *answers.not_checked, *gaps], facts.unread)
-    findings = cap_unproven(facts, rank_findings(out_of_place(facts, tuple(answers.findings)), limit))
+    findings = rank_findings(cap_unproven(facts, out_of_place(facts, tuple(answers.findings))), limit)
     findings = made(say("what the job outlived"), lambda: noting_outlived(facts, findings), findings)
     if not findings:
         findings = made(_STATE, lambda: unexplained(facts), ())
@@ -99,8 +99,6 @@ def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
         for answer in _answers(rule, facts):
             if isinstance(answer, Signal):
                 answers.findings.append(_with_nodes(graded(answer, rule.name), facts))
-            elif isinstance(answer, Finding):
-                answers.findings.append(replace(answer, rule=rule.name))
             else:
                 answers.not_checked.append(answer)
     return answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from unhang.findings import Cause, Certainty, Finding, Grade, Severity
+from unhang.findings import Cause, Certainty, Ending, Finding, Grade, Severity
 from unhang.knowledge.thresholds import whole_threshold
 
 _ENDS = frozenset((Cause.RANK_CRASHED, Cause.RANK_FROZEN))
@@ -23,8 +23,6 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 memory or card failed dies. Work that a limit was too short for is that limit's cause, not the stall's."""
 DIED_OF = frozenset(Cause) - _WAITS - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
-ENDED_FROM_OUTSIDE = "rank_crashed_from_outside"
-"""Somebody or a scheduler ended the job: what was wrong with it before is why, or at least what to look at."""
 _NEAR_LINES = whole_threshold("explaining.near_lines")
 
 
@@ -57,7 +55,7 @@ def explains(root: Finding, other: Finding) -> bool:
     """``other`` tells what follows from ``root``, which is *likely* at least."""
     if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE:
         return False
-    if leads_whatever(root, other) or (other.rule == ENDED_FROM_OUTSIDE and root.cause in DIED_OF):
+    if leads_whatever(root, other) or (other.ending is Ending.FROM_OUTSIDE and root.cause in DIED_OF):
         return True
     alike = root.cause is other.cause or other.cause in EXPLAINS.get(root.cause, ())
     return alike and bool(other.ranks) and set(other.ranks) <= set(root.ranks)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unhang.diagnosis.explaining import explains, leads_whatever
-from unhang.findings import Cause, Certainty, Consequence, Finding, Severity
+from unhang.findings import Cause, Certainty, Consequence, Finding, RemedyKind, Severity
 
 # Among findings of equal certainty about the same ranks: what ended or froze a process explains what it then did not
 # do; an order or mismatch explains why a rank stands where it stands.
@@ -44,11 +44,11 @@ def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Findin
     ``unknown`` leads only where nothing better than *possible* explains the same stall.
     """
     capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
-    ordered = sorted(_without_answered_unknowns(capped), key=_order)
+    ordered = _joined(sorted(_without_answered_unknowns(capped), key=_order))
     followed = [
         f for f in ordered if any(leads_whatever(other, f) or _leads_to(other, f) for other in ordered[:MOST_ROOTS])
     ]
-    return tuple(_merge([f for f in ordered if f not in followed] + followed))
+    return tuple(_nested([f for f in ordered if f not in followed] + followed))
 
 
 def _leads_to(root: Finding, other: Finding) -> bool:
@@ -93,36 +93,74 @@ def _answers(known: Finding, unknown: Finding) -> bool:
     return any(set(unknown.ranks) <= set(c.ranks) for c in known.consequences)
 
 
-def _merge(ordered: list[Finding]) -> list[Finding]:
-    """The same cause at the same place once; a second finding of the leading cause's ranks becomes its consequence."""
+def _joined(ordered: list[Finding]) -> list[Finding]:
+    """What several detectors say of one cause in one incident, once."""
     kept: list[Finding] = []
     for finding in ordered:
         twin = next((i for i, k in enumerate(kept) if _same(k, finding)), None)
-        if twin is not None:
+        if twin is None:
+            kept.append(finding)
+        else:
             kept[twin] = _join(kept[twin], finding)
+    return kept
+
+
+def _nested(ordered: list[Finding]) -> list[Finding]:
+    """What another finding explains becomes its consequence; what follows from a consequence follows from its root."""
+    kept: list[Finding] = []
+    root_of: list[int] = []
+    for at, finding in enumerate(ordered):
+        before = enumerate(ordered[: min(at, MOST_ROOTS)])
+        explainer = next((i for i, other in before if explains(other, finding)), None)
+        if explainer is None:
+            root_of.append(len(kept))
+            kept.append(finding)
             continue
-        root = next((i for i, k in enumerate(kept[:MOST_ROOTS]) if explains(k, finding)), None)
-        if root is not None:
-            consequence = Consequence(finding.cause, finding.ranks, max(len(finding.ranks), 1), finding.summary)
-            kept[root] = replace(kept[root], consequences=(*kept[root].consequences, consequence))
-            continue
-        kept.append(finding)
+        root = root_of[explainer]
+        root_of.append(root)
+        consequence = Consequence(finding.cause, finding.ranks, max(len(finding.ranks), 1), finding.summary)
+        kept[root] = replace(kept[root], consequences=(*kept[root].consequences, consequence))
     return kept
 
 
 def _same(first: Finding, second: Finding) -> bool:
+    """Two findings of one cause that share ranks or the place are one. So are two of which one names no rank at all and
+    that do not contradict each other: detectors look at the first attempt alone, so both speak of one incident, and
+    who leaves out the rank had only the other line. Ranks that are only *possible* name nobody in a *likely* finding.
+    """
     if first.cause is not second.cause:
         return False
+    if first.where is not None and first.where == second.where:
+        return True
+    if first.ranks and second.ranks:
+        return bool(set(first.ranks) & set(second.ranks))
     if not (first.ranks or second.ranks or first.where or second.where):
         return True
-    same_place = first.where is not None and first.where == second.where
-    return same_place or bool(set(first.ranks) & set(second.ranks))
+    lends_ranks = bool(second.ranks) and first.certainty is not second.certainty
+    return not lends_ranks and not _contradict(first, second)
+
+
+def _contradict(first: Finding, second: Finding) -> bool:
+    """They do other things to the job, in other groups, on other nodes or at other places."""
+    told = ((first.group, second.group), (first.where, second.where))
+    elsewhere = bool(first.nodes and second.nodes) and not set(first.nodes) & set(second.nodes)
+    return elsewhere or first.severity is not second.severity or any(a and b and a != b for a, b in told)
 
 
 def _join(first: Finding, second: Finding) -> Finding:
-    """The stronger finding with the evidence of both."""
-    evidence = tuple(dict.fromkeys((*first.evidence, *second.evidence)))[:8]
+    """The stronger finding, of two that are alike the one that names ranks, with what else the other shows."""
+    if not first.ranks and second.ranks:
+        first, second = second, first
     ranks = first.ranks
-    if first.where == second.where and first.rule == second.rule:
-        ranks = tuple(sorted(set(first.ranks) | set(second.ranks)))
-    return replace(first, ranks=ranks, evidence=evidence)
+    if first.where == second.where and first.grade is second.grade:
+        ranks = tuple(sorted({*first.ranks, *second.ranks}))
+    changes = (remedy for remedy in second.remedies if remedy.kind is not RemedyKind.COLLECT)
+    return replace(
+        first,
+        ranks=ranks,
+        nodes=first.nodes or second.nodes,
+        where=first.where or (second.where if first.certainty is second.certainty else None),
+        evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence)))[:8],
+        remedies=(*first.remedies, *(remedy for remedy in changes if remedy not in first.remedies)),
+        consequences=tuple(dict.fromkeys((*first.consequences, *second.consequences))),
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from unhang.diagnosis.checkpoints import last_whole, torn_since
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.findings import Cause, Certainty, Finding, RemedyKind, Restart, Severity, say
+from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity, say
 
 _PROGRAM = {
     Cause.UNEVEN_DATA,
@@ -56,7 +56,7 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
         return Restart("unknown", because=say("the cause is not known well enough"))
     if lead.cause is Cause.GPU_HARDWARE and lead.nodes:
         return Restart("without-node", lead.nodes, because=say("the hardware fault stays with the node"))
-    if lead.rule == "network_fault_cut_off" and lead.ranks:
+    if lead.ending is Ending.CUT_OFF and lead.ranks:
         return Restart("without-node", lead.nodes, because=say("the node cannot be reached"))
     if lead.cause in _PROGRAM:
         return Restart("after-change", because=say("it would stall again in the same place"))

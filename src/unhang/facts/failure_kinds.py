@@ -33,7 +33,7 @@ def cause_of_text(text: str) -> Cause | None:
         return known
     said = statement_in(text, raised=True)
     if said is not None and said.row.strength == NAMES:
-        return said.row.causes[0]
+        return said.row.cause
     return Cause.UNKNOWN if said is not None and said.row.strength == VAGUE else known
 
 

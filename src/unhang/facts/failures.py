@@ -40,8 +40,8 @@ class Failure:
     """One failure, told by ``evidence``. ``statement`` is None where a message known by its shape tells it."""
 
     statement: Statement | None
-    causes: tuple[Cause, ...]
-    """Likeliest first; empty for what says of no cause."""
+    cause: Cause | None
+    """None for what says of no cause."""
     evidence: Evidence
     rank: int | None
     host: str | None
@@ -56,6 +56,11 @@ class Failure:
     """It points at another process or an earlier line: that one leads."""
     late: bool = False
     """Ranks had waited in vain before it."""
+
+    @property
+    def also(self) -> Cause | None:
+        """Another cause that the same words are said of."""
+        return self.statement.row.also if self.statement is not None else None
 
     @property
     def is_exception(self) -> bool:
@@ -75,10 +80,10 @@ def failures_of(facts: Facts) -> tuple[Failure, ...]:
 
 def leading_failures(facts: Facts) -> tuple[Failure, ...]:
     """The first failure of each cause that is named outright; where none is, the first that words hint at."""
-    own = [f for f in failures_of(facts) if f.causes and not f.elsewhere and f.statement is not None]
+    own = [f for f in failures_of(facts) if f.cause and not f.elsewhere and f.statement is not None]
     own = [f for f in own if f.marked or fails(facts)]
     own = [f for f in own if f.attempt == min(each.attempt for each in own)]
-    named = {f.causes[0]: f for f in reversed(own) if f.names_cause}
+    named = {f.cause: f for f in reversed(own) if f.names_cause}
     if named:
         return tuple(sorted(named.values(), key=own.index))
     return tuple(sorted((f for f in own if not f.late), key=lambda f: not f.marked))[:1]
@@ -105,7 +110,7 @@ def raised_at_last(facts: Facts) -> PythonTraceback | None:
 
 def names_another(crash: Crash, facts: Facts) -> bool:
     """The crash says only that something below it failed, and another line says what."""
-    return any(not f.elsewhere and f.causes and f.evidence != crash.evidence for f in failures_of(facts))
+    return any(not f.elsewhere and f.cause and f.evidence != crash.evidence for f in failures_of(facts))
 
 
 def _failures_of(facts: Facts) -> tuple[Failure, ...]:
@@ -125,9 +130,9 @@ def _raised(facts: Facts) -> Iterator[Failure]:
         )
         said = statement_in(text, _SITUATIONS[stage_of(facts, event)], raised=True)
         # That a process died of an error of its own is what ``rank-crashed`` says.
-        if said is not None and said.row.causes[:1] != (Cause.RANK_CRASHED,) and not _another_port(said, facts):
+        if said is not None and said.row.cause is not Cause.RANK_CRASHED and not _another_port(said, facts):
             yield Failure(
-                said, said.row.causes, crash.evidence, crash.rank, None, crash.time_s, crash.attempt, crash.where,
+                said, said.row.cause, crash.evidence, crash.rank, None, crash.time_s, crash.attempt, crash.where,
                 raised=True, elsewhere=said.row.strength in (ELSEWHERE, VAGUE),
             )  # fmt: skip
 
@@ -147,21 +152,21 @@ def _said(facts: Facts) -> Iterator[Failure]:
         said = statement_in(line.text, _SITUATIONS[stage_of(facts, line)])
         if said is None or said.row.strength == HARMLESS:
             continue
-        yield _failure(line, said, said.row.causes, elsewhere=said.row.strength in (ELSEWHERE, VAGUE))
+        yield _failure(line, said, said.row.cause, elsewhere=said.row.strength in (ELSEWHERE, VAGUE))
 
 
 def _known(facts: Facts) -> Iterator[Failure]:
     for event in facts.events_where(lambda kind: message_row(kind).cause not in (None, Cause.UNKNOWN)):
         cause = message_row(event.kind).cause
-        if cause is not None and not _went_on(event, facts):
-            yield _failure(event, None, (cause,))
+        if not _went_on(event, facts):
+            yield _failure(event, None, cause)
 
 
-def _failure(line: LogEvent, said: Statement | None, causes: tuple[Cause, ...], *, elsewhere: bool = False) -> Failure:
+def _failure(line: LogEvent, said: Statement | None, cause: Cause | None, *, elsewhere: bool = False) -> Failure:
     evidence = Evidence(Source(line.source.path, line.source.line), line.text[:500], line.rank)
     marked = bool(line.kind) or (_MARK.search(line.text) is not None and _WARNED.search(line.text[:160]) is None)
     return Failure(
-        said, causes, evidence, line.rank, line.host, line.time_s, line.attempt, marked=marked, elsewhere=elsewhere
+        said, cause, evidence, line.rank, line.host, line.time_s, line.attempt, marked=marked, elsewhere=elsewhere
     )
 
 

@@ -111,7 +111,7 @@ def _of_messages(facts: Facts) -> Iterator[str]:
 def _of_failures(facts: Facts) -> Iterator[str]:
     """What lines say of failures in general words, also where the words mean several things."""
     for failure in failures_of(facts):
-        yield from (f"words:{cause.value}" for cause in failure.causes[:2])
+        yield from (f"words:{cause.value}" for cause in (failure.cause, failure.also) if cause is not None)
 
 
 def _of_ends(facts: Facts) -> Iterator[str]:

@@ -35,14 +35,16 @@ CUT_SHARE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class LanguageRow:
-    """Words of failure. ``causes`` is empty for rows that name none of their own."""
+    """Words of failure. ``cause`` is None for rows that name none of their own; ``also`` is another one that the same
+    words are said of."""
 
     id: str
     phrases: tuple[Phrase, ...]
     needs: tuple[Phrase, ...]
     about: tuple[str, ...]
     when: str
-    causes: tuple[Cause, ...]
+    cause: Cause | None
+    also: Cause | None
     strength: str
     source: str
 
@@ -172,12 +174,19 @@ def _read_row(row: dict[str, Any]) -> LanguageRow:
         raise KnowledgeError(f"failure_language: {name} needs words, a source, a strength and a known situation")
     if not set(about) <= set(_subjects()):
         raise KnowledgeError(f"failure_language: {name} is about something that is no subject")
-    causes = tuple(Cause(cause) for cause in row.get("cause", ()))
-    if bool(causes) != (strength in (NAMES, WORDS)):
-        raise KnowledgeError(f"failure_language: {name}: causes belong to the strengths {NAMES} and {WORDS} alone")
+    cause, also = (_cause(row[key], name) if key in row else None for key in ("cause", "also"))
+    if bool(cause) != (strength in (NAMES, WORDS)) or (also and (cause is None or also is cause)):
+        raise KnowledgeError(f"failure_language: {name}: a cause belongs to the strengths {NAMES} and {WORDS} alone")
     return LanguageRow(
-        name, _phrases(row["words"]), _phrases(row.get("needs", ())), about, when, causes, strength, row["source"]
+        name, _phrases(row["words"]), _phrases(row.get("needs", ())), about, when, cause, also, strength, row["source"]
     )
+
+
+def _cause(value: object, row: str) -> Cause:
+    try:
+        return Cause(value)
+    except ValueError:
+        raise KnowledgeError(f"failure_language: {row}: {value!r} is no cause") from None
 
 
 def _phrases(words: Iterable[str]) -> tuple[Phrase, ...]:

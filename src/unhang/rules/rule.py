@@ -23,7 +23,7 @@ class Signal:
     finding: Finding
 
 
-Answer = Signal | Finding | NotChecked
+Answer = Signal | NotChecked
 Check = Callable[[Facts], Iterator[Answer]]
 
 
@@ -42,8 +42,3 @@ def signal(cause: Cause, grade: Grade, summary: Text, *, whole: bool = True, **p
     """A :class:`Signal` of something that stops the job unless ``severity`` says otherwise."""
     severity = parts.pop("severity", Severity.STOPS)
     return Signal(grade, whole, Finding(cause, Certainty.POSSIBLE, severity, summary, grade=grade, **parts))
-
-
-def finding(cause: Cause, certainty: Certainty, summary: Text, **parts: Any) -> Finding:
-    """A :class:`Finding` that stops the job unless ``severity`` says otherwise."""
-    return Finding(cause, certainty, parts.pop("severity", Severity.STOPS), summary, **parts)

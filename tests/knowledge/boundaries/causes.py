@@ -10,7 +10,8 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.items import EvidenceSet, Frame, StackDump, ThreadStack
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.findings import Finding, Source
+from unhang.findings import Source
+from unhang.rules.rule import Signal
 
 
 def found(facts: Facts) -> object:
@@ -34,7 +35,7 @@ def an_old_fault(before_s: float) -> object:
         1, "NVRM: Xid (PCI:0000:01:00): 79, pid=4001, name=python, GPU has fallen off the bus.", -600 - before_s
     )
     facts = facts_of(fault, *(f"2026-10-09T12:00:00.000Z {timeout(rank)}" for rank in (0, 2)))
-    return [answer.certainty for answer in gpu_hardware.check(facts) if isinstance(answer, Finding)]
+    return [answer.whole for answer in gpu_hardware.check(facts) if isinstance(answer, Signal)]
 
 
 def barrier(rank: int, position: int) -> str:
