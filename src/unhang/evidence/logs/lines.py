@@ -75,14 +75,14 @@ class LineReader:
         self.modified_s = modified_s
         self.clock = Clock(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
         self.prefixes = PrefixReader("")
-        self.voices = Voices(rank)
+        self.endings = EndingReader()
+        self.voices = Voices(rank, self.endings.sizes)
         self.tracebacks = TracebackReader()
         self.tracebacks.attempt = attempt
         self.exits = ExitReader(self.clock)
         self.progress = ProgressReader()
         self.events = EventKeeper()
         self.complaints = ComplaintKeeper()
-        self.endings = EndingReader()
         self._endings: deque[_Ending] = deque(maxlen=KEPT)
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
         self._said: deque[tuple[Speaker, int | None, _Last]] = deque(maxlen=STORY_LINES)
@@ -160,6 +160,8 @@ class LineReader:
         speaker = spoken.speaker
         if speaker is not NOBODY:
             self.voices.learn(speaker, speaker.rank)
+        if speaker.name is not None or "pid" in text or "Pid" in text or "PID" in text:
+            self.voices.learn_named(speaker, text)
         in_traceback = self.tracebacks.take(speaker, text, line, dated)
         in_table = (
             not in_traceback
@@ -178,6 +180,8 @@ class LineReader:
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
         step = self._trainer_step(speaker) if trainer_line(text) else step_in(text)
         rank = _spoken_rank(text)
+        if rank is not None:
+            self.voices.learn_spoken(speaker, rank)
         if step is None or "$ " in text or text.startswith("+ "):
             self._start_or_end(text, line, speaker)
         if step is not None:
@@ -309,7 +313,7 @@ class LineReader:
     def _process_exits(self) -> Iterable[ProcessExit]:
         for raw in self.exits.exits():
             rank = raw.rank
-            if raw.task and self.exits.torchrun:
+            if raw.task and (self.exits.torchrun or self.voices.labels_are_nodes()):
                 rank = None
             if rank is None and raw.pid is not None:
                 rank = self.voices.process_rank(raw.pid, raw.host)
