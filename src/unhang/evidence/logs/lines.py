@@ -311,8 +311,11 @@ class LineReader:
         )
 
     def _process_exits(self) -> Iterable[ProcessExit]:
-        for raw in self.exits.exits():
-            rank = raw.rank
+        exits = self.exits.exits()
+        pids = {raw.pid for raw in exits if raw.local_rank is not None or raw.by_launcher} - {None}
+        here = self.endings.holds_all(len(pids))
+        for raw in exits:
+            rank = raw.rank if raw.rank is not None or not here else raw.local_rank
             if raw.task and (self.exits.torchrun or self.voices.labels_are_nodes()):
                 rank = None
             if rank is None and raw.pid is not None:

@@ -37,6 +37,8 @@ _C10D = re.compile(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
     r"(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
 )
+_SPOKEN = re.compile(r"\[(?:rank[:= ]?|Rank[:=])(\d{1,6})\]")
+"""A logger's own field; ``[Rank 3]`` is c10d's, and may be the rank in a group."""
 _GROUP = re.compile(
     r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))?"
     r" Rank (?P<group_rank>\d+)\]"
@@ -200,7 +202,7 @@ def origin_of(text: str) -> dict[str, object]:
         found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], numbers.whole(c10d["line"])
         if c10d["rank"]:
             found["rank"] = numbers.rank(c10d["rank"])
-    elif (spoken := re.search(r"\[rank(\d{1,6})\]:", text)) is not None:
+    elif "ank" in text and (spoken := _SPOKEN.search(text)) is not None:
         found["rank"] = numbers.rank(spoken[1])
     group = _GROUP.search(text) if "[PG " in text else None
     if group is not None:
