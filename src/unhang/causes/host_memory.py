@@ -18,6 +18,7 @@ from dataclasses import replace
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
+from unhang.facts.quoting import shortened
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
@@ -176,7 +177,7 @@ def _exception(facts: Facts) -> Answer | None:
     return finding(
         CAUSE,
         Certainty.CERTAIN if ranks else Certainty.LIKELY,
-        say("a process found no memory on the host: {message}", message=crashes[0].message[:100]),
+        say("a process found no memory on the host: {message}", message=shortened(crashes[0].message, 100)),
         ranks=ranks,
         nodes=hosts_of(facts, ranks),
         where=crashes[0].where,

@@ -16,6 +16,7 @@ from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
 from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_job
 from unhang.facts.failures import names_another
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.quoting import shortened
 from unhang.facts.stages import is_preparing
 from unhang.findings import (
     Cause,
@@ -151,7 +152,7 @@ def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
         return say("a process ended with exit code {code}", code=crash.exit_code)
     if not crash.exception:
         return say("{ranks:who} ended with exit code {code}", ranks=ranks, code=crash.exit_code)
-    message = crash.message.splitlines()[0][:120] if crash.message else ""
+    message = shortened(crash.message.splitlines()[0], 120) if crash.message else ""
     if not ranks:
         return say("a process ended with {exception}: {message}", exception=crash.exception, message=message)
     return say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=crash.exception, message=message)

@@ -17,6 +17,7 @@ from unhang.facts.crashes import is_echo, own_crashes
 from unhang.facts.failure_kinds import cause_of_text
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
+from unhang.facts.quoting import shortened
 from unhang.facts.said import first_attempt, in_short, quotes, ranks_in, value_of
 from unhang.facts.xids import KIND, is_of_another_job
 from unhang.findings import Cause, Certainty, Remedy, Severity, say
@@ -127,13 +128,13 @@ def _bare(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
             "{ranks:who} ended with {exception}: {message}",
             ranks=ranks,
             exception=value_of(events[0], "exception"),
-            message=value_of(events[0], "error")[:100],
+            message=shortened(value_of(events[0], "error"), 100),
         )
         if ranks
         else say(
             "a process ended with {exception}: {message}",
             exception=value_of(events[0], "exception"),
-            message=value_of(events[0], "error")[:100],
+            message=shortened(value_of(events[0], "error"), 100),
         ),
         ranks=ranks,
         nodes=hosts_of(facts, ranks),

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import is_echo
 from unhang.facts.model import Facts
+from unhang.facts.quoting import raised_at
 from unhang.facts.said import saying
 from unhang.findings import Evidence, Source
 from unhang.knowledge.messages import message_row
@@ -25,7 +26,7 @@ def ranks_behind(facts: Facts, evidence: Iterable[Evidence]) -> tuple[int, ...]:
     if first is None:
         return ()
     events = tuple(e for e in facts.events if _stand_at(e.source, first.source))
-    raised = tuple(t for t in facts.tracebacks if _stand_at(t.source, first.source))
+    raised = tuple(t for t in facts.tracebacks if _stand_at(raised_at(t), first.source))
     if any(is_echo(t) for t in raised) or any(message_row(e.kind).says in _OF_WAITERS for e in events):
         return ()
     alike = saying(facts, *{message_row(event.kind).says for event in events})

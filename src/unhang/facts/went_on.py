@@ -9,6 +9,7 @@ from unhang.evidence.items import LastLine
 from unhang.facts.last_words import phase_of_line
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
+from unhang.facts.quoting import shortened
 from unhang.facts.spanning_work import absent_rank
 from unhang.findings import Evidence, Phase
 from unhang.knowledge.thresholds import threshold
@@ -58,4 +59,4 @@ def _worked(facts: Facts, incident: Incident, line: LastLine, ended_s: float) ->
     counts = _COUNTS.search(line.text) is not None
     if line.rank is None and not counts:
         return None  # a launcher or a collector may have said it
-    return WentOn(rank, after, wait, counts, phase, Evidence(line.source, line.text[:500], rank))
+    return WentOn(rank, after, wait, counts, phase, Evidence(line.source, shortened(line.text), rank))

@@ -308,6 +308,7 @@ class LineReader:
             raw.attempt,
             speaker.host or self.host,
             raw.chained,
+            raw.raised_line,
         )
 
     def _process_exits(self) -> Iterable[ProcessExit]:
