@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.quoting import shortened
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
-from unhang.findings import Cause, Certainty, Remedy, Severity, Text, say
+from unhang.findings import Cause, Certainty, Remedy, Severity, Text, say, shortened
 from unhang.knowledge.thresholds import threshold
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of

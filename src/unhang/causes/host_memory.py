@@ -18,11 +18,10 @@ from dataclasses import replace
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.facts.quoting import shortened
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, Text, say
+from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Remedy, Text, say, shortened
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, finding

@@ -19,12 +19,11 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.fabric import first_use_stall, ports_down
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.progress_from_stacks import in_collective
-from unhang.facts.quoting import shortened
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
 from unhang.facts.settings import overruled, settings_of
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import RETRY_EXCEEDED, transport_trouble
-from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Text, say
+from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Text, say, shortened
 from unhang.rules.evidence_lines import hosts_of, place_of, quote_rank
 from unhang.rules.interface_choice import name_the_interface, search_the_setting
 from unhang.rules.remedies import remedy

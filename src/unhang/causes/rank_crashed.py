@@ -16,7 +16,6 @@ from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
 from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_job
 from unhang.facts.failures import names_another
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
-from unhang.facts.quoting import shortened
 from unhang.facts.stages import is_preparing
 from unhang.findings import (
     Cause,
@@ -27,6 +26,7 @@ from unhang.findings import (
     Remedy,
     Text,
     say,
+    shortened,
 )
 from unhang.rules.evidence_lines import call_of, group_label, hosts_of, operation_of, place_of, quote_rank
 from unhang.rules.remedies import remedy

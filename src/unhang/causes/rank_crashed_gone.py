@@ -17,10 +17,9 @@ from unhang.facts.crashes import is_echo, own_crashes
 from unhang.facts.failure_kinds import cause_of_text
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.quoting import shortened
 from unhang.facts.said import first_attempt, in_short, quotes, ranks_in, value_of
 from unhang.facts.xids import KIND, is_of_another_job
-from unhang.findings import Cause, Certainty, Remedy, Severity, say
+from unhang.findings import Cause, Certainty, Remedy, Severity, say, shortened
 from unhang.knowledge.xid import xid_row
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy

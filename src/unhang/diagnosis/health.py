@@ -16,10 +16,9 @@ from unhang.evidence.items import LogEnding, Progress
 from unhang.facts.endings import Ended, ended_well
 from unhang.facts.last_words import phase_of_line
 from unhang.facts.model import Facts, RankFacts, RankState
-from unhang.facts.quoting import shortened
 from unhang.facts.stages import is_preparing
 from unhang.facts.world import world_is_told
-from unhang.findings import Checked, Phase, Text, say
+from unhang.findings import Checked, Phase, Text, say, shortened
 
 ENDED, SAID, MOVES, STEPS = "ended", "said", "moves", "steps"
 _NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN)

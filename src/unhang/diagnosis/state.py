@@ -11,7 +11,7 @@ from unhang.facts.endings import ended_well
 from unhang.facts.failures import raised_at_last
 from unhang.facts.model import Facts, RankState
 from unhang.facts.progress_from_stacks import waiting_activity
-from unhang.facts.quoting import raised_at, raised_words, shortened
+from unhang.facts.quoting import raised_at, raised_words
 from unhang.facts.situation import stands
 from unhang.findings import (
     Cause,
@@ -24,6 +24,7 @@ from unhang.findings import (
     Status,
     Text,
     say,
+    shortened,
 )
 
 # Lines that say that somebody waited for too long.

@@ -15,9 +15,8 @@ from unhang.facts.crashes import Crash, own_crashes
 from unhang.facts.failure_kinds import known_cause, port_of_the_job
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.quoting import shortened
 from unhang.facts.stages import Stage, is_preparing, stage_of
-from unhang.findings import Cause, Evidence, Source, Where
+from unhang.findings import Cause, Evidence, Source, Where, shortened
 from unhang.knowledge.failure_language import ELSEWHERE, HARMLESS, NAMES, VAGUE, Statement, statement_in
 from unhang.knowledge.messages import message_row
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import LastLine
 from unhang.facts.model import Facts
-from unhang.facts.quoting import shortened
-from unhang.findings import Evidence, Phase
+from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge import numbers
 
 _WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (

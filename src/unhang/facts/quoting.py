@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from unhang.evidence.items import PythonTraceback
-from unhang.findings import Evidence, Source
-
-MOST_LETTERS = 500
-_PART_OF_A_WORD = re.compile(r"\S+$")
-
-
-def shortened(text: str, most: int = MOST_LETTERS) -> str:
-    """``text``; where it is longer than ``most``, its beginning up to the end of a word, and an ellipsis."""
-    if len(text) <= most:
-        return text
-    cut = text[: most - 1]
-    whole = cut if text[most - 1].isspace() else _PART_OF_A_WORD.sub("", cut)
-    return f"{(whole if whole.strip() else cut).rstrip()}…"
+from unhang.findings import Evidence, Source, shortened
 
 
 def raised_words(traceback: PythonTraceback) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts
-from unhang.facts.quoting import shortened
-from unhang.findings import Evidence, Source
+from unhang.findings import Evidence, Source, shortened
 from unhang.knowledge.messages import message_row
 
 MOST_QUOTES = 4

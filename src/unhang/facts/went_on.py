@@ -9,9 +9,8 @@ from unhang.evidence.items import LastLine
 from unhang.facts.last_words import phase_of_line
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
-from unhang.facts.quoting import shortened
 from unhang.facts.spanning_work import absent_rank
-from unhang.findings import Evidence, Phase
+from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge.thresholds import threshold
 
 # Of the wait: a line this far into it is no last word before the stall.

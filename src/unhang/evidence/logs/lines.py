@@ -21,7 +21,7 @@ from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, tr
 from unhang.evidence.logs.times import Clock, year_in
 from unhang.evidence.logs.tracebacks import RawTraceback, TracebackReader
 from unhang.evidence.logs.voices import Voices
-from unhang.findings import Source, Unread
+from unhang.findings import Source, Unread, shortened
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
 
@@ -185,7 +185,7 @@ class LineReader:
         if step is None or "$ " in text or text.startswith("+ "):
             self._start_or_end(text, line, speaker)
         if step is not None:
-            self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
+            self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), shortened(text, 300), self.attempt)
         else:
             self.complaints.take(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
         if not _NO_WORDS.match(text) and not _STACK_LINE.match(text):
@@ -194,7 +194,7 @@ class LineReader:
 
     def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
         for said in self.endings.take(text, line):
-            self._endings.append(_Ending(said, speaker, _spoken_rank(text), text[:300], line, self.attempt))
+            self._endings.append(_Ending(said, speaker, _spoken_rank(text), shortened(text, 300), line, self.attempt))
 
     def _trainer_step(self, speaker: Speaker) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""
@@ -226,7 +226,7 @@ class LineReader:
             speaker = replace(speaker, host=kernel_host(text))
         self._note(row, values, told)
         self.exits.take_event(
-            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text[:300]
+            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=shortened(text, 300)
         )
         self.events.add(Heard(match, line, text[:TEXT_CHARS], speaker, told, time_s, self.attempt))
 
