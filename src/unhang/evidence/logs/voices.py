@@ -93,9 +93,9 @@ class Voices:
 
     def rank_of(self, speaker: Speaker, told: Mapping[str, Any]) -> int | None:
         """The global rank behind a line. ``told`` is what ``origin_of`` found inside it."""
-        rank = told.get("rank", speaker.rank)
+        rank: int | None = told.get("rank", speaker.rank)
         if rank is not None:
-            return int(rank)
+            return rank
         if self._file_rank is not None:
             return self._file_rank
         known = self._processes.get((told["nccl_host"], told["nccl_pid"])) if "nccl_pid" in told else None
