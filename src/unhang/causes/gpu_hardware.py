@@ -17,7 +17,7 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
-from unhang.findings import Cause, Grade, Remedy, Severity, Text, say
+from unhang.findings import Cause, Grade, Remedy, Severity, Text, say, shortened
 from unhang.knowledge.thresholds import threshold
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of
@@ -125,7 +125,7 @@ def _is_vague(event: LogEvent) -> bool:
 
 
 def _words(event: LogEvent) -> str:
-    return value_of(event, "error").strip()[:80] or event.text.strip()[:80]
+    return shortened(value_of(event, "error").strip() or event.text.strip(), 80)
 
 
 def _other_exception(facts: Facts) -> bool:

@@ -21,7 +21,7 @@ from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Consequence, Grade, Remedy, Text, say
+from unhang.findings import Cause, Consequence, Grade, Remedy, Text, say, shortened
 from unhang.rules.evidence_lines import hosts_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
@@ -162,7 +162,7 @@ def _exception(facts: Facts) -> Answer | None:
     return signal(
         CAUSE,
         Grade.STATED,
-        say("a process found no memory on the host: {message}", message=crashes[0].message[:100]),
+        say("a process found no memory on the host: {message}", message=shortened(crashes[0].message, 100)),
         whole=bool(ranks),
         ranks=ranks,
         where=crashes[0].where,

@@ -23,7 +23,7 @@ from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_o
 from unhang.facts.settings import overruled, settings_of
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import RETRY_EXCEEDED, transport_trouble
-from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Text, say
+from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Text, say, shortened
 from unhang.rules.evidence_lines import hosts_of, place_of, quote_rank
 from unhang.rules.interface_choice import name_the_interface, search_the_setting
 from unhang.rules.remedies import remedy
@@ -164,13 +164,13 @@ def _first_use_summary(event: LogEvent) -> Text:
     if event.kind == "n.ibcall":
         return say("the network card could not set up a connection: {error}", error=_verbs_error(event))
     if event.kind == "n.ofi":
-        return say("the first transfers over libfabric failed: {error}", error=value_of(event, "error")[:100])
+        return say("the first transfers over libfabric failed: {error}", error=shortened(value_of(event, "error"), 100))
     return say("ranks could not connect with each other: {error}", error=event.text.strip()[-100:].strip())
 
 
 def _verbs_error(event: LogEvent) -> str:
     """What the verbs call said; the device and GIDs behind it stand in the evidence."""
-    return value_of(event, "error").partition(", on dev")[0].strip()[:100] or value_of(event, "call")
+    return value_of(event, "error").partition(", on dev")[0].strip() or value_of(event, "call")
 
 
 def _fabric(facts: Facts) -> Answer | None:

@@ -17,7 +17,7 @@ from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_j
 from unhang.facts.failures import names_another
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.stages import is_preparing
-from unhang.findings import Cause, Consequence, Evidence, Grade, Remedy, Text, say
+from unhang.findings import Cause, Consequence, Evidence, Grade, Remedy, Text, say, shortened
 from unhang.rules.evidence_lines import call_of, group_label, operation_of, place_of, quote_rank
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
@@ -144,7 +144,7 @@ def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
         return say("a process ended with exit code {code}", code=crash.exit_code)
     if not crash.exception:
         return say("{ranks:who} ended with exit code {code}", ranks=ranks, code=crash.exit_code)
-    message = crash.message.splitlines()[0][:120] if crash.message else ""
+    message = shortened(crash.message.splitlines()[0], 120) if crash.message else ""
     if not ranks:
         return say("a process ended with {exception}: {message}", exception=crash.exception, message=message)
     return say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=crash.exception, message=message)

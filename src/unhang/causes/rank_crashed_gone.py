@@ -19,7 +19,7 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, in_short, quotes, ranks_in, value_of
 from unhang.facts.xids import KIND, is_of_another_job
-from unhang.findings import Cause, Grade, Remedy, say
+from unhang.findings import Cause, Grade, Remedy, say, shortened
 from unhang.knowledge.xid import xid_row
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
@@ -124,13 +124,13 @@ def _bare(events: tuple[LogEvent, ...]) -> Answer:
             "{ranks:who} ended with {exception}: {message}",
             ranks=ranks,
             exception=value_of(events[0], "exception"),
-            message=value_of(events[0], "error")[:100],
+            message=shortened(value_of(events[0], "error"), 100),
         )
         if ranks
         else say(
             "a process ended with {exception}: {message}",
             exception=value_of(events[0], "exception"),
-            message=value_of(events[0], "error")[:100],
+            message=shortened(value_of(events[0], "error"), 100),
         ),
         whole=False,
         ranks=ranks,

@@ -22,9 +22,9 @@ from unhang.facts.longer_generation import LongerGeneration, longer_generation, 
 from unhang.facts.marked_work import OutlastsLimit, outlasts_limit
 from unhang.facts.model import Facts, Stall
 from unhang.facts.planned_work import PlannedWork, planned_work
+from unhang.facts.quoting import quote_traceback
 from unhang.facts.spanning_work import spanning_work
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
-from unhang.rules.evidence_lines import quote_traceback
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
 from unhang.rules.stall_signal import stall_signal

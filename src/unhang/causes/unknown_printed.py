@@ -53,7 +53,7 @@ def _named_late(facts: Facts) -> Signal | None:
     late = named_late(facts)
     if late is None:
         return None
-    most = facts.world_size is not None and len(late.ranks) * 2 > facts.world_size
+    most = len(late.ranks) * 2 > (facts.world_size or max(late.ranks) + 1)
     return signal(
         CAUSE,
         Grade.ORDER,

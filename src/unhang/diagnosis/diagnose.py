@@ -43,7 +43,11 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
     shown = what_is_shown(facts, rules)
     steps = Steps()
-    verdict = steps.made(say("what usually lies behind it"), lambda: with_differential(shown, facts), shown)
+    usual = steps.made(say("what usually lies behind it"), lambda: with_differential(shown, facts), shown)
+    who = say("which rank it was")
+    verdict = replace(
+        usual, findings=steps.made(who, lambda: naming_who_is_left(facts, usual.findings), usual.findings)
+    )
     return replace(verdict, not_checked=(*verdict.not_checked, *steps.failed))
 
 

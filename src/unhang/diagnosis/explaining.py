@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from unhang.findings import Cause, Certainty, Ending, Finding, Grade, Severity
-from unhang.knowledge.thresholds import whole_threshold
 
 _ENDS = frozenset((Cause.RANK_CRASHED, Cause.RANK_FROZEN))
 _ELSEWHERE = (Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.UNEVEN_DATA, Cause.SINGLE_RANK_WORK)
@@ -23,7 +22,6 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 memory or card failed dies. Work that a limit was too short for is that limit's cause, not the stall's."""
 DIED_OF = frozenset(Cause) - _WAITS - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
 """Causes that an exception can name: a crash that rests on the same lines is what they led to."""
-_NEAR_LINES = whole_threshold("explaining.near_lines")
 
 
 def _of_one_group(root: Finding, other: Finding) -> bool:
@@ -73,10 +71,6 @@ def leads_whatever(root: Finding, other: Finding) -> bool:
 
 
 def _of_the_same_lines(root: Finding, crash: Finding) -> bool:
-    """The crash was told by the very lines, or by those right beside them, that name its reason."""
-    told = [(item.source.path, item.source.line) for item in crash.evidence if item.source.line is not None]
-    return any(
-        item.source.path == path and item.source.line is not None and abs(item.source.line - (line or 0)) <= _NEAR_LINES
-        for item in root.evidence
-        for path, line in told
-    )
+    """The crash was told by a line that also names its reason."""
+    told = {(item.source.path, item.source.line) for item in crash.evidence if item.source.line is not None}
+    return any((item.source.path, item.source.line) in told for item in root.evidence)

@@ -32,13 +32,21 @@ def gaps_of(facts: Facts) -> Iterator[NotChecked]:
 
 def _missing_ranks(facts: Facts) -> Iterator[NotChecked]:
     missing = facts.ranks_missing
-    if missing and facts.ranks_seen:
+    if missing and facts.ranks_seen and not _only_launcher_names_ranks(facts):
         yield NotChecked(
             say("{ranks:who}", ranks=missing),
             say("no log, dump or stack of it was given"),
             how="unhang diagnose with the files of these ranks added",
             caps=Certainty.LIKELY,
         )
+
+
+def _only_launcher_names_ranks(facts: Facts) -> bool:
+    """Ranks are known from their ends alone: whose the other lines are is open, and may be anybody's."""
+    told = {rank for log in facts.logs for rank in log.ranks}
+    seen = (facts.ranks[rank] for rank in facts.ranks_seen)
+    own = any(known.rank in told or known.recording is not None or known.stack is not None for known in seen)
+    return not own and any(t.rank is None for t in facts.tracebacks)
 
 
 def _recorder_off(facts: Facts) -> Iterator[NotChecked]:

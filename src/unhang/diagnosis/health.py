@@ -18,7 +18,7 @@ from unhang.facts.last_words import phase_of_line
 from unhang.facts.model import Facts, RankFacts, RankState
 from unhang.facts.stages import is_preparing
 from unhang.facts.world import world_is_told
-from unhang.findings import Checked, Phase, Text, say
+from unhang.findings import Checked, Phase, Text, say, shortened
 
 ENDED, SAID, MOVES, STEPS = "ended", "said", "moves", "steps"
 _NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN)
@@ -77,7 +77,7 @@ def _shown_by(known: RankFacts, facts: Facts, stated: Ended) -> str | None:
 
 def _told(ending: LogEnding) -> Text:
     place = f"{ending.source.path.rsplit('/', 1)[-1]}:{ending.source.line}"
-    return say("all ranks ended well, by {place}: {line}", place=place, line=ending.text.strip()[:120])
+    return say("all ranks ended well, by {place}: {line}", place=place, line=shortened(ending.text.strip(), 120))
 
 
 def _planned(known: RankFacts) -> bool:

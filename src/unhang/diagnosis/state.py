@@ -11,6 +11,7 @@ from unhang.facts.endings import ended_well
 from unhang.facts.failures import raised_at_last
 from unhang.facts.model import Facts, RankState
 from unhang.facts.progress_from_stacks import waiting_activity
+from unhang.facts.quoting import raised_at, raised_words
 from unhang.facts.situation import stands
 from unhang.findings import (
     Cause,
@@ -23,6 +24,7 @@ from unhang.findings import (
     Status,
     Text,
     say,
+    shortened,
 )
 
 # Lines that say that somebody waited for too long.
@@ -194,9 +196,9 @@ def _stood(facts: Facts) -> Finding:
 
 
 def _raised(facts: Facts, raised: PythonTraceback) -> Finding:
-    words = f"{raised.exception}: {raised.message}".split("\n")[0][:200]
+    words = shortened(raised_words(raised).split("\n")[0], 200)
     summary = say("an exception ended a process, and nothing that was read tells why: {words}", words=words)
-    return _unknown(facts, summary, (Evidence(raised.source, words, raised.rank),))
+    return _unknown(facts, summary, (Evidence(raised_at(raised), words, raised.rank),))
 
 
 def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Finding:

@@ -233,6 +233,8 @@ class PythonTraceback:
     host: str | None = None
     chained: bool = False
     """True when another traceback of the same print follows from this one (``During handling of``)."""
+    raised_line: int | None = None
+    """Where the exception itself stands; None where the traceback has no such line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import StackDump
-from unhang.evidence.logs.prefixes import without_stamps
+from unhang.evidence.logs.prefixes import PrefixReader, Speaker
+from unhang.evidence.logs.voices import Voices
 from unhang.evidence.stacks import read_stacks
 from unhang.findings import Source
 
@@ -30,6 +31,12 @@ class StackListener:
         self._room = _KEPT_BYTES
         self.first_lines: tuple[int, ...] = ()
         """Of a paste that was mended: which of its lines each line began in; else empty."""
+        self._prefixes = PrefixReader("")
+        self._voices = Voices(None)
+
+    def learn_speakers(self, prefixes: PrefixReader, voices: Voices) -> None:
+        """Say how lines of this log are labelled, and whose label is which rank's."""
+        self._prefixes, self._voices = prefixes, voices
 
     def hear_all(self, data: bytes) -> None:
         """Take ``data`` as stacks from its first line on, whatever stands in it; nothing is heard after it."""
@@ -51,24 +58,37 @@ class StackListener:
         self._keep(joined[begin:])
 
     def stacks(self, source: str, rank: int | None) -> Iterator[StackDump]:
-        """The stacks that were heard, with line numbers of the log."""
+        """The stacks that were heard, with line numbers of the log, each with the rank of whoever printed it."""
         if not self._kept:
             return
-        heard = without_stamps(b"".join(self._kept).decode("utf-8", "replace")).encode()
-        for dump in read_stacks(heard, source=source, rank=rank):
-            if dump.threads:
-                yield self._placed(dump)
+        for speaker, lines in self._by_speaker().items():
+            who = rank if rank is not None else self._voices.rank_of(speaker, {})
+            text = "\n".join([text for _, text in lines]).encode()
+            if not any(mark in text for mark in STACK_MARKS):
+                continue
+            for dump in read_stacks(text, source=source, rank=who):
+                if dump.threads:
+                    yield self._placed(dump, [number for number, _ in lines])
+
+    def _by_speaker(self) -> dict[Speaker, list[tuple[int, str]]]:
+        """What each said, without its prefixes: ranks that print at once stay whole."""
+        heard = b"".join(self._kept).decode("utf-8", "replace")
+        said: dict[Speaker, list[tuple[int, str]]] = {}
+        for number, line in enumerate(heard.split("\n"), 1):
+            spoken = self._prefixes.read(line)
+            said.setdefault(spoken.speaker, []).append((number, spoken.text))
+        return said
 
     def _keep(self, block: bytes) -> None:
         if self._room > 0:
             self._kept.append(block[: self._room])
             self._room -= len(block)
 
-    def _placed(self, dump: StackDump) -> StackDump:
+    def _placed(self, dump: StackDump, numbers: Sequence[int]) -> StackDump:
         def moved(line: int | None) -> int | None:
             if line is None:
                 return None
-            line += self._lines_before
+            line = numbers[line - 1] + self._lines_before
             return self.first_lines[line - 1] if 0 < line <= len(self.first_lines) else line
 
         threads = tuple(replace(thread, line=moved(thread.line)) for thread in dump.threads)

@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
 from unhang.facts.guard_errors import exception_in, guard_errors, read_guard_error
 from unhang.facts.model import Facts, RankFacts
+from unhang.facts.quoting import quote_traceback
 from unhang.facts.user_frames import first_user_frame
-from unhang.findings import Evidence, Source, Where
+from unhang.findings import Evidence, Where
 from unhang.knowledge.failure_language import ELSEWHERE, statement_in, without_guesses
 
 # What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
 _ECHO_TYPES = re.compile(
     r"^torch\.distributed\.elastic\.multiprocess"
     r"|(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException|RanksMissing|RankFailed"
-    r"|ProcessExitedException|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
+    r"|ProcessExitedException|TrainingFailedError|WorkerGroupError|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
 )
 _PYTHON_CONNECTIONS = {"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"}
 _ECHO_TEXT = re.compile(
@@ -221,14 +222,13 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> lis
             continue
         if traceback.chained or _NAMES_ITS_CAUSE.search(traceback.message):
             continue
-        text = f"{traceback.exception}: {traceback.message}".rstrip(": ")
         found.append(
             Crash(
                 rank=traceback.rank,
                 exception=traceback.exception,
                 message=traceback.message,
                 where=first_user_frame(traceback.frames),
-                evidence=Evidence(Source(traceback.source.path, traceback.source.line), text[:500], traceback.rank),
+                evidence=quote_traceback(traceback),
                 time_s=traceback.time_s if traceback.time_s is not None else _end_of(traceback, facts),
                 attempt=traceback.attempt,
                 is_gpu_memory=is_gpu_memory(traceback.exception, traceback.message),

@@ -16,7 +16,7 @@ from unhang.facts.failure_kinds import known_cause, port_of_the_job
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.stages import Stage, is_preparing, stage_of
-from unhang.findings import Cause, Evidence, Source, Where
+from unhang.findings import Cause, Evidence, Source, Where, shortened
 from unhang.knowledge.failure_language import ELSEWHERE, HARMLESS, NAMES, VAGUE, Statement, statement_in
 from unhang.knowledge.messages import message_row
 
@@ -163,7 +163,7 @@ def _known(facts: Facts) -> Iterator[Failure]:
 
 
 def _failure(line: LogEvent, said: Statement | None, cause: Cause | None, *, elsewhere: bool = False) -> Failure:
-    evidence = Evidence(Source(line.source.path, line.source.line), line.text[:500], line.rank)
+    evidence = Evidence(Source(line.source.path, line.source.line), shortened(line.text), line.rank)
     marked = bool(line.kind) or (_MARK.search(line.text) is not None and _WARNED.search(line.text[:160]) is None)
     return Failure(
         said, cause, evidence, line.rank, line.host, line.time_s, line.attempt, marked=marked, elsewhere=elsewhere

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unhang.evidence.items import PythonTraceback
+from unhang.facts.quoting import quote_traceback
 from unhang.facts.user_frames import first_user_frame
-from unhang.findings import Evidence, Source, Where
+from unhang.findings import Evidence, Where
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
 
@@ -140,9 +141,7 @@ def _differ(traceback: PythonTraceback) -> GuardError | None:
 
 def _made(traceback: PythonTraceback, kind: Kind, ranks: tuple[int, ...], **more: Any) -> GuardError:
     what = _WHAT.match(traceback.message)
-    text = f"{traceback.exception}: {traceback.message}"[:500]
-    source = Source(traceback.source.path, traceback.source.line)
-    evidence = Evidence(source, text, traceback.rank)
+    evidence = quote_traceback(traceback)
     own = tuple(frame for frame in traceback.frames if "unhang/" not in frame.file.replace("\\", "/"))
     return GuardError(kind, what["what"] if what else "", ranks, evidence, first_user_frame(own), **more)
 

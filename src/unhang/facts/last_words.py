@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import LastLine
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Phase
+from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge import numbers
 
 _WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (
@@ -82,4 +82,4 @@ def _is_unfinished_bar(text: str) -> bool:
 
 
 def _evidence(line: LastLine) -> Evidence:
-    return Evidence(line.source, line.text[:500], line.rank)
+    return Evidence(line.source, shortened(line.text), line.rank)

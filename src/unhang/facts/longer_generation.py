@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from unhang.evidence.items import Frame
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts, Stall
+from unhang.facts.quoting import quote_traceback
 from unhang.facts.user_frames import first_user_frame
-from unhang.findings import Evidence, Source, Where
+from unhang.findings import Evidence, Where
 
 _TRAINERS = ("trl/trainer/", "trl/experimental/", "swift/trainers/", "swift/rlhf_trainers/", "verl/workers/rollout/")
 _GENERATES = ("_generate", "generate")
@@ -65,8 +66,7 @@ def longer_generation_printed(facts: Facts) -> LongerGeneration | None:
         ranks = tuple(sorted(set(facts.ranks) - set(incident.ranks)))
         if not ranks and (facts.world_size or 0) <= len(incident.ranks):
             return None  # all of them are behind the generation
-        text = f"{trace.exception}: {trace.message}"[:500]
-        evidence = (Evidence(Source(trace.source.path, trace.source.line), text, trace.rank),)
+        evidence = (quote_traceback(trace),)
         return LongerGeneration(
             ranks, incident.ranks, frame.function, where, where, _limit(incident), evidence, seen=False
         )

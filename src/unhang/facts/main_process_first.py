@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, Stall
+from unhang.facts.quoting import quote_traceback
 from unhang.facts.user_frames import first_user_frame
-from unhang.findings import Evidence, Source, Where
+from unhang.findings import Evidence, Where
 from unhang.knowledge import numbers
 
 # Context managers of transformers, accelerate, YOLO, Lightning, LLaMA-Factory.
@@ -38,7 +39,6 @@ def waits_for_main(facts: Facts) -> WaitsForMain | None:
         name = turnstile_in(traceback.frames)
         if name is None:
             continue
-        text = f"{traceback.exception}: {traceback.message}"[:500]
         found = re.match(r"\[(\d+)\] is setting up NCCL communicator", traceback.message)
         waiter = traceback.rank if traceback.rank is not None else numbers.rank(found[1]) if found else None
         return WaitsForMain(
@@ -46,7 +46,7 @@ def waits_for_main(facts: Facts) -> WaitsForMain | None:
             first_user_frame(traceback.frames),
             name,
             bool(_LOCAL.search(name)),
-            Evidence(Source(traceback.source.path, traceback.source.line), text, waiter),
+            replace(quote_traceback(traceback), rank=waiter),
         )
     return None
 

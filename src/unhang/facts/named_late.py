@@ -1,4 +1,4 @@
-"""Ranks that reports of torch or Horovod name as the ones that did not come."""
+"""Ranks that reports of torch, Horovod or JAX name as the ones that did not come."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _REPORTS = (
     (("mb.one",), "the monitored barrier"),
     (("desync.never", "desync.behind"), "desync debug"),
     (("hvd.missing",), "Horovod's stall check"),
+    (("jax.missing",), "JAX's coordination service"),
 )
 
 
@@ -26,7 +27,7 @@ class NamedLate:
 
 
 def named_late(facts: Facts) -> NamedLate | None:
-    """The first report that names ranks: monitored barrier, desync debug, Horovod."""
+    """The first report that names ranks: monitored barrier, desync debug, Horovod, JAX."""
     for kinds, told_by in _REPORTS:
         events = first_attempt(facts.events_of(*kinds))
         ranks: set[int] = set()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Source
+from unhang.findings import Evidence, Source, shortened
 from unhang.knowledge.messages import message_row
 
 MOST_QUOTES = 4
@@ -33,7 +33,7 @@ def first_attempt(events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
 
 def quote(event: LogEvent) -> Evidence:
     """The line as evidence."""
-    return Evidence(Source(event.source.path, event.source.line), event.text[:500], event.rank)
+    return Evidence(Source(event.source.path, event.source.line), shortened(event.text), event.rank)
 
 
 def quotes(events: Iterable[LogEvent], most: int = MOST_QUOTES) -> tuple[Evidence, ...]:
@@ -48,7 +48,7 @@ def quotes(events: Iterable[LogEvent], most: int = MOST_QUOTES) -> tuple[Evidenc
 
 def in_short(event: LogEvent, most: int = 100) -> str:
     """The line without what stands before its message: host, process, file."""
-    return _HEAD.sub("", event.text.strip())[:most].strip()
+    return shortened(_HEAD.sub("", event.text.strip()), most).strip()
 
 
 def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:

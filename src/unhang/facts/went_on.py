@@ -10,7 +10,7 @@ from unhang.facts.last_words import phase_of_line
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.spanning_work import absent_rank
-from unhang.findings import Evidence, Phase
+from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge.thresholds import threshold
 
 # Of the wait: a line this far into it is no last word before the stall.
@@ -58,4 +58,4 @@ def _worked(facts: Facts, incident: Incident, line: LastLine, ended_s: float) ->
     counts = _COUNTS.search(line.text) is not None
     if line.rank is None and not counts:
         return None  # a launcher or a collector may have said it
-    return WentOn(rank, after, wait, counts, phase, Evidence(line.source, line.text[:500], rank))
+    return WentOn(rank, after, wait, counts, phase, Evidence(line.source, shortened(line.text), rank))

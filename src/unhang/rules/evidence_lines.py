@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unhang.evidence.items import PythonTraceback
 from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Disagreement, Facts, PendingCall, RankFacts, Stall
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.user_frames import first_user_frame
-from unhang.findings import Call, Evidence, Source, Where
+from unhang.findings import Call, Evidence, Where
 
 MOST_QUOTES = 6
 
@@ -39,12 +38,6 @@ def quote_exit(rank: RankFacts) -> Evidence:
     assert rank.exit is not None
     text = rank.exit.text or f"rank {rank.rank} ended with exit code {rank.exit.exit_code}"
     return Evidence(rank.exit.source, text, rank.rank)
-
-
-def quote_traceback(traceback: PythonTraceback) -> Evidence:
-    """The exception's last line, at the line of the log where the traceback starts."""
-    text = f"{traceback.exception}: {traceback.message}" if traceback.message else traceback.exception
-    return Evidence(Source(traceback.source.path, traceback.source.line), text[:500], traceback.rank)
 
 
 def operation_of(call: PendingCall | None) -> str:

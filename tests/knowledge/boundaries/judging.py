@@ -9,8 +9,7 @@ from tests.knowledge.boundaries.logs import facts_of, timeout
 
 from unhang.diagnosis import differential
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.explaining import leads_whatever
-from unhang.findings import Candidate, Cause, Certainty, Evidence, Finding, Severity, Source, say
+from unhang.findings import Candidate
 from unhang.knowledge.situations import Share
 
 
@@ -31,12 +30,3 @@ def a_small_share(share: float) -> object:
 def a_reason_of_few_incidents(count: int) -> object:
     (one,) = candidates(Share("uneven-data", 0.5, (("barrier", count, count),)))
     return len(one.because)
-
-
-@turns("explaining.near_lines", 3, 4)
-def lines_apart(lines: int) -> object:
-    def finding(cause: Cause, line: int) -> Finding:
-        quoted = (Evidence(Source("job.log", line=line), ""),)
-        return Finding(cause, Certainty.LIKELY, Severity.STOPS, say("something"), evidence=quoted)
-
-    return leads_whatever(finding(Cause.GPU_OOM, 10), finding(Cause.RANK_CRASHED, 10 + lines))

@@ -194,6 +194,11 @@ class EndingReader:
         self.started_line = 0
         """The last line that starts a job or tells its size."""
 
+    def holds_all(self, processes: int) -> bool:
+        """Whether one launcher has the whole job: its command says so, or it told of as many ``processes``."""
+        size = max(self.sizes, default=None)
+        return self._started.alone or (size is not None and size in (self._started.here, processes))
+
     def take(self, text: str, line: int) -> Iterator[Said]:
         """What ``text`` tells of an end; what it tells of a start is kept."""
         bare = text.strip()

@@ -21,7 +21,7 @@ from unhang.evidence.logs.progress import ProgressReader, Run, Step, step_in, tr
 from unhang.evidence.logs.times import Clock, year_in
 from unhang.evidence.logs.tracebacks import RawTraceback, TracebackReader
 from unhang.evidence.logs.voices import Voices
-from unhang.findings import Source, Unread
+from unhang.findings import Source, Unread, shortened
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
 
@@ -75,14 +75,14 @@ class LineReader:
         self.modified_s = modified_s
         self.clock = Clock(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
         self.prefixes = PrefixReader("")
-        self.voices = Voices(rank)
+        self.endings = EndingReader()
+        self.voices = Voices(rank, self.endings.sizes)
         self.tracebacks = TracebackReader()
         self.tracebacks.attempt = attempt
         self.exits = ExitReader(self.clock)
         self.progress = ProgressReader()
         self.events = EventKeeper()
         self.complaints = ComplaintKeeper()
-        self.endings = EndingReader()
         self._endings: deque[_Ending] = deque(maxlen=KEPT)
         self._last: dict[tuple[Speaker, int | None], _Last] = {}
         self._broke_off: dict[Speaker, int] = {}
@@ -160,8 +160,7 @@ class LineReader:
             self._first_time_s = self.clock.time_of(dated)
         self._latest.append(dated)
         speaker = spoken.speaker
-        if speaker is not NOBODY:
-            self.voices.learn(speaker, speaker.rank)
+        self._learn(speaker, text)
         in_traceback = self.tracebacks.take(speaker, text, line, dated)
         in_table = (
             not in_traceback
@@ -179,13 +178,22 @@ class LineReader:
         elif not told:
             self._ordinary(text, line, speaker, dated)
 
+    def _learn(self, speaker: Speaker, text: str) -> None:
+        """What the line tells of who speaks."""
+        if speaker is not NOBODY:
+            self.voices.learn(speaker, speaker.rank)
+        if speaker.name is not None or "pid" in text or "Pid" in text or "PID" in text:
+            self.voices.learn_named(speaker, text)
+
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
         step = self._trainer_step(speaker) if trainer_line(text) else step_in(text)
         rank = _spoken_rank(text)
+        if rank is not None:
+            self.voices.learn_spoken(speaker, rank)
         if step is None or "$ " in text or text.startswith("+ "):
             self._start_or_end(text, line, speaker)
         if step is not None:
-            self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
+            self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), shortened(text, 300), self.attempt)
         else:
             self.complaints.take(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
         if _NO_WORDS.match(text):
@@ -198,7 +206,7 @@ class LineReader:
 
     def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
         for said in self.endings.take(text, line):
-            self._endings.append(_Ending(said, speaker, _spoken_rank(text), text[:300], line, self.attempt))
+            self._endings.append(_Ending(said, speaker, _spoken_rank(text), shortened(text, 300), line, self.attempt))
 
     def _trainer_step(self, speaker: Speaker) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""
@@ -230,7 +238,7 @@ class LineReader:
             speaker = replace(speaker, host=kernel_host(text))
         self._note(row, values, told)
         self.exits.take_event(
-            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text[:300]
+            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=shortened(text, 300)
         )
         self.events.add(Heard(match, line, text[:TEXT_CHARS], speaker, told, time_s, self.attempt))
 
@@ -312,12 +320,16 @@ class LineReader:
             raw.attempt,
             speaker.host or self.host,
             raw.chained,
+            raw.raised_line,
         )
 
     def _process_exits(self) -> Iterable[ProcessExit]:
-        for raw in self.exits.exits():
-            rank = raw.rank
-            if raw.task and self.exits.torchrun:
+        exits = self.exits.exits()
+        pids = {raw.pid for raw in exits if raw.local_rank is not None or raw.by_launcher} - {None}
+        here = self.endings.holds_all(len(pids))
+        for raw in exits:
+            rank = raw.rank if raw.rank is not None or not here else raw.local_rank
+            if raw.task and (self.exits.torchrun or self.voices.labels_are_nodes()):
                 rank = None
             if rank is None and raw.pid is not None:
                 rank = self.voices.process_rank(raw.pid, raw.host)

@@ -63,7 +63,9 @@ def renumbered(reading: LogReading, paste: Mended) -> LogReading:
     return replace(
         reading,
         events=tuple(map(moved, reading.events)),
-        tracebacks=tuple(map(moved, reading.tracebacks)),
+        tracebacks=tuple(
+            replace(moved(t), raised_line=t.raised_line and placed(t.raised_line)) for t in reading.tracebacks
+        ),
         exits=tuple(map(moved, reading.exits)),
         progress=tuple(replace(moved(run), last_line=placed(run.last_line)) for run in reading.progress),
         last_lines=tuple(map(moved, reading.last_lines)),

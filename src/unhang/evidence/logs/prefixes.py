@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from unhang.evidence.logs.labels import Label, labels_in
 from unhang.evidence.logs.stamps import stamp_in
 from unhang.knowledge import numbers
 
@@ -15,23 +16,29 @@ _ANSI = re.compile(
 )
 """Colours, also those that lost their escape character on the way."""
 _KUBE_TIME = re.compile(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
-_KUBE_POD = re.compile(r"^\[pod/(?P<host>[^/\]]+)/[^\]]*\] ?")
-_COMPOSE = re.compile(r"^(?P<host>[\w.-]{1,64}?) {1,20}\| ")
+_KUBE_POD = re.compile(r"^\[pod/(?P<name>(?P<host>[^/\]]+))/[^\]]*\] ?")
+_COMPOSE = re.compile(r"^(?P<name>(?P<host>[\w.-]{1,64}?)) {1,20}\| ")
 _TEE = re.compile(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?<!\d)(?P<local>\d{1,6})\]: ?")
 _RANK = re.compile(r"^\[rank(?P<rank>\d{1,6})\](?!:? ?\[[EWIF][ \d]):? ?")
-_MPI = re.compile(r"^\[(?:\d+,)?(?P<label>\d{1,6})\]<std(?:out|err)> ?:? ?")
+_MPI = re.compile(
+    r"^(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d 20\d\d)?"
+    r"\[(?:[\w.@-]{1,80},)?(?P<label>\d{1,6})\](?:\[[\w.:-]{1,80}\])?<std(?:out|err|diag)> ?:? ?"
+)
+"""Open MPI's and PRRTE's ``--tag-output`` in its forms, with ``--timestamp-output`` before it or not."""
 _LABEL = re.compile(r"^ {0,5}(?P<label>\d{1,6}):(?!\d\d:\d\d\b) ?")
 _RAY = re.compile(
     r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"
     r"(?: \[repeated [^\]]*\])? ?"
 )
-_HOST = re.compile(r"^(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80}): ")
+_HOST = re.compile(r"^(?P<name>(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80})): ")
 _BARE_RANK = re.compile(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
 _QUOTE = re.compile(r"^(?:> ?|&gt; ?)+(?=\S)")
 _C10D = re.compile(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
     r"(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
 )
+_SPOKEN = re.compile(r"\[(?:rank[:= ]?|Rank[:=])(\d{1,6})\]")
+"""A logger's own field; ``[Rank 3]`` is c10d's, and may be the rank in a group."""
 _GROUP = re.compile(
     r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))?"
     r" Rank (?P<group_rank>\d+)\]"
@@ -44,13 +51,6 @@ _NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d
 def without_colours(text: str) -> str:
     """``text`` without the sequences that colour it on a terminal."""
     return _ANSI.sub("", text)
-
-
-def without_stamps(text: str) -> str:
-    """``text`` without the times that a collector or a viewer wrote in front of its lines; as many lines as before."""
-    lines = text.split("\n")
-    stamp = stamp_in([line for line in lines if line.strip()][:2000]) or _KUBE_TIME
-    return "\n".join([line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines])
 
 
 _KERNEL_HOST = re.compile(
@@ -77,6 +77,8 @@ class Speaker:
     """``[default3]:``: the local rank."""
     host: str | None = None
     pid: int | None = None
+    name: str | None = None
+    """A label whose meaning is not known: nobody's rank until something in the log says whose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,18 @@ class PrefixReader:
         self.labels = labelled > 0 and labelled * 2 >= len(lines)
         self.hosts = frozenset() if self.labels else _hosts_in(lines)
         self.colours = "\x1b" in sample or "[0m" in sample
+        self.mpi_times = any(line[:1] != "[" and _MPI.match(line) for line in lines)
         self.composed = sum(1 for line in lines if _COMPOSE.match(line)) * 2 > len(lines)
+        self.learned: tuple[Label, ...] = ()
+        self.learned = labels_in([text for line in lines if not (text := self._known_off(line)).startswith("[rank")])
+
+    def _known_off(self, text: str) -> str:
+        """``text`` without the prefixes that the tables know."""
+        known: dict[str, str] = {}
+        while (found := self._next(text, known)) is not None and found.end() > 0:
+            known.update({name: value for name, value in found.groupdict().items() if value is not None})
+            text = text[found.end() :]
+        return text
 
     def read(self, line: str) -> Spoken:
         """Split one line."""
@@ -127,6 +140,10 @@ class PrefixReader:
                 outer = outer or found[0]
             known.update({name: value for name, value in found.groupdict().items() if value is not None})
             text = text[found.end() :]
+        for label in self.learned:
+            if (found := label.pattern.match(text)) is not None:
+                known.update({name: value for name, value in found.groupdict().items() if name not in known})
+                text = text[found.end() :] if label.whole else text
         return Spoken(_speaker(known) if known else NOBODY, text, outer or text)
 
     def _next(self, text: str, known: dict[str, str]) -> re.Match[str] | None:
@@ -135,6 +152,8 @@ class PrefixReader:
         if first == "[":
             found = _RANK.match(text) or _TEE.match(text) or _KUBE_POD.match(text) or _MPI.match(text)
             return None if found is not None and found.groupdict().get("role") == "rank" else found
+        if first in "MTWFS" and self.mpi_times and (found := _MPI.match(text)) is not None:
+            return found
         if first == "2" and (found := _KUBE_TIME.match(text)) is not None:
             return found
         if self.labels and "label" not in known and (first.isdigit() or first == " "):
@@ -149,15 +168,16 @@ class PrefixReader:
 
 
 @lru_cache(maxsize=65_536)
-def _speaker_of(rank: str, label: str, tee: str, host: str, pid: str) -> Speaker:
-    return Speaker(numbers.rank(rank), numbers.rank(label), numbers.rank(tee), host or None, numbers.whole(pid))
+def _speaker_of(rank: str, label: str, tee: str, host: str, pid: str, name: str) -> Speaker:
+    return Speaker(
+        numbers.rank(rank), numbers.rank(label), numbers.rank(tee), host or None, numbers.whole(pid), name or None
+    )
 
 
 def _speaker(known: dict[str, str]) -> Speaker:
     get = known.get
-    if not any(name in known for name in ("rank", "label", "local", "host", "pid")):
-        return NOBODY
-    return _speaker_of(get("rank", ""), get("label", ""), get("local", ""), get("host", ""), get("pid", ""))
+    told = [get(name, "") for name in ("rank", "label", "local", "host", "pid", "name")]
+    return _speaker_of(*told) if any(told) else NOBODY
 
 
 def _hosts_in(lines: list[str]) -> frozenset[str]:
@@ -182,7 +202,7 @@ def origin_of(text: str) -> dict[str, object]:
         found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], numbers.whole(c10d["line"])
         if c10d["rank"]:
             found["rank"] = numbers.rank(c10d["rank"])
-    elif (spoken := re.search(r"\[rank(\d{1,6})\]:", text)) is not None:
+    elif "ank" in text and (spoken := _SPOKEN.search(text)) is not None:
         found["rank"] = numbers.rank(spoken[1])
     group = _GROUP.search(text) if "[PG " in text else None
     if group is not None:

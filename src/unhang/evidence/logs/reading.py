@@ -145,6 +145,12 @@ class _LogReader:
         self._known_trouble: set[str] = set()
 
     def read(self, stream: BinaryIO) -> LogReading:
+        reading = self._read(stream)
+        if self.listener is not None:
+            self.listener.learn_speakers(self.lines.prefixes, self.lines.voices)
+        return reading
+
+    def _read(self, stream: BinaryIO) -> LogReading:
         blocks = Blocks(stream)
         parts = unpacked(iter(blocks))
         head = b""

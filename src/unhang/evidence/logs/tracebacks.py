@@ -58,6 +58,7 @@ class RawTraceback:
     strangers: int = 0
     message_lines: int = 0
     last_line: int = 0
+    raised_line: int | None = None
     attempt: int = 0
 
     def add(self, frame: Frame) -> None:
@@ -155,7 +156,7 @@ class TracebackReader:
     def _end(self, current: RawTraceback, named: re.Match[str], line: int) -> bool:
         current.exception = named["type"]
         current.message = (named["message"] or "")[:MESSAGE_CHARS]
-        current.last_line = line
+        current.last_line = current.raised_line = line
         del self._open[current.speaker]
         self._closing[current.speaker] = current
         self._keep(current)
