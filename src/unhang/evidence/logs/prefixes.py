@@ -38,7 +38,8 @@ _GROUP = re.compile(
 )
 _OLD_GROUP = re.compile(r"\[Rank (?P<group_rank>\d{1,6})\]")
 _TC = re.compile(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
-_NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
+# The host begins where a word does: from within a long word a search would look through its rest again and again.
+_NCCL = re.compile(r"(?<![\w.-])(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
 
 
 def without_colours(text: str) -> str:
