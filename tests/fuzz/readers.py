@@ -180,7 +180,7 @@ DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 400_
 
 
 def _many_dumps(data: bytes, place: Path) -> Any:
-    """More dumps than one process reads, or one after the other; one in 64 in processes, which take 0.2 s each to start."""
+    """More dumps than one process reads, or one after the other; one in 64 in processes, 0.2 s each."""
     busy = len(data) % 64 == 0
     hasty = len(data) % 512 == 64
     with (
