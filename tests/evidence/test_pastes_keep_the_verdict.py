@@ -63,7 +63,8 @@ def stronger(log: Path, shape: str, folder: Path) -> str:
     told = f"{name_of(log)}, {shape}: {got} {sure.value} {sorted(named)}, was {cause} {certainty.value} {sorted(ranks)}"
     if got != cause and shape in LOSSY:  # of a few lines of a log another cause may look best, but not certain
         return "" if sure is not Certainty.CERTAIN else told
-    most = max(certainty.order, Certainty.LIKELY.order) if shape in STAMPED else certainty.order
+    # Nor the same cause: what spoke against it may stand in another line, or the clock speak for it.
+    most = max(certainty.order, Certainty.LIKELY.order) if shape in STAMPED | LOSSY else certainty.order
     if got != cause and got in ("", "unknown"):
         return ""
     if sure.order > most or not named <= ranks:
