@@ -180,9 +180,9 @@ DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 400_
 
 
 def _many_dumps(data: bytes, place: Path) -> Any:
-    """More dumps than one process reads, or one after the other; one in 64 in processes, 0.2 s each."""
-    busy = len(data) % 64 == 0
-    hasty = len(data) % 512 == 64
+    """More dumps than one process reads, or one after the other; one in 32 in processes, 0.2 s each."""
+    busy = len(data) % 32 == 0
+    hasty = len(data) % 256 == 32
     with (
         patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20),
         patch.object(many, "_BATCH", 2),
