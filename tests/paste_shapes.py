@@ -1,7 +1,8 @@
 """What happens to a log on its way from a cluster into a chat, an issue or a mail: one function for each.
 
 ``SHAPES`` maps a name to a function from the lines of a log to the bytes that end up in the file somebody diagnoses.
-No shape adds or takes away a fact, except those in ``LOSSY``: they lose lines, prefixes or the ends of lines.
+No shape adds or takes away a fact, except those in ``LOSSY``, which lose lines, prefixes or the ends of lines, and
+those in ``STAMPED``, which add times.
 """
 
 from __future__ import annotations
@@ -214,3 +215,10 @@ SHAPES: dict[str, Shape] = {
     "screenful": _photographed,
 }
 LOSSY = frozenset(("indentation lost", "ranks lost", "three lines", "screenful"))
+STAMPED = frozenset(
+    (
+        *("kubectl timestamps", "containerd", "web viewer", "wandb", "clock alone", "journal"),
+        *("docker json", "collector json"),
+    )
+)
+"""These put a time before each line, also before those that had none: who was first may be told by it."""

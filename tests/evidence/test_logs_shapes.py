@@ -267,3 +267,20 @@ def test_a_launchers_line_stands_behind_a_bar() -> None:
 
     assert [exit_.exit_code for exit_ in reading.exits] == [1]
     assert [bar.last_step for bar in reading.progress] == [11200]
+
+
+@pytest.mark.parametrize(
+    "stamp", ["2026-11-21 20:20:40 ", "2026-11-21T20:20:40.000100Z ", "Nov 21 20:20:40 n1 job[7]: "]
+)
+def test_a_collector_stamps_lines_and_not_what_a_bar_writes_over_them(stamp: str) -> None:
+    bars = "".join(f"\r{BAR}" for _ in range(40))
+    lines = [
+        bars,
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "train.py", line 57, in f',
+        "[rank1]: ValueError: x",
+    ]
+
+    reading = read("".join(f"{stamp}{line}\n" for line in lines))
+
+    assert [(one.rank, one.exception) for one in reading.tracebacks] == [(1, "ValueError")]

@@ -48,6 +48,7 @@ def test_an_exception_without_a_time_happened_before_its_rank_ended() -> None:
         ("RuntimeError", "[gloo/transport/tcp/pair.cc:534] Connection reset by peer"),
         ("RuntimeError", "Timed out waiting 1800000ms for recv operation to complete"),
         ("RuntimeError", "Application timeout caused pair closure"),
+        ("RuntimeError", "[/__w/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waitin"),
         ("RuntimeError", "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41)"),
         ("RuntimeError", "NCCL communicator was aborted on rank 1."),
         ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", ""),

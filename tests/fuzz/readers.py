@@ -175,14 +175,14 @@ def _good() -> bytes:
     return next(StalledJob(ranks=8, entries=70, frames=2).dumps(1))[1]
 
 
-DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 1_000_000 + b"Nu."
+DEEP = b"\x80\x02}(X\x07\x00\x00\x00versionX\x01\x00\x00\x002)" + b"\x85" * 400_000 + b"Nu."
 """Tuples in tuples as a key: it ends the process that hashes them."""
 
 
 def _many_dumps(data: bytes, place: Path) -> Any:
-    """More dumps than one process reads, or one after the other; one in 16 in processes, for their time."""
-    busy = len(data) % 16 == 0
-    hasty = len(data) % 128 == 16
+    """More dumps than one process reads, or one after the other; one in 32 in processes, 0.2 s each."""
+    busy = len(data) % 32 == 0
+    hasty = len(data) % 256 == 32
     with (
         patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20),
         patch.object(many, "_BATCH", 2),
@@ -197,7 +197,7 @@ def _many_dumps(data: bytes, place: Path) -> Any:
         paths = [place / f"rank_{rank}" for rank in range(6 if busy else 1)]
         for path in paths:
             path.write_bytes(data if path.name[-1] == "1" else _good())
-        if len(data) % 64 == 0:
+        if len(data) % 256 == 0:
             paths[-1].write_bytes(DEEP)
         identities = [None if at else (1, 2) for at in range(len(paths))]
         return [*told, *many.read_recordings([*paths, place / "none"], jobs=2, identities=[*identities, None])]

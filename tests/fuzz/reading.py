@@ -28,6 +28,8 @@ SHARES = (
     ("log",) * 6 + ("stacks",) * 3 + ("recording",) * 3 + tuple(sorted(set(READERS) - {"log", "stacks", "recording"}))
 )
 """Which reader gets the next input: logs are most of what is given to us."""
+HEAVY_BYTES, HEAVY_EVERY = 16 << 10, 10
+"""Larger seeds cost more time than all others together: one of so many inputs of a reader is made of them, in turn."""
 
 
 @cache
@@ -62,8 +64,7 @@ def _by_turns(made: list[bytes], of_cases: list[bytes]) -> list[bytes]:
 def made(rng: Random, number: int) -> tuple[str, bytes]:
     """(reader, what it is given)."""
     name = SHARES[number % len(SHARES)]
-    known = reader_seeds()[name]
-    data = known[number // len(SHARES) % len(known)]
+    data = in_turn(reader_seeds()[name], number // len(SHARES))
     if name in TREES:
         return name, packed(changed(rng, Seed(name, files_in(data))).files, "zip")
     if name in ("log", "large log", "literals", "stacks"):
@@ -75,6 +76,20 @@ def made(rng: Random, number: int) -> tuple[str, bytes]:
     if name in ("log", "large log") and rng.random() < 0.3:
         return name, foreign(rng, data)
     return name, mutated(rng, data, rng.choice((1, 1, 2, 3))).data
+
+
+def in_turn(seeds: tuple[bytes, ...], turn: int) -> bytes:
+    """Light seeds one after the other, and every :data:`HEAVY_EVERY` turns the next heavy one."""
+    light, heavy = _by_weight(seeds)
+    if heavy and (turn % HEAVY_EVERY == 0 or not light):
+        return heavy[turn // HEAVY_EVERY % len(heavy)]
+    return light[(turn - turn // HEAVY_EVERY - 1) % len(light)]
+
+
+@cache
+def _by_weight(seeds: tuple[bytes, ...]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    light = tuple(seed for seed in seeds if len(seed) <= HEAVY_BYTES)
+    return light, tuple(seed for seed in seeds if len(seed) > HEAVY_BYTES)
 
 
 def check(name: str, data: bytes, place: Path) -> Iterator[str]:

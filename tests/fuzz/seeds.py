@@ -69,6 +69,7 @@ def listed(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**files, MANIFEST: json.dumps(manifest, indent=1).encode()}
 
 
+@cache
 def found_before(target: str) -> tuple[Seed, ...]:
     """Inputs on which an earlier version failed, one folder each."""
     place = CORPUS / target

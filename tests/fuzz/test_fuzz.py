@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.fuzz import diagnosing, outputs, proof, reading
 from tests.fuzz.folders import Input, packed
 from tests.fuzz.mutators import mutators_for
-from tests.fuzz.pool import TARGETS, Work, made, wrong_with
+from tests.fuzz.pool import TARGETS, WALL_S, Lane, Work, made, wrong_with
 from tests.fuzz.seeds import CASES, CORPUS, Seed, case_seeds, files_of, found_before, healthy_names, listed
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,28 @@ def test_every_case_is_a_seed_and_every_reader_has_some() -> None:
     assert len(case_seeds()) == len(list(CASES.glob("*/*/expected.json")))
     assert {name: len(seeds) for name, seeds in reading.reader_seeds().items() if not seeds} == {}
     assert set(reading.SHARES) == set(reading.READERS)
+
+
+def test_every_seed_has_its_turn_and_heavy_ones_a_small_share() -> None:
+    light = tuple(b"%d" % number for number in range(30))
+    heavy = tuple(bytes((number,)) * (reading.HEAVY_BYTES + 1) for number in range(3))
+
+    used = [reading.in_turn((*heavy, *light), turn) for turn in range(60)]
+
+    assert set(used) == {*light, *heavy}
+    assert sum(seed in heavy for seed in used) == 60 // reading.HEAVY_EVERY
+    assert {reading.in_turn(heavy, turn) for turn in range(30)} == set(heavy)
+
+
+def test_a_process_that_spoke_while_nobody_listened_is_not_ended() -> None:
+    lane = Lane(iter([Work("readers", "a", 5)]))
+    try:
+        assert select.select([lane.pipe], [], [], 60)[0]
+        lane._since -= 2 * WALL_S
+
+        assert [told.wrong for told in lane.look_after()] == [[]]
+    finally:
+        lane.stop()
 
 
 def test_a_number_says_everything_about_an_input() -> None:

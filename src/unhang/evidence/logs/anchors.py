@@ -119,6 +119,7 @@ class AnchorFilter(Generic[Tag]):
         self._costs: npt.NDArray[np.int64] | None = None
         self._quiet: set[Tag] = set()
         self._limited_buckets: npt.NDArray[np.bool_] | None = None
+        self._has_limits = True
         self._hashes: Any = np.empty(0, dtype=np.intp)
         self._flags: Any = np.empty(0, dtype=np.bool_)
 
@@ -135,7 +136,7 @@ class AnchorFilter(Generic[Tag]):
         """From now on only the first place of a block matters for literals of ``tag``."""
         if tag not in self._quiet:
             self._quiet.add(tag)
-            self._set_limits()
+            self._has_limits = False  # set with the next block: many literals become quiet within one
 
     def places(self, data: bytes) -> list[tuple[int, Tag]]:
         """(offset, tag) of every literal in ``data``, ordered by offset; of quiet ones the first."""
@@ -148,6 +149,8 @@ class AnchorFilter(Generic[Tag]):
         if len(hits):
             hits = hits[self._second[(words[hits] * _SECOND_MULTIPLIER) >> _SECOND_SHIFT]]
             hits = self._with_second_word(data, hits, hashes)
+        if not self._has_limits:
+            self._set_limits()
         if self._limited_buckets is not None and len(hits):
             hits = self._limited(hits, hashes)
         found, missed = self._compared(data, hits, hashes)
@@ -269,6 +272,7 @@ class AnchorFilter(Generic[Tag]):
 
     def _set_limits(self) -> None:
         """A word is quiet when all literals it stands for are."""
+        self._has_limits = True
         if not self._quiet:
             return
         self._limited_buckets = np.zeros(_BUCKETS, dtype=np.bool_)

@@ -99,7 +99,6 @@ class LineReader:
     def look_ahead(self, data: bytes) -> None:
         """Learn the prefixes and the year of the log from its first block."""
         sample = decoded(data[: 1 << 18].rsplit(b"\n", 1)[0] if len(data) > 1 << 18 else data)
-        sample = sample.replace("\r\n", "\n").replace("\r", "\n")
         self.prefixes = PrefixReader(sample)
         year = year_in(sample)
         if year is not None:

@@ -45,7 +45,8 @@ _GROUP = re.compile(
 )
 _OLD_GROUP = re.compile(r"\[Rank (?P<group_rank>\d{1,6})\]")
 _TC = re.compile(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
-_NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
+# The host begins where a word does: from within a long word a search would look through its rest again and again.
+_NCCL = re.compile(r"(?<![\w.-])(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
 
 
 def without_colours(text: str) -> str:
@@ -98,7 +99,7 @@ class PrefixReader:
     """Takes prefixes off lines; a sample of the log decides whether ``3: `` and ``host: `` are prefixes in it."""
 
     def __init__(self, sample: str) -> None:
-        lines = [line for line in sample.split("\n") if line.strip()][:2000]
+        lines = _beginnings(sample)[:2000]
         self.stamp = stamp_in(lines)
         stamp = self.stamp or _KUBE_TIME
         lines = [line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines]
@@ -191,6 +192,12 @@ def _hosts_in(lines: list[str]) -> frozenset[str]:
     if total * 2 < len(lines):
         return frozenset()
     return frozenset(host for host, count in counts.items() if count >= 2)
+
+
+def _beginnings(sample: str) -> list[str]:
+    """The lines of ``sample`` up to where a bar writes over them: no collector puts anything before what follows."""
+    lines = sample.split("\n" if "\n" in sample.strip() else "\r")
+    return [line.lstrip("\r").partition("\r")[0] for line in lines if line.strip()]
 
 
 def origin_of(text: str) -> dict[str, object]:

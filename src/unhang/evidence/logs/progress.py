@@ -12,15 +12,17 @@ from unhang.knowledge import numbers
 
 RECENT = 4096
 _NUMBER = r"\d[\d,]{0,14}"
+_AMOUNT = r"[\d.]{1,20}[kKMGT]?"
 _BAR = re.compile(
-    r"(?P<label>[^|\r\n]{0,120}?):? {0,4}\d{1,3}%\|[^|]{0,400}\| *(?P<n>[\d.]+[kKMGT]?)/(?P<total>[\d.]+[kKMGT]?) *"
+    rf"(?P<label>[^|\r\n]{{0,120}}?):? {{0,4}}\d{{1,3}}%\|[^|]{{0,400}}\| *(?P<n>{_AMOUNT})/(?P<total>{_AMOUNT}) *"
     r"\[(?P<elapsed>(?:\d+ days?, )?[\d:]+)<(?P<left>[^,\]]*)(?:, *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+?))?(?:[,\]]|$)"
 )
 _COUNTER = re.compile(
-    r"(?P<label>[^|\r\n]{0,80}?):? *(?P<n>[\d.]+[kKMGT]?) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) "
+    rf"(?P<label>[^|\r\n]{{0,80}}?):? {{0,4}}(?<![\d.])(?P<n>{_AMOUNT}) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) "
     r"\[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
 )
-# The label before a counter is searched for lazily, which costs a millisecond a long line: find the unit first.
+# The label before a counter is searched for lazily: find the unit first, and look for no label far before it.
+_BEFORE_COUNTED = 105
 _COUNTED = re.compile(r"\d ?(?:it|examples|steps?|batch(?:es)?|ba|ex) \[")
 _EPOCH_STEP = re.compile(
     rf"\b[Ee]poch:? ?[\[(]?(?P<epoch>\d{{1,6}})(?:/\d+)?[\])]?,? ?[\[(] *(?P<n>{_NUMBER}) ?/ ?(?P<total>{_NUMBER})"
@@ -79,7 +81,7 @@ def step_in(text: str) -> Step | None:
             _bar_pace(bar["rate"], bar["unit"]),
             elapsed_s(bar["elapsed"]),
         )
-    if " [" in text and _COUNTED.search(text) and (bar := _COUNTER.search(text)) is not None:
+    if (bar := _counter(text)) is not None:
         return Step(
             _label(bar["label"]) or "bar",
             _amount(bar["n"]),
@@ -99,6 +101,11 @@ def step_in(text: str) -> Step | None:
         total = _plain(found["total"]) if found["total"] else None
         return Step("epoch", _plain(found["n"]), total, "epoch")
     return None
+
+
+def _counter(text: str) -> re.Match[str] | None:
+    counted = _COUNTED.search(text) if " [" in text else None
+    return None if counted is None else _COUNTER.search(text, max(0, counted.start() - _BEFORE_COUNTED))
 
 
 def _hinted(text: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
     )
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(ASSETS),
