@@ -9,7 +9,6 @@ import pytest
 
 from tests.diagnosis.test_explaining import found
 from tests.facts.jobs import call, job, recording
-from tests.test_cases import CASES, decide
 from unhang.diagnosis.diagnose import what_is_shown
 from unhang.diagnosis.ranking import rank_findings
 from unhang.facts.build import build_facts
@@ -96,7 +95,11 @@ def test_what_else_is_to_be_changed_and_what_else_followed_is_kept() -> None:
 
 
 def test_what_follows_from_a_consequence_follows_from_its_root() -> None:
-    (lead,) = decide(CASES / "uneven-data" / "hit_gloo_aborts_those_who_left").findings
+    uneven = found(Cause.UNEVEN_DATA, CERTAIN, (1,), group="g")
+    mismatch = found(Cause.COLLECTIVE_MISMATCH, LIKELY, (0,), group="g", evidence=FIRST)
+    crash = found(Cause.RANK_CRASHED, LIKELY, (2,), evidence=FIRST)  # told by the same line
+
+    (lead,) = ranked(crash, mismatch, uneven)
 
     assert lead.cause is Cause.UNEVEN_DATA
     assert [c.cause for c in lead.consequences] == [Cause.COLLECTIVE_MISMATCH, Cause.RANK_CRASHED]

@@ -45,14 +45,26 @@ def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Findin
     """
     capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
     ordered = _joined(sorted(_without_answered_unknowns(capped), key=_order))
-    followed = [
-        f for f in ordered if any(leads_whatever(other, f) or _leads_to(other, f) for other in ordered[:MOST_ROOTS])
-    ]
-    return tuple(_nested([f for f in ordered if f not in followed] + followed))
+    return tuple(_nested(_behind_their_roots(ordered)))
+
+
+def _behind_their_roots(ordered: list[Finding]) -> list[Finding]:
+    """In the same order, but each behind all that it follows from."""
+    placed: list[Finding] = []
+    waiting = ordered
+    while waiting:
+        free = [f for f in waiting if not any(_leads_to(other, f) for other in waiting[:MOST_ROOTS] if other is not f)]
+        free = free or waiting[:1]  # each follows from another
+        placed += free
+        gone = {id(f) for f in free}
+        waiting = [f for f in waiting if id(f) not in gone]
+    return placed
 
 
 def _leads_to(root: Finding, other: Finding) -> bool:
-    """``other`` follows from ``root`` and is not better known than it."""
+    """``other`` follows from ``root``, and is not better known than it unless that changes nothing."""
+    if leads_whatever(root, other):
+        return True
     return root.cause is not other.cause and root.certainty.order >= other.certainty.order and explains(root, other)
 
 
