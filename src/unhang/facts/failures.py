@@ -19,16 +19,17 @@ from unhang.facts.stages import Stage, is_preparing, stage_of
 from unhang.findings import Cause, Evidence, Source, Where
 from unhang.knowledge.failure_language import ELSEWHERE, HARMLESS, NAMES, VAGUE, Statement, statement_in
 from unhang.knowledge.messages import message_row
+from unhang.late_pattern import late_pattern
 
-_MARK = re.compile(
+_MARK = late_pattern(
     r"\b(?:err(?:or)?|fatal|critical|fail(?:ed|ure|s)?|exception|panic|abort(?:ed|ing)?|cannot|can't|unable|killed)\b"
     r"|[a-z]Error\b|^E\d{4} |^\[E|NCCL WARN|错误|失败|异常",
     re.IGNORECASE,
 )
-_WARNED = re.compile(r"(?<!NCCL )\bWARN(?:ING)?\b|\b[Ww]arning: |[a-z]Warning\b|^\W{0,3}W ?\d{4} |\[W\b")
+_WARNED = late_pattern(r"(?<!NCCL )\bWARN(?:ING)?\b|\b[Ww]arning: |[a-z]Warning\b|^\W{0,3}W ?\d{4} |\[W\b")
 """A line that calls itself a warning hints at most: healthy jobs are full of them."""
-_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception): ")
-_PLAIN = re.compile(r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|\[I\b|^I\d{4} ")
+_EXCEPTION = late_pattern(r"\b[A-Z]\w*(?:Error|Exception): ")
+_PLAIN = late_pattern(r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|\[I\b|^I\d{4} ")
 """The line says of itself that it is for information: what it tells stops nothing."""
 _UNREAD_KINDS = ("py.error", "n.warn")
 """Rows that know the mark of a line and not what it says."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
+from unhang.late_pattern import late_pattern
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -74,11 +75,11 @@ class Phrase:
         return at >= 0 and len(text) - at >= CUT_SHARE * len(self.words) and self.words.startswith(text[at:])
 
 
-_OTHER = re.compile(r"[^0-9a-z\u4e00-\u9fff]+")
-_PROCESS = re.compile(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
+_OTHER = late_pattern(r"[^0-9a-z\u4e00-\u9fff]+")
+_PROCESS = late_pattern(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
 """Host and process in front of what a library says: names in them are no words of the failure."""
-_SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
-_GUESS = re.compile(
+_SENTENCE = late_pattern(r"(?<=[.;!?])\s+|\n")
+_GUESS = late_pattern(
     r"\b(?:may|might|could be|can be|usually|possibl[ey]|perhaps|probably|e\.g|for example|if|in case|try|consider"
     r"|make sure|please|ensure|suggest\w*|hint|note|solution|to avoid|to debug|for debugging|you can|either)\b"
     r"|可能|建议|解决",
@@ -86,7 +87,7 @@ _GUESS = re.compile(
 )
 
 
-_ADVICE = re.compile(
+_ADVICE = late_pattern(
     r"(?:\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -119,11 +120,11 @@ def sounds_bad(text: str) -> bool:
     return any(word in low for word in _words())  # without spaces, or in a script that has none
 
 
-_WORD = re.compile(r"[0-9a-z]+")
+_WORD = late_pattern(r"[0-9a-z]+")
 _LONGEST_WORD = 24
 
 
-_NONE_OF = re.compile(
+_NONE_OF = late_pattern(
     r"(?<![\d.,])(?:0|no) (?:errors?|missing|corrupt\w*|fail\w*|warnings?|dropped|lost|invalid|duplicates?)\b",
     re.IGNORECASE,
 )

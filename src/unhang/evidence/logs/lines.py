@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -24,24 +23,25 @@ from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source, Unread
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
+from unhang.late_pattern import late_pattern
 
 TEXT_CHARS = 2000
 MOST_ATTEMPTS = 1_000_000
 FAILED_NAMED = 3
 PATTERN_CHARS = 8192
 """Patterns look at no more than this of a line, so that no line costs much."""
-_BEHIND_A_BAR = re.compile(
+_BEHIND_A_BAR = late_pattern(
     r"(?<=\])(?=\[(?:rank|[A-Za-z_]{1,40})\d{1,6}\]:|Traceback \(most recent call last\)|\[?[EWIF] ?\d{3,4} \d\d:\d\d:)"
 )
-_BAR_END = re.compile(r"\[[\d:]{4,16}<[^\[\]]{0,200}\]")
+_BAR_END = late_pattern(r"\[[\d:]{4,16}<[^\[\]]{0,200}\]")
 _PARTS = 64
 _Part = TypeVar("_Part", str, bytes)
 STORY_LINES = 160
 """So many ordinary lines are kept before the first trouble, and so many behind it."""
 _TROUBLE = frozenset(("timeout", "oom", "gpu-fault", "killed", "nccl-error", "async-error", "store-timeout", "aborted"))
 """What a message says that ends the story of how the job went."""
-_NO_WORDS = re.compile(r"^[\s=\-*#+|~^.]*$")
-_STACK_LINE = re.compile(
+_NO_WORDS = late_pattern(r"^[\s=\-*#+|~^.]*$")
+_STACK_LINE = late_pattern(
     r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)'
     r"|^\S+ FAILED$|^Failures:$|^\s*<NO_OTHER_FAILURES>|^Root Cause \(|^\[\d+\]:$|^Last error:"
 )
@@ -403,7 +403,7 @@ class LineReader:
             )
 
 
-_SPOKEN_RANK = re.compile(
+_SPOKEN_RANK = late_pattern(
     r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
     r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):"
     r"|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]"

@@ -8,37 +8,38 @@ from functools import lru_cache
 
 from unhang.evidence.logs.stamps import stamp_in
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-_ANSI = re.compile(
+_ANSI = late_pattern(
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x1b"
     r"|(?<![\w\]])\[(?:\d{1,3};){0,4}\d{1,3}m|(?<=\w)\[0?m"
 )
 """Colours, also those that lost their escape character on the way."""
-_KUBE_TIME = re.compile(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
-_KUBE_POD = re.compile(r"^\[pod/(?P<host>[^/\]]+)/[^\]]*\] ?")
-_COMPOSE = re.compile(r"^(?P<host>[\w.-]{1,64}?) {1,20}\| ")
-_TEE = re.compile(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?P<local>\d{1,4})\]: ?")
-_RANK = re.compile(r"^\[rank(?P<rank>\d{1,6})\](?!:? ?\[[EWIF][ \d]):? ?")
-_MPI = re.compile(r"^\[(?:\d+,)?(?P<label>\d{1,6})\]<std(?:out|err)> ?:? ?")
-_LABEL = re.compile(r"^ {0,5}(?P<label>\d{1,6}):(?!\d\d:\d\d\b) ?")
-_RAY = re.compile(
+_KUBE_TIME = late_pattern(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
+_KUBE_POD = late_pattern(r"^\[pod/(?P<host>[^/\]]+)/[^\]]*\] ?")
+_COMPOSE = late_pattern(r"^(?P<host>[\w.-]{1,64}?) {1,20}\| ")
+_TEE = late_pattern(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?P<local>\d{1,4})\]: ?")
+_RANK = late_pattern(r"^\[rank(?P<rank>\d{1,6})\](?!:? ?\[[EWIF][ \d]):? ?")
+_MPI = late_pattern(r"^\[(?:\d+,)?(?P<label>\d{1,6})\]<std(?:out|err)> ?:? ?")
+_LABEL = late_pattern(r"^ {0,5}(?P<label>\d{1,6}):(?!\d\d:\d\d\b) ?")
+_RAY = late_pattern(
     r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"
     r"(?: \[repeated [^\]]*\])? ?"
 )
-_HOST = re.compile(r"^(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80}): ")
-_BARE_RANK = re.compile(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
-_QUOTE = re.compile(r"^(?:> ?|&gt; ?)+(?=\S)")
-_C10D = re.compile(
+_HOST = late_pattern(r"^(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80}): ")
+_BARE_RANK = late_pattern(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
+_QUOTE = late_pattern(r"^(?:> ?|&gt; ?)+(?=\S)")
+_C10D = late_pattern(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
     r"(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
 )
-_GROUP = re.compile(
+_GROUP = late_pattern(
     r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))?"
     r" Rank (?P<group_rank>\d+)\]"
 )
-_OLD_GROUP = re.compile(r"\[Rank (?P<group_rank>\d{1,6})\]")
-_TC = re.compile(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
-_NCCL = re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
+_OLD_GROUP = late_pattern(r"\[Rank (?P<group_rank>\d{1,6})\]")
+_TC = late_pattern(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
+_NCCL = late_pattern(r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
 
 
 def without_colours(text: str) -> str:
@@ -53,7 +54,7 @@ def without_stamps(text: str) -> str:
     return "\n".join([line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines])
 
 
-_KERNEL_HOST = re.compile(
+_KERNEL_HOST = late_pattern(
     r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.,+Z-]{8,24})"
     r" (?P<host>[\w.-]{1,253}) kernel:"
 )
