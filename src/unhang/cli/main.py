@@ -11,7 +11,6 @@ import gc
 import io
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
@@ -109,11 +108,17 @@ def _parsed(words: list[str]) -> object:
 
 def _say_error(error: UnhangError, *, debug: bool) -> int:
     if debug:
-        traceback.print_exception(error)
+        _print_traceback(error)
     print(f"unhang: {error}", file=sys.stderr)
     if error.next_step:
         print(f"  next: {error.next_step}", file=sys.stderr)
     return 2
+
+
+def _print_traceback(error: Exception) -> None:
+    import traceback  # loads a reader of source files
+
+    traceback.print_exception(error)
 
 
 def _say_mistake(error: Exception, *, debug: bool) -> int:
@@ -122,7 +127,7 @@ def _say_mistake(error: Exception, *, debug: bool) -> int:
         cast("Any", show)(file=sys.stderr)
         return 2
     if debug:
-        traceback.print_exception(error)
+        _print_traceback(error)
     print(f"unhang: a mistake of unhang's own ({type(error).__name__}: {error})", file=sys.stderr)
     print("  next: run it again with --debug and report what it prints", file=sys.stderr)
     return 2

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
+from unhang.knowledge.tables import text_of
 from unhang.late_pattern import late_pattern
 
 if sys.version_info >= (3, 11):
@@ -213,5 +213,4 @@ def _pattern_of(words: str) -> Iterator[str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = (files("unhang.knowledge") / "failure_language.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(text_of("failure_language.toml"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
-from importlib import resources
 
 from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import text_of
 from unhang.late_pattern import late_pattern
 
 if sys.version_info >= (3, 11):
@@ -29,7 +29,7 @@ _NOTEBOOK = late_pattern(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipyke
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, frozenset[str]]:
-    text = resources.files("unhang.knowledge").joinpath("libraries.toml").read_text(encoding="utf-8")
+    text = text_of("libraries.toml")
     data = tomllib.loads(text)
     wanted = ("stdlib_modules", "stdlib_packages", "packages", "launchers")
     if set(data) != set(wanted):
