@@ -112,12 +112,13 @@ def _before_guess(sentence: str) -> str:
     return sentence if guess is None else sentence[: sentence.rfind(",", 0, guess.start()) + 1]
 
 
-def sounds_bad(text: str) -> bool:
-    """Whether a word stands in ``text`` without which no row fits; quick, for every line of a log."""
-    low = text.lower()
+def sounds_bad(text: str, *, zeros: bool = False) -> bool:
+    """Whether a word stands in ``text`` without which no row fits; quick, for every line of a log. ``zeros``: every
+    digit of it was made a 0, and the words are looked for likewise."""
+    low, words = text.lower(), _words(zeros)
     if text.isascii() and text.count(" ") * _LONGEST_WORD > len(text):
-        return not _words().isdisjoint(_WORD.findall(low))
-    return any(word in low for word in _words())  # without spaces, or in a script that has none
+        return not words.isdisjoint(_WORD.findall(low))
+    return any(word in low for word in words)  # without spaces, or in a script that has none
 
 
 _WORD = late_pattern(r"[0-9a-z]+")
@@ -139,8 +140,8 @@ def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Sta
     text = text[:TEXT_CHARS]
     if not sounds_bad(text):
         return None
-    said = plain(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
-    for row in failure_rows():
+    said, rows = _read(text)
+    for row in rows:
         if (row.when and row.when != situation) or (raised and row.strength == HARMLESS):
             continue
         words = next((phrase.words for phrase in row.phrases if phrase.stands_in(said)), None)
@@ -150,6 +151,34 @@ def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Sta
         if subject or not row.about:
             return Statement(row, words, subject)
     return None
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> tuple[str, tuple[LanguageRow, ...]]:
+    """``text`` as phrases are compared with it, and the rows of which a phrase may stand in it, in their order."""
+    said = plain(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
+    whole, cut = _rows_by_literal()
+    end = said[-_longest_phrase() :]
+    near = {number for word, numbers in whole.items() if word in said for number in numbers}
+    near.update(number for begun, numbers in cut.items() if begun in end for number in numbers)
+    return said, tuple(map(failure_rows().__getitem__, sorted(near)))
+
+
+@cache
+def _rows_by_literal() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Numbers of the rows by the literal of each phrase, and by the first letters of phrases that may be cut off."""
+    whole: dict[str, list[int]] = {}
+    cut: dict[str, list[int]] = {}
+    for number, row in enumerate(failure_rows()):
+        for phrase in row.phrases:
+            whole.setdefault(phrase.longest, []).append(number)
+            cut.setdefault(phrase.words[:SHORTEST_CUT], []).append(number)
+    return whole, {begun: numbers for begun, numbers in cut.items() if len(begun) == SHORTEST_CUT}
+
+
+@cache
+def _longest_phrase() -> int:
+    return max(len(phrase.words) for row in failure_rows() for phrase in row.phrases)
 
 
 def _one_of(phrases: Iterable[Phrase], text: str) -> bool:
@@ -191,9 +220,10 @@ def _subjects() -> dict[str, tuple[Phrase, ...]]:
 
 
 @cache
-def _words() -> frozenset[str]:
+def _words(zeros: bool = False) -> frozenset[str]:
     """Words one of which every text holds that any row fits."""
-    return frozenset(phrase.longest for row in failure_rows() if row.strength != HARMLESS for phrase in row.phrases)
+    words = (phrase.longest for row in failure_rows() if row.strength != HARMLESS for phrase in row.phrases)
+    return frozenset(re.sub(r"\d", "0", word) if zeros else word for word in words)
 
 
 @cache

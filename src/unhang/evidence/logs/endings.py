@@ -138,38 +138,26 @@ _SIZE = late_pattern(
 _LAUNCH_HINTS = ("nproc", "_procs", "nodes", "machines", "run ", "exec ", "composer", "accelerate")
 _SIZE_HINTS = ("orld", "WORLD", "rocesses", "ranks", "asks", "rainers", "GPUs", "gpus")
 _END_HINTS = (
-    *(
-        "uccess",
-        "ucceed",
-        "SUCCE",
-        "xit",
-        "EXIT",
-        "one",
-        "ONE",
-        "nish",
-        "omplet",
-        "COMPLETE",
-        "nded",
-        "bye",
-        "rc=",
-        "ret=",
-    ),
-    *(
-        "Out of bounds",
-        "train_runtime",
-        "return",
-        "estroyed",
-        "normal",
-        "finish",
-        "完成",
-        "结束",
-        "退出",
-        "FAILED",
-        "TIMEOUT",
-        "CANCEL",
-        "arrier",
-    ),
-)
+    "uccess", "ucceed", "SUCCE", "xit", "EXIT", "one", "ONE", "nish", "omplet", "COMPLETE", "nded", "bye", "rc=",
+    "ret=", "Out of bounds", "train_runtime", "return", "estroyed", "normal", "完成", "结束", "退出", "FAILED",
+    "TIMEOUT", "CANCEL", "arrier",
+)  # fmt: skip
+_SHELL_HINTS = ("$ ", "# ")
+_RANK_HINTS = ("] (", "MEMBER: ")
+
+
+def may_tell(text: str) -> bool:
+    """Whether ``text`` may tell of a start, a size or an end: of no other line :class:`EndingReader` learns anything,
+    unless the line before makes it listen. The digits of ``text`` do not matter."""
+    return (
+        text[:1] in ("+", "#")
+        or text.startswith("Process index: ")
+        or ("ank" in text and ("/" in text or " of " in text))
+        or any(hint in text for hints in _HINTS for hint in hints)
+    )
+
+
+_HINTS = (_END_HINTS, _SIZE_HINTS, _LAUNCH_HINTS, _SHELL_HINTS, _RANK_HINTS)
 
 
 def numbered_rank(text: str) -> int | None:
@@ -204,6 +192,11 @@ class EndingReader:
         """How many ranks the job has, as its lines tell."""
         self.started_line = 0
         """The last line that starts a job or tells its size."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether the next line is to be read whatever stands in it."""
+        return self._shell.waits
 
     def take(self, text: str, line: int) -> Iterator[Said]:
         """What ``text`` tells of an end; what it tells of a start is kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from unhang.evidence.logs.stamps import stamp_in
 from unhang.knowledge import numbers
@@ -66,8 +67,7 @@ def kernel_host(text: str) -> str | None:
     return found["host"] if found is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Speaker:
+class Speaker(NamedTuple):
     """Whoever printed a line, as far as its prefixes tell; turned into a rank when the whole log is known."""
 
     rank: int | None = None

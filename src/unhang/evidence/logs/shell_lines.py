@@ -95,6 +95,12 @@ class ShellReader:
         self._continued = ""
         self._pipefail = False
 
+    @property
+    def waits(self) -> bool:
+        """The next line may go on with a command, or print what one ended with."""
+        shown = self._open
+        return bool(self._continued) or (shown is not None and (shown.status is not None or bool(shown.spoken)))
+
     def take(self, text: str) -> str | None:
         """The command that the line shows, from all its lines; empty where it goes on in the next; None for others."""
         if self._continued:
