@@ -27,6 +27,8 @@ NAMES, WORDS, VAGUE, ELSEWHERE, HARMLESS = "names", "words", "vague", "elsewhere
 STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
 """In the order in which they are looked for."""
 SITUATIONS = ("", "start", "running")
+ANY = "any"
+"""Whatever the situation: a row of any of them counts."""
 TEXT_CHARS = 2000
 SHORTEST_CUT = 12
 """So many letters of a phrase must be left at the end of a text that is cut off inside of it."""
@@ -134,20 +136,20 @@ _NONE_OF = late_pattern(
 
 @lru_cache(maxsize=8192)
 def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Statement | None:
-    """The first row whose words stand in ``text``; None where it tells of no failure. ``situation`` is ``start`` or
-    ``running``; where it is not known, rows for one of them do not count. ``raised``: it ended its process, so that
-    words of harmless lines do not make it harmless."""
+    """The first row whose words stand in ``text``; None where it tells of no failure. ``situation`` is ``start``,
+    ``running`` or ``any``; where it is not known, rows for one of them do not count. ``raised``: it ended its process,
+    so that words of harmless lines do not make it harmless."""
     text = text[:TEXT_CHARS]
     if not sounds_bad(text):
         return None
     said, rows = _read(text)
     for row in rows:
-        if (row.when and row.when != situation) or (raised and row.strength == HARMLESS):
+        if (row.when and situation not in (row.when, ANY)) or (raised and row.strength == HARMLESS):
             continue
         words = next((phrase.words for phrase in row.phrases if phrase.stands_in(said)), None)
         if words is None or (row.needs and not _one_of(row.needs, said)):
             continue
-        subject = next((name for name in row.about if _one_of(_subjects()[name], said)), "")
+        subject = next((name for name in row.about if _is_about(name, said)), "")
         if subject or not row.about:
             return Statement(row, words, subject)
     return None
@@ -179,6 +181,11 @@ def _rows_by_literal() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
 @cache
 def _longest_phrase() -> int:
     return max(len(phrase.words) for row in failure_rows() for phrase in row.phrases)
+
+
+@lru_cache(maxsize=1024)
+def _is_about(subject: str, said: str) -> bool:
+    return _one_of(_subjects()[subject], said)
 
 
 def _one_of(phrases: Iterable[Phrase], text: str) -> bool:

@@ -26,9 +26,9 @@ else:
     import tomli as tomllib
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MessageRow:
-    """One message shape."""
+    """One message shape. Each is loaded once: rows are told apart as objects, for every literal in a log."""
 
     id: str
     anchors: tuple[str, ...]

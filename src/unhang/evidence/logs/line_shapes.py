@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unhang.evidence.logs.endings import may_tell
+from unhang.evidence.logs.progress import step_in
 from unhang.knowledge.failure_language import sounds_bad
 from unhang.late_pattern import late_pattern
 
@@ -15,6 +16,8 @@ KEPT, KEPT_CHARS = 4096, 512
 """So many shapes are remembered, of lines no longer than this."""
 _DIGITS = str.maketrans("123456789", "000000000")
 _RANK_HINTS = ("ank", "RANK", "GPU", "] (", "MEMBER: ", "Process index: ")
+_NUMBERS = late_pattern(r"\d+")
+_KEY_CHARS = 200
 _NO_WORDS = late_pattern(r"^[\s=\-*#+|~^.]*$")
 _STACK_LINE = late_pattern(
     r'^\s*(?:frame #\d+:|#\d+ |File "|Exception raised from|terminate called|what\(\):|\^|~)'
@@ -29,10 +32,14 @@ class LineShape(NamedTuple):
     """It may tell of a start, a size or an end."""
     complaint: bool
     """Words of failure may stand in it."""
+    step: bool
+    """It tells a step."""
     rank: bool
     """A rank may be named in it."""
     words: bool
     """It is more than a rule of dashes or a part of a stack."""
+    key: str
+    """Its beginning with a mark for every number: lines with the same one say the same."""
 
 
 class LineShapes:
@@ -59,5 +66,7 @@ def _looked_at(zeros: str) -> LineShape:
         start_or_end=may_tell(zeros),
         complaint=sounds_bad(zeros, zeros=True),
         rank=any(hint in zeros for hint in _RANK_HINTS),
+        step=step_in(zeros) is not None,
         words=not _NO_WORDS.match(zeros) and not _STACK_LINE.match(zeros),
+        key=_NUMBERS.sub("#", zeros[:_KEY_CHARS]),
     )

@@ -130,7 +130,7 @@ class LineReader:
             and self.exits.take_line(text, line, self.attempt)
         )
         # A literal of a message may stand in an ordinary line too.
-        told = bool(rows) and self._events(text, line, rows, speaker, self.clock.time_of(dated))
+        told = bool(rows) and self._events(text, line, rows, speaker, dated)
         if in_traceback or in_table:
             return
         if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
@@ -139,15 +139,15 @@ class LineReader:
             self._ordinary(text, line, speaker, dated)
 
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
-        step = self._trainer_step(speaker) if trainer_line(text) else step_in(text)
         shape = self._shapes.of(text)
+        step = self._trainer_step(speaker) if trainer_line(text) else step_in(text) if shape.step else None
         rank = _spoken_rank(text) if shape.rank else None
         if (shape.start_or_end or self.endings.listens) and (step is None or "$ " in text or text.startswith("+ ")):
             self._start_or_end(text, line, speaker)
         if step is not None:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), text[:300], self.attempt)
-        elif shape.complaint:
-            self.complaints.take(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
+        elif shape.complaint and self.complaints.wants(speaker, rank, shape.key, text):
+            self.complaints.keep(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
         if shape.words:
             self.story.take(speaker, rank, text, line, dated)
 
@@ -160,7 +160,7 @@ class LineReader:
         count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
         return Step("trainer log", count, None, "log")
 
-    def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, time_s: float | None) -> bool:
+    def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, dated: str) -> bool:
         """Keep what the line tells; False when it only looked like a message."""
         matches = match_rows(text, rows)
         for row in rows:
@@ -171,7 +171,7 @@ class LineReader:
         told = origin_of(text)
         self.voices.learn(speaker, _rank_told(told))
         for match in matches:
-            self._event(match, text, line, speaker, told, time_s)
+            self._event(match, text, line, speaker, told, self.clock.time_of(dated))
         return True
 
     def _event(

@@ -19,7 +19,7 @@ _AMERICAN = late_pattern(rf"(?<![\d/])(?P<mo>[01]\d)/(?P<d>[0-3]\d)/(?P<y>20\d\d
 _SYSLOG = late_pattern(rf"(?P<month>{'|'.join(_MONTHS)}) {{1,2}}(?P<d>\d{{1,2}}) {_CLOCK}")
 _GLOG = late_pattern(rf"(?:^|\[|\s)[EWIF](?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {_CLOCK}")
 _MONTH_DAY = late_pattern(rf"(?<![\d-])(?P<mo>0[1-9]|1[0-2])[-/](?P<d>[0-3]\d) {_CLOCK}")
-_ANY_CLOCK = late_pattern(r"\d:\d\d:\d\d")
+_ZEROS = str.maketrans("123456789", "000000000")
 _LOOK_AT = 160
 """Characters of a line in which its time can stand."""
 
@@ -32,11 +32,16 @@ class Clock:
         self.year = year
         self._latest_s = latest_s
         self._days: dict[tuple[int, int, int], float | None] = {}
+        self._asked: tuple[str, float | None] = ("", None)
 
     def time_of(self, text: str) -> float | None:
         """Seconds since the epoch of a line, or None. ``text`` is the line with its prefixes."""
-        head = text[:_LOOK_AT]
-        if _ANY_CLOCK.search(head) is None:
+        if text is not self._asked[0]:  # the same line is asked about several times
+            self._asked = (text, self._read(text[:_LOOK_AT]))
+        return self._asked[1]
+
+    def _read(self, head: str) -> float | None:
+        if "0:00:00" not in head.translate(_ZEROS):
             return None
         found = _FULL.search(head)
         if found is not None:
