@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from unhang.evidence.items import LogEvent, Progress, PythonTraceback
+from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.crashes import Crash, own_crashes
 from unhang.facts.failure_kinds import known_cause, port_of_the_job
 from unhang.facts.log_waits import incident_of
@@ -168,18 +168,25 @@ def _failure(line: LogEvent, said: Statement | None, causes: tuple[Cause, ...], 
 
 def _went_on(line: LogEvent, facts: Facts) -> bool:
     """Steps were counted after it by whoever said it."""
-    return any(
-        _counts_after(progress, line)
-        for log in facts.logs
-        if log.source.path == line.source.path
-        for progress in log.progress
-    )
+    counted = facts.once(_last_counted)
+    path, attempt, at = line.source.path, line.attempt, line.source.line or 0
+    if line.rank is None:
+        return counted.get((path, attempt, _ANYBODY), 0) > at
+    return max(counted.get((path, attempt, rank), 0) for rank in (None, line.rank)) > at
 
 
-def _counts_after(progress: Progress, line: LogEvent) -> bool:
-    if is_preparing(progress) or progress.attempt != line.attempt or progress.last_line <= (line.source.line or 0):
-        return False
-    return line.rank is None or progress.rank in (None, line.rank)
+_ANYBODY = -1
+
+
+def _last_counted(facts: Facts) -> dict[tuple[str, int, int | None], int]:
+    """The last line with a step, by path, attempt and rank (and of anybody): many ranks may say many things."""
+    found: dict[tuple[str, int, int | None], int] = {}
+    for log in facts.logs:
+        for progress in log.progress:
+            for rank in () if is_preparing(progress) else (progress.rank, _ANYBODY):
+                key = (log.source.path, progress.attempt, rank)
+                found[key] = max(found.get(key, 0), progress.last_line)
+    return found
 
 
 def _gave_up(facts: Facts) -> tuple[tuple[str, int, float | None], ...]:
