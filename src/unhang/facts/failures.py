@@ -138,10 +138,13 @@ def _another_port(said: Statement, facts: Facts) -> bool:
 
 
 def _said(facts: Facts) -> Iterator[Failure]:
-    raised = {(t.source.path, message[:60]) for t in facts.tracebacks if (message := t.message.split("\n")[0])}
+    raised: dict[str, set[str]] = {}
+    for each in facts.tracebacks:
+        if message := each.message.split("\n")[0]:
+            raised.setdefault(each.source.path, set()).add(message[:60])
     lines = [*(line for log in facts.logs for line in log.complaints), *facts.events_of(*_UNREAD_KINDS)]
     for line in lines:
-        if any(path == line.source.path and message in line.text for path, message in raised):
+        if any(map(line.text.__contains__, raised.get(line.source.path, ()))):
             continue
         if _PLAIN.search(line.text[:160]) or known_cause(line.text) is not None or _went_on(line, facts):
             continue
