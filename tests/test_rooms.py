@@ -16,6 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "unhang"
 ROOMS = (
     "errors",
     "findings",
+    "late_pattern",
     "secrets",
     "records",
     "knowledge",

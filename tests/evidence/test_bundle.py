@@ -13,7 +13,7 @@ from unhang.evidence.bundle import (
     read_manifest,
     source_path_of_file,
 )
-from unhang.evidence.items import BundleManifest, RankProcess
+from unhang.evidence.recorder_items import BundleManifest, RankProcess
 from unhang.findings import Source, Unread
 
 SOURCE = Source("job/bundle.json")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.facts.test_progress_from_stacks import COLLECTIVE, TRAIN, stack
-from unhang.evidence.items import BundleManifest, EvidenceSet, RankProcess, SourceFile
+from unhang.evidence.items import EvidenceSet, SourceFile
+from unhang.evidence.recorder_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Source

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import (
-    BundleManifest,
-    EvidenceSet,
-    Frame,
-    LogReading,
-    PythonTraceback,
-    RankProcess,
-    Recording,
-    SourceFile,
-    StackDump,
-)
+from unhang.evidence.items import EvidenceSet, Frame, LogReading, PythonTraceback, Recording, SourceFile, StackDump
+from unhang.evidence.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts

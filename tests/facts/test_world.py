@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import BundleManifest, EvidenceSet, LogEvent, LogReading
+from unhang.evidence.items import EvidenceSet, LogEvent, LogReading
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.facts.model import RankFacts
 from unhang.facts.world import world_size_of
 from unhang.findings import Source

@@ -15,7 +15,7 @@ import pytest
 
 from unhang.errors import UnhangError
 from unhang.evidence.bundle import rank_of_file, read_manifest, source_path_of_file
-from unhang.evidence.items import BundleManifest
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.lab.catalog import find
 from unhang.lab.run_case import run_case
 from unhang.watch import processes

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from unhang.evidence.bundle import read_manifest
-from unhang.evidence.items import BundleManifest
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.records.views import Identity, RecordView
 from unhang.watch.kept_logs import note_cut
 from unhang.watch.look_manifest import manifest_of, write_manifest

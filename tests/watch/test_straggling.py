@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 
-from unhang.evidence.items import Pace
 from unhang.evidence.pace import read_pace
+from unhang.evidence.recorder_items import Pace
 from unhang.facts.slow_pace import pace_of_all, slow_pace
 from unhang.findings import Source
 from unhang.records.views import GroupCount, Identity, Place, RecordView

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +32,6 @@ class Asked:
 
     def answer(self) -> int:
         """Read, decide, write; the exit code."""
-        # a verb keeps what it reads until it ends: looking for rubbish often costs a tenth of its time
-        gc.set_threshold(50_000)
         from unhang.cli.verdict_output import VerdictOutput, exit_code
 
         output = VerdictOutput.chosen(self.form, lang=self.lang, redact=self.redact, color=self.color, debug=self.debug)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from unhang.evidence.items import RankProcess
+from unhang.evidence.recorder_items import RankProcess
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, NotChecked, say
 

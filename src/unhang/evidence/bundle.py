@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from unhang.evidence.decoding import UNDECODABLE
-from unhang.evidence.items import BundleManifest, GuardWait, MarkedWork, RankProcess
+from unhang.evidence.recorder_items import BundleManifest, GuardWait, MarkedWork, RankProcess
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.bundle/1"

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from unhang.evidence.bundle import rank_of_file, source_path_of_file
-from unhang.evidence.items import BundleManifest, EvidenceSet, LogReading, SourceFile, StackDump
+from unhang.evidence.items import EvidenceSet, LogReading, SourceFile, StackDump
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.findings import Source
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from unhang.evidence.decoding import UNDECODABLE
-from unhang.evidence.items import ComparedCall, Comparison, Frame, Signature
+from unhang.evidence.items import Frame, Signature
+from unhang.evidence.recorder_items import ComparedCall, Comparison
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.compared/1"

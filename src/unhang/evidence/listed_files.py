@@ -7,8 +7,8 @@ from collections.abc import Container, Iterator
 
 from unhang.evidence.bundle import rank_of_file
 from unhang.evidence.bundle_ranks import folder_of
-from unhang.evidence.items import BundleManifest
 from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.findings import Source, Unread
 
 MOST_NAMED = 100

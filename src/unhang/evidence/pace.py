@@ -10,7 +10,8 @@ import math
 import msgspec
 
 from unhang.evidence.decoding import UNDECODABLE
-from unhang.evidence.items import Frame, Pace, PacePlace, RankPace
+from unhang.evidence.items import Frame
+from unhang.evidence.recorder_items import Pace, PacePlace, RankPace
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.pace/1"

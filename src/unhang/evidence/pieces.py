@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from unhang.errors import ArchiveError
-from unhang.evidence.archives import unpack
 from unhang.evidence.found_files import Found, FoundFile, Identity, opened, why_unreadable
 from unhang.evidence.kinds import HEAD_BYTES, Decision, Kind, decide
 from unhang.evidence.limits import Limits
@@ -120,6 +118,8 @@ class Pieces:
             if self._seen is not None:
                 self._seen(size, name)
             return
+        import tempfile
+
         with tempfile.TemporaryFile(prefix="unhang-") as spool:
             try:
                 size = _spool(whole, cast("BinaryIO", spool), self._limits)
@@ -129,6 +129,8 @@ class Pieces:
             yield from self._members(cast("BinaryIO", spool), name, size, depth)
 
     def _members(self, stream: BinaryIO, name: str, size: int, depth: int) -> Iterator[Piece | Unread]:
+        from unhang.evidence.archives import unpack  # most evidence stands in no archive
+
         for member in unpack(stream, name=name, size=size, limits=self._limits, budget=self._budget):
             if isinstance(member, Unread):
                 yield member

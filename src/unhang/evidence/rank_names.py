@@ -10,31 +10,34 @@ import re
 from pathlib import PurePath, PurePosixPath
 
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-_RANK_WORD = re.compile(
+_RANK_WORD = late_pattern(
     r"(?<![a-z])(?P<kind>local|node|group|global)?[_\-. ]?rank[_\-.=: ]?(?P<rank>\d{1,7})(?!\d)", re.IGNORECASE
 )
-_RANK_RANGE = re.compile(r"rank[_\-.=]?\d+\s*(?:-|to|\.\.)\s*\d+(?![\w])", re.IGNORECASE)
-_DUMP_WORD = re.compile(
+_RANK_RANGE = late_pattern(r"rank[_\-.=]?\d+\s*(?:-|to|\.\.)\s*\d+(?![\w])", re.IGNORECASE)
+_DUMP_WORD = late_pattern(
     r"(?:^|[_\-.]|(?<=[a-z]))(?:dump|trace|recorder|fr|stacks?|pyspy|py-spy|faulthandler)[_\-.]?(\d{1,7})(?![\d])",
     re.IGNORECASE,
 )
-_TRAILING = re.compile(r"^(?P<words>\D*?)(?P<joint>[_\-.]?)(?P<number>\d{1,6})$")
-_TRAILING_AFTER_HOST = re.compile(r"^.*\d.*_(?P<words>[a-z]+)_(?P<number>\d{1,6})$", re.IGNORECASE)
-_EXTENSION = re.compile(
+_TRAILING = late_pattern(r"^(?P<words>\D*?)(?P<joint>[_\-.]?)(?P<number>\d{1,6})$")
+_TRAILING_AFTER_HOST = late_pattern(r"^.*\d.*_(?P<words>[a-z]+)_(?P<number>\d{1,6})$", re.IGNORECASE)
+_EXTENSION = late_pattern(
     r"\.(?:pkl|pickle|json|jsonl|bin|log|txt|out|err|gz|xz|zst|bz2|pyspy|stack|stacks|dump|trace|except|exception"
     r"|faulthandler)$",
     re.IGNORECASE,
 )
-_NOT_A_RANK = re.compile(
+_NOT_A_RANK = late_pattern(
     r"(?:steps?|epoch|iter|iteration|checkpoint|ckpt|attempt|restart|nodes?|hosts?|gpus?|workers?|run|part|version|v|job"
     r"|slurm|pid|log|train|pod|try|local[_\-.]?rank|node[_\-.]?rank|group[_\-.]?rank)$",
     re.IGNORECASE,
 )
 _STREAMS = {"stderr.log", "stdout.log", "stderr", "stdout", "error.json", "stderr.txt", "stdout.txt"}
 _NUMBERED_FOLDERS = {"rank", "ranks", "trace", "traces", "comm_traces", "dumps", "stacks", "logs", "by-rank", "by_rank"}
-_HOST_BEFORE = re.compile(r"^(?P<host>[a-z][a-z0-9\-.]*\d[a-z0-9\-.]*)_(?:[a-z_]*_)?(?:rank|dump|trace)", re.IGNORECASE)
-_HOST_AFTER = re.compile(r"rank[_\-]?\d+[._@\-](?P<host>[a-z][a-z0-9\-.]*)$", re.IGNORECASE)
+_HOST_BEFORE = late_pattern(
+    r"^(?P<host>[a-z][a-z0-9\-.]*\d[a-z0-9\-.]*)_(?:[a-z_]*_)?(?:rank|dump|trace)", re.IGNORECASE
+)
+_HOST_AFTER = late_pattern(r"rank[_\-]?\d+[._@\-](?P<host>[a-z][a-z0-9\-.]*)$", re.IGNORECASE)
 
 
 def rank_from_name(path: str | PurePath) -> int | None:

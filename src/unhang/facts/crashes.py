@@ -19,15 +19,16 @@ from unhang.facts.quoting import quote_traceback
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
 from unhang.knowledge.failure_language import ELSEWHERE, statement_in, without_guesses
+from unhang.late_pattern import late_pattern
 
 # What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
-_ECHO_TYPES = re.compile(
+_ECHO_TYPES = late_pattern(
     r"^torch\.distributed\.elastic\.multiprocess"
     r"|(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException|RanksMissing|RankFailed"
     r"|ProcessExitedException|TrainingFailedError|WorkerGroupError|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
 )
 _PYTHON_CONNECTIONS = {"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"}
-_ECHO_TEXT = re.compile(
+_ECHO_TEXT = late_pattern(
     r"Connection (closed by peer|reset by peer|was likely closed)|Timed out waiting \d+ ?ms|Socket Timeout"
     r"|Broken pipe|Application timeout caused pair closure|NCCL (error|communicator was aborted|timeout)"
     r"|collective operation timeout|monitoredBarrier|wait timeout after \d+ ?ms|Connection refused"
@@ -36,20 +37,20 @@ _ECHO_TEXT = re.compile(
     re.IGNORECASE,
 )
 # The last line of a traceback, at the start of a line.
-_LAST_LINE = re.compile(r"\s*(?:\[rank\d+\]:? ?)?(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|(?<=errors\.)\w+): ")
+_LAST_LINE = late_pattern(r"\s*(?:\[rank\d+\]:? ?)?(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|(?<=errors\.)\w+): ")
 _WITH_LAST_LINES = ("py.error", "gloo.to", "gloo.closed", "gloo.reset", "store.eof", "store.reset", "store.pipe")
 # Connections of the program's own: a loader's worker, a file server. torch.distributed never raises through these.
-_OWN_CONNECTIONS = re.compile(r"/(torch/utils/data|urllib3|requests|botocore|aiohttp|fsspec|http/client\.py)(/|$)")
-_OOM_TYPES = re.compile(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
-_OOM_TEXT = re.compile(
+_OWN_CONNECTIONS = late_pattern(r"/(torch/utils/data|urllib3|requests|botocore|aiohttp|fsspec|http/client\.py)(/|$)")
+_OOM_TYPES = late_pattern(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
+_OOM_TEXT = late_pattern(
     r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
 )
-_HOST_OOM = re.compile(
+_HOST_OOM = late_pattern(
     r"Cannot allocate memory|\bnode running low on memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError"
 )
 
 # Exceptions that state another rule's cause in so many words: DDP's unused parameters.
-_NAMES_ITS_CAUSE = re.compile(r"Expected to have finished reduction in the prior iteration")
+_NAMES_ITS_CAUSE = late_pattern(r"Expected to have finished reduction in the prior iteration")
 
 # Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
 _VICTIM_SIGNALS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from unhang.evidence.items import LogEvent, Progress, PythonTraceback
+from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.crashes import Crash, own_crashes
 from unhang.facts.failure_kinds import known_cause, port_of_the_job
 from unhang.facts.log_waits import incident_of
@@ -19,16 +19,17 @@ from unhang.facts.stages import Stage, is_preparing, stage_of
 from unhang.findings import Cause, Evidence, Source, Where, shortened
 from unhang.knowledge.failure_language import ELSEWHERE, HARMLESS, NAMES, VAGUE, Statement, statement_in
 from unhang.knowledge.messages import message_row
+from unhang.late_pattern import late_pattern
 
-_MARK = re.compile(
+_MARK = late_pattern(
     r"\b(?:err(?:or)?|fatal|critical|fail(?:ed|ure|s)?|exception|panic|abort(?:ed|ing)?|cannot|can't|unable|killed)\b"
     r"|[a-z]Error\b|^E\d{4} |^\[E|NCCL WARN|错误|失败|异常",
     re.IGNORECASE,
 )
-_WARNED = re.compile(r"(?<!NCCL )\bWARN(?:ING)?\b|\b[Ww]arning: |[a-z]Warning\b|^\W{0,3}W ?\d{4} |\[W\b")
+_WARNED = late_pattern(r"(?<!NCCL )\bWARN(?:ING)?\b|\b[Ww]arning: |[a-z]Warning\b|^\W{0,3}W ?\d{4} |\[W\b")
 """A line that calls itself a warning hints at most: healthy jobs are full of them."""
-_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception): ")
-_PLAIN = re.compile(r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|\[I\b|^I\d{4} ")
+_EXCEPTION = late_pattern(r"\b[A-Z]\w*(?:Error|Exception): ")
+_PLAIN = late_pattern(r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|\[I\b|^I\d{4} ")
 """The line says of itself that it is for information: what it tells stops nothing."""
 _UNREAD_KINDS = ("py.error", "n.warn")
 """Rows that know the mark of a line and not what it says."""
@@ -142,10 +143,13 @@ def _another_port(said: Statement, facts: Facts) -> bool:
 
 
 def _said(facts: Facts) -> Iterator[Failure]:
-    raised = {(t.source.path, message[:60]) for t in facts.tracebacks if (message := t.message.split("\n")[0])}
+    raised: dict[str, set[str]] = {}
+    for each in facts.tracebacks:
+        if message := each.message.split("\n")[0]:
+            raised.setdefault(each.source.path, set()).add(message[:60])
     lines = [*(line for log in facts.logs for line in log.complaints), *facts.events_of(*_UNREAD_KINDS)]
     for line in lines:
-        if any(path == line.source.path and message in line.text for path, message in raised):
+        if any(map(line.text.__contains__, raised.get(line.source.path, ()))):
             continue
         if _PLAIN.search(line.text[:160]) or known_cause(line.text) is not None or _went_on(line, facts):
             continue
@@ -172,18 +176,25 @@ def _failure(line: LogEvent, said: Statement | None, cause: Cause | None, *, els
 
 def _went_on(line: LogEvent, facts: Facts) -> bool:
     """Steps were counted after it by whoever said it."""
-    return any(
-        _counts_after(progress, line)
-        for log in facts.logs
-        if log.source.path == line.source.path
-        for progress in log.progress
-    )
+    counted = facts.once(_last_counted)
+    path, attempt, at = line.source.path, line.attempt, line.source.line or 0
+    if line.rank is None:
+        return counted.get((path, attempt, _ANYBODY), 0) > at
+    return max(counted.get((path, attempt, rank), 0) for rank in (None, line.rank)) > at
 
 
-def _counts_after(progress: Progress, line: LogEvent) -> bool:
-    if is_preparing(progress) or progress.attempt != line.attempt or progress.last_line <= (line.source.line or 0):
-        return False
-    return line.rank is None or progress.rank in (None, line.rank)
+_ANYBODY = -1
+
+
+def _last_counted(facts: Facts) -> dict[tuple[str, int, int | None], int]:
+    """The last line with a step, by path, attempt and rank (and of anybody): many ranks may say many things."""
+    found: dict[tuple[str, int, int | None], int] = {}
+    for log in facts.logs:
+        for progress in log.progress:
+            for rank in () if is_preparing(progress) else (progress.rank, _ANYBODY):
+                key = (log.source.path, progress.attempt, rank)
+                found[key] = max(found.get(key, 0), progress.last_line)
+    return found
 
 
 def _gave_up(facts: Facts) -> tuple[tuple[str, int, float | None], ...]:

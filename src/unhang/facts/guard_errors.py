@@ -13,35 +13,36 @@ from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
+from unhang.late_pattern import late_pattern
 
 Kind = Literal["missing", "differ", "apart", "slow", "failed"]
-_RAISED = re.compile(r"^unhang\.errors\.(RanksMissing|RanksDiffer|RankFailed)$")
-_WHAT = re.compile(r"^(?P<what>(?:the end of )?\w+(?:\('[^']*'\))?)")
-_MISSING = re.compile(r": ranks? (?P<ranks>\d[\d, -]*) did not come within .*?\(ranks? (?P<came>\d[\d, -]*) did\)")
-_LATE = re.compile(r"this rank \((?P<ranks>\d+)\) came too late")
-_BRANCH = re.compile(r"Not every rank gets here: (?P<file>.+?):(?P<line>\d+): (?P<test>[^\n]+)")
-_SEE = re.compile(r"See the output of ranks? \d[\d, -]* first")
-_GONE = re.compile(r"Rank \d+ (?:last came|never came)[^;]*; (?:(?!it is now here).){0,80}?has ended")
-_LENGTHS = re.compile(r"numbers of batches differ: (?P<told>.+)")
-_EACH = re.compile(r"(?P<ranks>ranks? \d[\d, -]*) (?P<count>\d+)(?=,|$)", re.MULTILINE)
-_APART = re.compile(r": rank (?P<ranks>\d+) goes no further than .+ while this rank goes on")
-_FAILED = re.compile(
+_RAISED = late_pattern(r"^unhang\.errors\.(RanksMissing|RanksDiffer|RankFailed)$")
+_WHAT = late_pattern(r"^(?P<what>(?:the end of )?\w+(?:\('[^']*'\))?)")
+_MISSING = late_pattern(r": ranks? (?P<ranks>\d[\d, -]*) did not come within .*?\(ranks? (?P<came>\d[\d, -]*) did\)")
+_LATE = late_pattern(r"this rank \((?P<ranks>\d+)\) came too late")
+_BRANCH = late_pattern(r"Not every rank gets here: (?P<file>.+?):(?P<line>\d+): (?P<test>[^\n]+)")
+_SEE = late_pattern(r"See the output of ranks? \d[\d, -]* first")
+_GONE = late_pattern(r"Rank \d+ (?:last came|never came)[^;]*; (?:(?!it is now here).){0,80}?has ended")
+_LENGTHS = late_pattern(r"numbers of batches differ: (?P<told>.+)")
+_EACH = late_pattern(r"(?P<ranks>ranks? \d[\d, -]*) (?P<count>\d+)(?=,|$)", re.MULTILINE)
+_APART = late_pattern(r": rank (?P<ranks>\d+) goes no further than .+ while this rank goes on")
+_FAILED = late_pattern(
     r": rank (?P<ranks>\d+) (?:failed(?: inside)?|could not load its first batch|goes no further than \d+ batches)"
     r": (?:its loader raised )?(?P<reason>.+)",
     re.DOTALL,
 )
-_SLOW = re.compile(
+_SLOW = late_pattern(
     r": rank (?P<ranks>\d+) is not done after (?P<waited>\d+) s"
     r"(?:, last seen at (?P<file>.+?):(?P<line>\d+)(?: in (?P<function>\S+?))?)?;"
 )
-_ODD = re.compile(r"is not the same on all ranks: ranks? (?P<ranks>\d[\d, -]*) (?:differs?|against)")
-_ALL = re.compile(r"is another on each of ranks? (?P<ranks>\d[\d, -]*)")
-_FIRST = re.compile(r"First difference: (?P<first>[^\n]+)")
-_OF_DATA = re.compile(
+_ODD = late_pattern(r"is not the same on all ranks: ranks? (?P<ranks>\d[\d, -]*) (?:differs?|against)")
+_ALL = late_pattern(r"is another on each of ranks? (?P<ranks>\d[\d, -]*)")
+_FIRST = late_pattern(r"First difference: (?P<first>[^\n]+)")
+_OF_DATA = late_pattern(
     r"\b(batch(es)?|rows?|data\w*|samples?|splits?|examples?|shards?|length|loader|epoch)\b", re.IGNORECASE
 )
-_NO_SEED = re.compile(r"has no seed, so every rank draws its own|is seeded differently on every rank")
-_REASON = re.compile(r"(?P<exception>[A-Za-z_][\w.]*)(?:: |\()(?P<message>.*)", re.DOTALL)
+_NO_SEED = late_pattern(r"has no seed, so every rank draws its own|is seeded differently on every rank")
+_REASON = late_pattern(r"(?P<exception>[A-Za-z_][\w.]*)(?:: |\()(?P<message>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from unhang.evidence.items import MarkedWork
+from unhang.evidence.recorder_items import MarkedWork
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.near_limit import is_near, left_s, look_at_life
 from unhang.facts.planned_work import passed_limit

@@ -15,13 +15,10 @@ from typing import Any, TypeVar
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.earlier import Guilt
 from unhang.evidence.items import (
-    BundleManifest,
     Entries,
     Frame,
-    GuardWait,
     LogEvent,
     LogReading,
-    MarkedWork,
     ProcessExit,
     Progress,
     PythonTraceback,
@@ -33,6 +30,7 @@ from unhang.evidence.items import (
 )
 from unhang.evidence.machine_series import MachineSeries
 from unhang.evidence.nodes import NodeSight
+from unhang.evidence.recorder_items import BundleManifest, GuardWait, MarkedWork
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 

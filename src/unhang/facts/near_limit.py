@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.evidence.items import BundleManifest
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.facts.model import Facts
 from unhang.facts.pending_limits import limit_at_s
 from unhang.knowledge.thresholds import threshold

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from unhang.evidence.items import (
-    BundleManifest,
-    EvidenceSet,
-    LogReading,
-    ProcessExit,
-    PythonTraceback,
-    RankProcess,
-    Recording,
-    StackDump,
-)
+from unhang.evidence.items import EvidenceSet, LogReading, ProcessExit, PythonTraceback, Recording, StackDump
+from unhang.evidence.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks.torn import is_torn_off
 from unhang.facts.model import RankFacts
 from unhang.findings import Evidence, Source

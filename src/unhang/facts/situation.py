@@ -20,6 +20,7 @@ from unhang.knowledge import numbers
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.situations import STACKS, WORDS_OF_WORK
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.late_pattern import late_pattern
 
 FIRST_POSITIONS, EARLY_POSITIONS = 3, 100
 """Positions up to these are the first collectives of a group, and those of its first steps."""
@@ -133,9 +134,10 @@ def _of_stack(facts: Facts) -> Iterator[str]:
             *(frame.file for t in facts.tracebacks[:200] for frame in t.frames),
         )
     )
-    yield from (f"with:{name}" for name, pattern in _patterns(STACKS) if pattern.search(texts))
+    low = texts.lower()
+    yield from (f"with:{name}" for name, pattern in _patterns(STACKS) if name in low and pattern.search(texts))
 
 
 @cache
 def _patterns(words: tuple[tuple[str, str], ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((name, re.compile(expression, re.IGNORECASE)) for name, expression in words)
+    return tuple((name, late_pattern(expression, re.IGNORECASE)) for name, expression in words)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from unhang.evidence.items import Pace, SourceFile
+from unhang.evidence.items import SourceFile
+from unhang.evidence.recorder_items import Pace
 from unhang.facts.activity import activity_of
 from unhang.facts.arrivals import latest_arriver
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from unhang.evidence.items import Pace, PacePlace, RankPace, SourceFile, StackDump, ThreadStack
+from unhang.evidence.items import SourceFile, StackDump, ThreadStack
+from unhang.evidence.recorder_items import Pace, PacePlace, RankPace
 from unhang.facts.activity import activity_of
 from unhang.facts.model import Activity, AllWait
 from unhang.facts.pace_change import StepChange, find_step_change

@@ -69,8 +69,16 @@ def _ran_before(progress: Progress, event: LogEvent) -> bool:
 
 def _starting(facts: Facts, event: LogEvent) -> bool:
     """The error came from making the group itself."""
-    text = " ".join(t.message[:400] for t in facts.tracebacks) + event.text
-    frames = {frame.function for t in facts.tracebacks for frame in t.frames}
-    return bool(frames & {"init_process_group", "_new_process_group_helper", "new_group", "barrier"}) or bool(
-        re.search(r"connectFullMesh|Bootstrap|ncclCommInit", text)
+    return facts.once(_raised_in_making) or _MAKING.search(event.text) is not None
+
+
+_MAKING = re.compile(r"connectFullMesh|Bootstrap|ncclCommInit")
+_MAKERS = {"init_process_group", "_new_process_group_helper", "new_group", "barrier"}
+
+
+def _raised_in_making(facts: Facts) -> bool:
+    """A traceback leads into the making of a group, or its message names it."""
+    return any(
+        _MAKING.search(raised.message[:400]) or any(frame.function in _MAKERS for frame in raised.frames)
+        for raised in facts.tracebacks
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import STATE_COMPLETED, Comparison, Entries, Recording, Signature
+from unhang.evidence.items import STATE_COMPLETED, Entries, Recording, Signature
+from unhang.evidence.recorder_items import Comparison
 from unhang.facts.entry_slices import rows
 from unhang.facts.model import Disagreement, GroupFacts, PendingCall
 from unhang.facts.operations import canonical, differences

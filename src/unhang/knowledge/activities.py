@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Phase
 from unhang.knowledge.libraries import is_library_file
+from unhang.knowledge.tables import text_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -120,7 +120,7 @@ def row_of_frame(function: str, file: str, *, native: bool) -> ActivityRow | Non
 @lru_cache(maxsize=1)
 def activity_table() -> ActivityTable:
     """The checked table of ``activities.toml``; raises KnowledgeError when a row breaks its contract."""
-    text = resources.files("unhang.knowledge").joinpath("activities.toml").read_text(encoding="utf-8")
+    text = text_of("activities.toml")
     return build_table(tomllib.loads(text).get("activity", []))
 
 

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
+from unhang.knowledge.tables import text_of
+from unhang.late_pattern import late_pattern
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,6 +27,8 @@ NAMES, WORDS, VAGUE, ELSEWHERE, HARMLESS = "names", "words", "vague", "elsewhere
 STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
 """In the order in which they are looked for."""
 SITUATIONS = ("", "start", "running")
+ANY = "any"
+"""Whatever the situation: a row of any of them counts."""
 TEXT_CHARS = 2000
 SHORTEST_CUT = 12
 """So many letters of a phrase must be left at the end of a text that is cut off inside of it."""
@@ -76,11 +79,11 @@ class Phrase:
         return at >= 0 and len(text) - at >= CUT_SHARE * len(self.words) and self.words.startswith(text[at:])
 
 
-_OTHER = re.compile(r"[^0-9a-z\u4e00-\u9fff]+")
-_PROCESS = re.compile(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
+_OTHER = late_pattern(r"[^0-9a-z\u4e00-\u9fff]+")
+_PROCESS = late_pattern(r"^\S{1,80}:\d+:\d+ \[\d+\] ")
 """Host and process in front of what a library says: names in them are no words of the failure."""
-_SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
-_GUESS = re.compile(
+_SENTENCE = late_pattern(r"(?<=[.;!?])\s+|\n")
+_GUESS = late_pattern(
     r"\b(?:may|might|could be|can be|usually|possibl[ey]|perhaps|probably|e\.g|for example|if|in case|try|consider"
     r"|make sure|please|ensure|suggest\w*|hint|note|solution|to avoid|to debug|for debugging|you can|either)\b"
     r"|可能|建议|解决",
@@ -88,7 +91,7 @@ _GUESS = re.compile(
 )
 
 
-_ADVICE = re.compile(
+_ADVICE = late_pattern(
     r"(?:\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -113,19 +116,20 @@ def _before_guess(sentence: str) -> str:
     return sentence if guess is None else sentence[: sentence.rfind(",", 0, guess.start()) + 1]
 
 
-def sounds_bad(text: str) -> bool:
-    """Whether a word stands in ``text`` without which no row fits; quick, for every line of a log."""
-    low = text.lower()
+def sounds_bad(text: str, *, zeros: bool = False) -> bool:
+    """Whether a word stands in ``text`` without which no row fits; quick, for every line of a log. ``zeros``: every
+    digit of it was made a 0, and the words are looked for likewise."""
+    low, words = text.lower(), _words(zeros)
     if text.isascii() and text.count(" ") * _LONGEST_WORD > len(text):
-        return not _words().isdisjoint(_WORD.findall(low))
-    return any(word in low for word in _words())  # without spaces, or in a script that has none
+        return not words.isdisjoint(_WORD.findall(low))
+    return any(word in low for word in words)  # without spaces, or in a script that has none
 
 
-_WORD = re.compile(r"[0-9a-z]+")
+_WORD = late_pattern(r"[0-9a-z]+")
 _LONGEST_WORD = 24
 
 
-_NONE_OF = re.compile(
+_NONE_OF = late_pattern(
     r"(?<![\d.,])(?:0|no) (?:errors?|missing|corrupt\w*|fail\w*|warnings?|dropped|lost|invalid|duplicates?)\b",
     re.IGNORECASE,
 )
@@ -134,23 +138,56 @@ _NONE_OF = re.compile(
 
 @lru_cache(maxsize=8192)
 def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Statement | None:
-    """The first row whose words stand in ``text``; None where it tells of no failure. ``situation`` is ``start`` or
-    ``running``; where it is not known, rows for one of them do not count. ``raised``: it ended its process, so that
-    words of harmless lines do not make it harmless."""
+    """The first row whose words stand in ``text``; None where it tells of no failure. ``situation`` is ``start``,
+    ``running`` or ``any``; where it is not known, rows for one of them do not count. ``raised``: it ended its process,
+    so that words of harmless lines do not make it harmless."""
     text = text[:TEXT_CHARS]
     if not sounds_bad(text):
         return None
-    said = plain(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
-    for row in failure_rows():
-        if (row.when and row.when != situation) or (raised and row.strength == HARMLESS):
+    said, rows = _read(text)
+    for row in rows:
+        if (row.when and situation not in (row.when, ANY)) or (raised and row.strength == HARMLESS):
             continue
         words = next((phrase.words for phrase in row.phrases if phrase.stands_in(said)), None)
         if words is None or (row.needs and not _one_of(row.needs, said)):
             continue
-        subject = next((name for name in row.about if _one_of(_subjects()[name], said)), "")
+        subject = next((name for name in row.about if _is_about(name, said)), "")
         if subject or not row.about:
             return Statement(row, words, subject)
     return None
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> tuple[str, tuple[LanguageRow, ...]]:
+    """``text`` as phrases are compared with it, and the rows of which a phrase may stand in it, in their order."""
+    said = plain(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
+    whole, cut = _rows_by_literal()
+    end = said[-_longest_phrase() :]
+    near = {number for word, numbers in whole.items() if word in said for number in numbers}
+    near.update(number for begun, numbers in cut.items() if begun in end for number in numbers)
+    return said, tuple(map(failure_rows().__getitem__, sorted(near)))
+
+
+@cache
+def _rows_by_literal() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Numbers of the rows by the literal of each phrase, and by the first letters of phrases that may be cut off."""
+    whole: dict[str, list[int]] = {}
+    cut: dict[str, list[int]] = {}
+    for number, row in enumerate(failure_rows()):
+        for phrase in row.phrases:
+            whole.setdefault(phrase.longest, []).append(number)
+            cut.setdefault(phrase.words[:SHORTEST_CUT], []).append(number)
+    return whole, {begun: numbers for begun, numbers in cut.items() if len(begun) == SHORTEST_CUT}
+
+
+@cache
+def _longest_phrase() -> int:
+    return max(len(phrase.words) for row in failure_rows() for phrase in row.phrases)
+
+
+@lru_cache(maxsize=1024)
+def _is_about(subject: str, said: str) -> bool:
+    return _one_of(_subjects()[subject], said)
 
 
 def _one_of(phrases: Iterable[Phrase], text: str) -> bool:
@@ -199,9 +236,10 @@ def _subjects() -> dict[str, tuple[Phrase, ...]]:
 
 
 @cache
-def _words() -> frozenset[str]:
+def _words(zeros: bool = False) -> frozenset[str]:
     """Words one of which every text holds that any row fits."""
-    return frozenset(phrase.longest for row in failure_rows() if row.strength != HARMLESS for phrase in row.phrases)
+    words = (phrase.longest for row in failure_rows() if row.strength != HARMLESS for phrase in row.phrases)
+    return frozenset(re.sub(r"\d", "0", word) if zeros else word for word in words)
 
 
 @cache
@@ -221,5 +259,4 @@ def _pattern_of(words: str) -> Iterator[str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = (files("unhang.knowledge") / "failure_language.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(text_of("failure_language.toml"))

@@ -8,13 +8,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from typing import Annotated, Literal
 
 import msgspec
 
 from unhang.findings import Cause
-from unhang.knowledge.tables import typed
+from unhang.knowledge.tables import files_in, typed
 
 Text = Annotated[str, msgspec.Meta(min_length=3, max_length=400)]
 Word = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.+_-]*$")]
@@ -79,6 +78,5 @@ def incidents() -> tuple[Incident, ...]:
 
 def files_by_cause() -> Iterator[tuple[str, tuple[Incident, ...]]]:
     """The name of each file without its ending, and its rows."""
-    folder = files("unhang.knowledge").joinpath("incidents")
-    for name in sorted(place.name for place in folder.iterdir() if place.name.endswith(".toml")):
+    for name in files_in("incidents"):
         yield name.removesuffix(".toml"), typed(f"incidents/{name}", File).incident

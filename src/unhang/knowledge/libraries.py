@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from functools import lru_cache
-from importlib import resources
 
 from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import text_of
+from unhang.late_pattern import late_pattern
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_INSTALLED = re.compile(
+_INSTALLED = late_pattern(
     r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib/python3(?:\.\d+t?)?/(?!.*/(?:projects|src)/)"
 )
-_STDLIB = re.compile(r"(?:^|/)lib/python3(?:\.\d+t?)?/")
-_TORCH_CHECKOUT = re.compile(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
-_OURS = re.compile(r"(?:^|/)unhang/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules)/")
-_IN_PROCESS = re.compile(r"(?:^|/)unhang/inprocess/")
-_LAB_CASE = re.compile(r"(?:^|/)unhang/lab/cases/[^/]+\.py$")
-_NOTEBOOK = re.compile(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipykernel_\d+/")
+_STDLIB = late_pattern(r"(?:^|/)lib/python3(?:\.\d+t?)?/")
+_TORCH_CHECKOUT = late_pattern(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
+_OURS = late_pattern(
+    r"(?:^|/)unhang/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules)/"
+)
+_IN_PROCESS = late_pattern(r"(?:^|/)unhang/inprocess/")
+_LAB_CASE = late_pattern(r"(?:^|/)unhang/lab/cases/[^/]+\.py$")
+_NOTEBOOK = late_pattern(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipykernel_\d+/")
 
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, frozenset[str]]:
-    text = resources.files("unhang.knowledge").joinpath("libraries.toml").read_text(encoding="utf-8")
+    text = text_of("libraries.toml")
     data = tomllib.loads(text)
     wanted = ("stdlib_modules", "stdlib_packages", "packages", "launchers")
     if set(data) != set(wanted):

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.resources import files
 from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge import numbers
+from unhang.knowledge.tables import files_in, text_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,9 +26,9 @@ else:
     import tomli as tomllib
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MessageRow:
-    """One message shape."""
+    """One message shape. Each is loaded once: rows are told apart as objects, for every literal in a log."""
 
     id: str
     anchors: tuple[str, ...]
@@ -260,11 +260,7 @@ def _by_id() -> dict[str, MessageRow]:
 
 @cache
 def _rows() -> tuple[MessageRow, ...]:
-    folder = files("unhang.knowledge") / "messages"
-    rows: list[MessageRow] = []
-    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
-        if entry.name.endswith(".toml"):
-            rows.extend(_read_file(entry.name, entry.read_text(encoding="utf-8")))
+    rows = [row for name in files_in("messages") for row in _read_file(name, text_of(f"messages/{name}"))]
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from unhang.findings import Cause
 from unhang.knowledge.base_rates import library_shares
+from unhang.knowledge.tables import text_of
 
 WORDS_OF_WORK: tuple[tuple[str, str], ...] = (
     ("save", r"\bsav(?:e|ing|ed)\b|checkpoint.{0,20}(?:to|writ)|state.?dict|保存"),
@@ -93,7 +93,7 @@ class _Counts:
 @cache
 def load_situations() -> tuple[Situation, ...]:
     """All counted incidents, in the order of their ids."""
-    text = files("unhang.knowledge").joinpath("situations.tsv").read_text(encoding="utf-8")
+    text = text_of("situations.tsv")
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(Situation(name, cause, link, frozenset(shown.split(" "))) for name, cause, link, shown in rows)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeVar
 
 from unhang.errors import KnowledgeError
@@ -17,6 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+_ROOM = Path(__file__).parent
 _Type = TypeVar("_Type")
 
 
@@ -36,7 +37,12 @@ def typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
 
 def text_of(path: str) -> str:
     """What stands in the file ``path`` (below ``knowledge/``)."""
-    return files("unhang.knowledge").joinpath(*path.split("/")).read_text(encoding="utf-8")
+    return (_ROOM / path).read_text(encoding="utf-8")
+
+
+def files_in(folder: str) -> list[str]:
+    """Names of the TOML files of a folder (below ``knowledge/``), in their order."""
+    return sorted(place.name for place in (_ROOM / folder).glob("*.toml"))
 
 
 def rows_of(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from importlib.resources import files
 
 from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import text_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,7 +25,7 @@ def torch_version_from_line(message: str, line: int) -> tuple[str, ...]:
 
 @cache
 def _releases_by_line() -> dict[tuple[str, int], tuple[str, ...]]:
-    table = tomllib.loads((files("unhang.knowledge") / "torch_lines.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(text_of("torch_lines.toml"))
     releases: list[str] = table["releases"]
     found: dict[tuple[str, int], tuple[str, ...]] = {}
     for message, numbers in table["lines"].items():

@@ -10,31 +10,33 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from unhang.late_pattern import late_pattern
+
 _HOST = r"[A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,6}"
-_SETTING = re.compile(
+_SETTING = late_pattern(
     r"\b(?:master_addr|hostname|host|nodename|slurmd_nodename|master_address|rdzv_endpoint)"
     rf"\b[\"']?\s*[=:]\s*[\"']?(?P<host>{_HOST})",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(
+_SPOKEN = late_pattern(
     r"\b(?:task \d+ on|srun: error:|on node|on host|connect(?:ed)? to|client socket .{0,40}to)"
     rf" \[?(?P<host>{_HOST}\d[\w.-]*)",
     re.IGNORECASE,
 )
-_NCCL = re.compile(rf"(?<![\w.-])(?P<host>{_HOST}):\d+:\d+ (?:\[\d+\] )?NCCL")
-_SYSLOG = re.compile(rf"[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d (?P<host>{_HOST}) [\w./-]+(?:\[\d+\])?:")
-_JOURNAL = re.compile(rf"\d{{4}}-\d\d-\d\dT[\d:.+-]+Z? (?P<host>{_HOST}) [\w./-]+(?:\[\d+\])?: ")
-_URL = re.compile(rf"\b[a-z][a-z0-9+.-]{{1,20}}://(?:[^\s/@]{{0,512}}@)?(?P<host>{_HOST})(?=[:/\s\"']|$)")
-_LOGIN = re.compile(rf"(?<![\w./@-])(?P<user>[a-z_][a-z0-9_.-]{{0,31}})@(?P<host>{_HOST})(?=[\s:\])\"',]|$)")
-_DOMAIN = re.compile(
+_NCCL = late_pattern(rf"(?<![\w.-])(?P<host>{_HOST}):\d+:\d+ (?:\[\d+\] )?NCCL")
+_SYSLOG = late_pattern(rf"[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d (?P<host>{_HOST}) [\w./-]+(?:\[\d+\])?:")
+_JOURNAL = late_pattern(rf"\d{{4}}-\d\d-\d\dT[\d:.+-]+Z? (?P<host>{_HOST}) [\w./-]+(?:\[\d+\])?: ")
+_URL = late_pattern(rf"\b[a-z][a-z0-9+.-]{{1,20}}://(?:[^\s/@]{{0,512}}@)?(?P<host>{_HOST})(?=[:/\s\"']|$)")
+_LOGIN = late_pattern(rf"(?<![\w./@-])(?P<user>[a-z_][a-z0-9_.-]{{0,31}})@(?P<host>{_HOST})(?=[\s:\])\"',]|$)")
+_DOMAIN = late_pattern(
     r"(?<![\w.-])(?P<host>[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,6}"
     r"\.(?:local|internal|lan|corp|intra|cluster|svc))\b"
 )
-_HOME = re.compile(r"(?:/home/|/Users/|\\Users\\)(?P<user>[A-Za-z_][\w.-]{0,63})")
-_USER_SETTING = re.compile(
+_HOME = late_pattern(r"(?:/home/|/Users/|\\Users\\)(?P<user>[A-Za-z_][\w.-]{0,63})")
+_USER_SETTING = late_pattern(
     r"\b(?:USER|LOGNAME|SUDO_USER|SLURM_JOB_USER)[\"']?\s*[=:]\s*[\"']?(?P<user>[A-Za-z_][\w.-]{0,63})"
 )
-_UID = re.compile(r"\buid=\d+\((?P<user>[A-Za-z_][\w.-]{0,63})\)")
+_UID = late_pattern(r"\buid=\d+\((?P<user>[A-Za-z_][\w.-]{0,63})\)")
 
 _SETTING_HINTS = ("host", "master_addr", "nodename", "rdzv_endpoint")
 _SPOKEN_HINTS = (" on ", "srun: error", "connect", "client socket")

@@ -5,34 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from unhang.late_pattern import late_pattern
+
 Rename = Callable[[str, str], str]
 """(kind, name) to the name that is shown."""
 
 _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-_CARD = re.compile(rf"\b(?P<before>GPU-|MIG-)(?P<name>{_UUID})")
-_SERIAL = re.compile(
+_CARD = late_pattern(rf"\b(?P<before>GPU-|MIG-)(?P<name>{_UUID})")
+_SERIAL = late_pattern(
     r"\b(?P<before>serial(?:[ _]?number)?[\"']?\s{0,40}[:=]\s{0,4}[\"']?)(?P<name>\d{8,20})\b", re.IGNORECASE
 )
-_BUCKET = re.compile(
+_BUCKET = late_pattern(
     r"\b(?P<before>(?:s3[an]?|gs|gcs|oss|cosn?|obs|tos|bos|hdfs|abfss?|wasbs?|az|r2|b2|minio|swift)://)"
     r"(?P<name>[^\s\"'<>)\],;]{2,1024})"
 )
-_BUCKET_SAID = re.compile(
+_BUCKET_SAID = late_pattern(
     r"\b(?P<before>bucket(?:[ _]?name)?(?:[\"']?\s?[:=]\s?[\"']?| [\"']))(?P<name>[a-z0-9][\w.-]{2,62})", re.IGNORECASE
 )
 _LATIN = r"[A-Za-z_][\w.-]{1,63}"
 _SET = r"[\"']?\s?[:：=]\s?[\"']?"
-_USER = re.compile(
+_USER = late_pattern(
     rf"\b(?P<before>(?:user(?:[ _-]?name)?|owner|submitter|account|login){_SET}|\bfor user [\"']?)(?P<name>{_LATIN})"
     rf"|(?P<before2>(?:用户名?|账号|账户|姓名|提交人){_SET})(?P<name2>{_LATIN}|[\u4e00-\u9fff]{{2,6}})",
     re.IGNORECASE,
 )
-_TILDE = re.compile(r"(?<![\w/.~])(?P<before>~)(?P<name>[a-z_][a-z0-9_.-]{1,31})(?=/|\s*$)")
+_TILDE = late_pattern(r"(?<![\w/.~])(?P<before>~)(?P<name>[a-z_][a-z0-9_.-]{1,31})(?=/|\s*$)")
 _PATHS = (
-    re.compile(r"(?P<before>\")(?P<name>/[^\"\n/]{1,255}/[^\"\n]{1,1024})(?=\")"),
-    re.compile(r"(?P<before>')(?P<name>/[^'\n/]{1,255}/[^'\n]{1,1024})(?=')"),
-    re.compile(r"(?P<before>\()(?P<name>/[^()\n:/]{1,255}/[^()\n:]{1,1024})(?=:\d+\))"),
-    re.compile(r"(?P<before>^)(?P<name>/[^\n\"':;=]{1,1024}\.\w{1,8})(?=$)"),
+    late_pattern(r"(?P<before>\")(?P<name>/[^\"\n/]{1,255}/[^\"\n]{1,1024})(?=\")"),
+    late_pattern(r"(?P<before>')(?P<name>/[^'\n/]{1,255}/[^'\n]{1,1024})(?=')"),
+    late_pattern(r"(?P<before>\()(?P<name>/[^()\n:/]{1,255}/[^()\n:]{1,1024})(?=:\d+\))"),
+    late_pattern(r"(?P<before>^)(?P<name>/[^\n\"':;=]{1,1024}\.\w{1,8})(?=$)"),
 )
 """With blanks inside, whose ends the signs around them tell."""
 _NOTHING = "00000000-"
@@ -43,7 +45,7 @@ _NO_NAME = frozenset(
         "removed",
     )
 )
-_RENAMED = re.compile(r"(?:user|bucket|host|path|email|addr)-\d+\b|\[removed")
+_RENAMED = late_pattern(r"(?:user|bucket|host|path|email|addr)-\d+\b|\[removed")
 
 
 def renamed_in_place(line: str, rename: Rename, path: Callable[[str], str]) -> str:
@@ -67,7 +69,7 @@ def renamed_in_place(line: str, rename: Rename, path: Callable[[str], str]) -> s
     return line
 
 
-_USER_HINT = re.compile(r"user|owner|submitter|account|login|用户|账|姓名|提交人")
+_USER_HINT = late_pattern(r"user|owner|submitter|account|login|用户|账|姓名|提交人")
 
 
 def _word(name: str, kind: str, rename: Rename) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from unhang.facts.model import Facts
 from unhang.findings import Verdict
+from unhang.late_pattern import late_pattern
 from unhang.report.named_in_text import (
     hosts_in,
     is_address,
@@ -26,28 +27,28 @@ from unhang.report.names_in_place import renamed_in_place
 from unhang.secrets import value_without_secrets, without_secrets
 
 _LABEL = r"(?:[A-Za-z0-9-]{1,63}|[\u4e00-\u9fff]{1,20})"
-_EMAIL = re.compile(
+_EMAIL = late_pattern(
     r"(?:(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]{1,64}|[\u4e00-\u9fff]{1,8})"
     rf"@{_LABEL}(?:\.{_LABEL}){{0,4}}\.(?:[a-z]{{2,12}}(?![A-Za-z0-9_])|[\u4e00-\u9fff]{{1,8}})(?!:)"
 )
-_IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)")
-_IPV6 = re.compile(
+_IPV4 = late_pattern(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)")
+_IPV6 = late_pattern(
     r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{0,4})(?:%\w+)?(?![\w:])"
 )
-_MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
-_PATH = re.compile(r"""(?<![\w.:/<])(?:/[^\s/"'`:,;()<>|\[\]{}\x00!=]+){2,}/?|(?<![\w])[A-Za-z]:\\[^\s"'<>|]+""")
+_MAC = late_pattern(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
+_PATH = late_pattern(r"""(?<![\w.:/<])(?:/[^\s/"'`:,;()<>|\[\]{}\x00!=]+){2,}/?|(?<![\w])[A-Za-z]:\\[^\s"'<>|]+""")
 
 _OPEN_ROOTS = (
     *("/usr/", "/lib/", "/lib64/", "/proc/", "/sys/", "/dev/", "/etc/", "/bin/", "/sbin/", "/boot/", "/run/"),
     *("/default_pg/", "/worker/", "/torchelastic/"),  # keys of a store, not folders
 )
-_LIBRARY = re.compile(
+_LIBRARY = late_pattern(
     r"^(?P<root>.*?)/(?P<rest>(?:lib(?:64)?/python3[^/]*/)?(?:site-packages|dist-packages)/.*|lib/python3[^/]*/.*"
     r"|(?:torch/csrc|aten/src|c10|third_party)/.*)$"
 )
-_RUN = re.compile(r"[a-z0-9]+")
-_RENAMED = re.compile(r"^(?:/path-\d+(?:/|$)|(?:host|user|addr|email|bucket)-\d+$)")
-_RANK_FOLDER = re.compile(
+_RUN = late_pattern(r"[a-z0-9]+")
+_RENAMED = late_pattern(r"^(?:/path-\d+(?:/|$)|(?:host|user|addr|email|bucket)-\d+$)")
+_RANK_FOLDER = late_pattern(
     r"^(?:attempt_?\d+|rank[_-]?\d+|local_rank[_-]?\d+|node[_-]?\d+|\d{1,5}|logs?|dumps?|stacks?)$"
 )
 

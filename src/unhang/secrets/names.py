@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from unhang.late_pattern import late_pattern
 from unhang.secrets.lines import HintedLines, in_lower_case
 from unhang.secrets.words import is_random
 
@@ -35,12 +36,12 @@ _QUOTED = r"(?P<quote>\\{0,3}[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\n]){3,4096})(
 _BARE = r"(?P<bare>[^\s\"'`&;,<>()\[\]{}|\\：，。；]{4,4096})"
 _SIGNS = "|".join(("：", "＝", "是", "为", *map(re.escape, _as_json("：", "＝", "是", "为"))))
 _GLUE = rf"{_QUOTE}?\s{{0,4}}(?:=>|:=|[=:>]|{_SIGNS}|,\s?(?=[\"'])|\b(?:is|was)\b)\s{{0,4}}(?:\$\{{\w{{1,64}}:-)?"
-_ASSIGNED = re.compile(rf"(?P<name>{_NAME})(?P<glue>{_GLUE})(?:{_QUOTED}|{_BARE})")
-_BESIDE = re.compile(
+_ASSIGNED = late_pattern(rf"(?P<name>{_NAME})(?P<glue>{_GLUE})(?:{_QUOTED}|{_BARE})")
+_BESIDE = late_pattern(
     rf"(?P<name>(?:--[\w.-]{{0,64}}?{_NAME}|\b(?:passw(?:or)?d|passphrase|token|secret|api[-_ ]key)|(?:{_ELSEWHERE})"
     rf"|\b(?:require|bind|root)(?:pass|pw)|\b[\w-]*(?:secret|access)[-_]\w*key))(?P<glue>\s{{1,4}})(?:{_QUOTED}|{_BARE})"
 )
-NAMING = re.compile(rf"--[\w.-]{{0,64}}?{_NAME}", re.IGNORECASE)
+NAMING = late_pattern(rf"--[\w.-]{{0,64}}?{_NAME}", re.IGNORECASE)
 """An option whose value is a secret."""
 HINTS = (
     *("pass", "pwd", "pswd", "bindpw", "rootpw", "userpw", "dbpw", "ldappw", "secret", "token", "key", "credential"),
@@ -50,15 +51,15 @@ HINTS = (
 )
 """One of these stands, in lower case, in every line with a name."""
 
-_NO_SECRET = re.compile(
+_NO_SECRET = late_pattern(
     r"(?:none|null|nil|true|false|yes|no|str|int|bytes|bool|string|optional\S*|required|default|unset|empty|missing"
     r"|invalid|wrong|expired|authentication|env|environ|file|prompt|stdin|here|not|and|for|from|with|failed|must|error"
     r"|self\..*|args\..*|os\..*|config\..*|cfg\..*|getenv.*|getpass.*|lambda|[*x.…-]+|\$\{?\w+\}?|%\w|@\w+@|<.*)$",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[-+]?[\d.,_]+(?:e[-+]?\d+)?(?:[a-z%/]{0,3})$", re.IGNORECASE)
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*(?:\.[A-Za-z_]\w*)*$")
-_DIGIT = re.compile(r"\d")
+_NUMBER = late_pattern(r"[-+]?[\d.,_]+(?:e[-+]?\d+)?(?:[a-z%/]{0,3})$", re.IGNORECASE)
+_IDENTIFIER = late_pattern(r"[A-Za-z_][A-Za-z_]*(?:\.[A-Za-z_]\w*)*$")
+_DIGIT = late_pattern(r"\d")
 
 
 def secret_values(lines: HintedLines) -> Iterator[tuple[int, int]]:

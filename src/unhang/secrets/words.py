@@ -14,6 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
+from unhang.late_pattern import late_pattern
 from unhang.secrets.letters import bits_of_chance
 from unhang.secrets.lines import HintedLines
 from unhang.secrets.rules import service_hints, service_names, services, shape_hints, shapes
@@ -24,14 +25,14 @@ _BEFORE = 72
 """So many letters before a word may name it."""
 _BESIDE = 36
 """In so many letters before a word the name of a service is about it."""
-_WORD = re.compile(rf"[A-Za-z0-9+/_.~%!$-]{{{SHORTEST},}}={{0,3}}")
-_NUMBER = re.compile(r"[\d./%+-]+(?:[eE][+-]?\d+)?[A-Za-z]{0,4}")
-_DIGIT = re.compile(r"\d")
-_RUN = re.compile(r"[A-Za-z0-9]+")
-_PIECE = re.compile(r"(?:(?<=\.)|(?<![A-Za-z0-9_/-]))[A-Za-z0-9_-]{32,}(?![A-Za-z0-9_/-])")
+_WORD = late_pattern(rf"[A-Za-z0-9+/_.~%!$-]{{{SHORTEST},}}={{0,3}}")
+_NUMBER = late_pattern(r"[\d./%+-]+(?:[eE][+-]?\d+)?[A-Za-z]{0,4}")
+_DIGIT = late_pattern(r"\d")
+_RUN = late_pattern(r"[A-Za-z0-9]+")
+_PIECE = late_pattern(r"(?:(?<=\.)|(?<![A-Za-z0-9_/-]))[A-Za-z0-9_-]{32,}(?![A-Za-z0-9_/-])")
 """As base64 for URLs writes it: - and _ are letters, too."""
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_CHECKSUM = re.compile(rf"(?<![A-Za-z0-9])(?:{_UUID.pattern}|[0-9a-f]{{32,64}})(?![A-Za-z0-9])")
+_UUID = late_pattern(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_CHECKSUM = late_pattern(rf"(?<![A-Za-z0-9])(?:{_UUID.pattern}|[0-9a-f]{{32,64}})(?![A-Za-z0-9])")
 _JOINED = str.maketrans("", "", "-_")
 _PART = 28
 """Chance may fill a part of a word only."""
@@ -43,22 +44,22 @@ _BITS_NAMED = 3.0
 """Behind a name that says that it is a secret, little is needed."""
 _BITS_OF_LETTERS = 8.0
 """A name without a digit is likelier a person's."""
-_DASHED = re.compile(r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)+-*")
-_HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9_-]{40,}={0,2}")
-_MANGLED = re.compile(r"_*Z[A-Z]?[0-9A-Z]")
+_DASHED = late_pattern(r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)+-*")
+_HEX = late_pattern(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
+_BASE64 = late_pattern(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9_-]{40,}={0,2}")
+_MANGLED = late_pattern(r"_*Z[A-Z]?[0-9A-Z]")
 """C++ names as the linker knows them: capitals and numbers all over."""
-_OWN_NAME = re.compile(
+_OWN_NAME = late_pattern(
     r"(?:[A-Za-z0-9]{1,20}[_-])?(?:key|pat|sdk|sk|token|secret|apikey|api|live|production)[_-](?:[a-z0-9]{2,4}-)?(.+)"
 )
-_BEHIND_PREFIX = re.compile(r"[A-Za-z][\w.-]{1,24}?[_./-](?=[0-9]*[a-f])[0-9a-f]{30,64}(?:_[0-9a-f]{6,40})?")
-_OF_CHECKSUMS = re.compile(
+_BEHIND_PREFIX = late_pattern(r"[A-Za-z][\w.-]{1,24}?[_./-](?=[0-9]*[a-f])[0-9a-f]{30,64}(?:_[0-9a-f]{6,40})?")
+_OF_CHECKSUMS = late_pattern(
     r"sha|md5|crc|hash|digest|commit|rev|git|blob|snapshot|cache|graph|kernel|model|data|run|job|comm|ckpt|checkpoint"
     r"|file|trace|image|layer|docker|container|pod|node|host|gpu|id|lib|tmp|uid|part|shard",
     re.IGNORECASE,
 )
 """What is called by a checksum of itself."""
-_OWN_SHAPES = re.compile(
+_OWN_SHAPES = late_pattern(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_\w{20,}|gl[a-z]{1,5}-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|(?:LTAI|AKID)[A-Za-z0-9]{12,}"
     r"|xox[a-z]-[\w-]{10,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+|ya29\.[\w-]{10,}"
@@ -74,12 +75,12 @@ _NAMED = (
     r"|password|passwd|密码|密钥|令牌|口令)"
 )
 _BEGINS = r"(?:^|[^A-Za-z]|(?<=[a-z])(?=[A-Z]))"
-_NAMING = re.compile(
+_NAMING = late_pattern(
     rf"{_BEGINS}(?i:{_NAMED})[\"'\\]{{0,3}}\s{{0,2}}(?:=|:|=>|:=|>|,|is|was|：|＝|是|为)?[\s\"'\\]{{0,4}}$"
     r"|\s(?:-[pkt]|--pat)\s{1,3}$"
     rf"|{_BEGINS}(?i:login|authtoken)\s[^|;&\n]{{0,60}}\s$"
 )
-_ASSIGNING = re.compile(r"[ \t\w.-]{0,20}[\s'\"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|\s)[`'\"\s=]{0,5}")
+_ASSIGNING = late_pattern(r"[ \t\w.-]{0,20}[\s'\"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|\s)[`'\"\s=]{0,5}")
 
 
 class _Look(Enum):

@@ -16,7 +16,7 @@ from unhang.watch.detection import RankLook
 from unhang.watch.step_history import StepHistory
 
 if TYPE_CHECKING:
-    from unhang.evidence.items import Pace
+    from unhang.evidence.recorder_items import Pace
 
 HALVE_AFTER = 240
 """Looks: about a minute. What was seen before counts half."""

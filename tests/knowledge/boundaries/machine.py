@@ -9,8 +9,9 @@ from tests.facts.jobs import call, recording
 from tests.knowledge.boundaries.boundary import turns
 from tests.machine_samples import card, rank, series
 
-from unhang.evidence.items import BundleManifest, EvidenceSet, LogEvent
+from unhang.evidence.items import EvidenceSet, LogEvent
 from unhang.evidence.machine_series import MachineSeries, read_machine_series
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.facts.build import build_facts
 from unhang.facts.machine_state import Sign, machine_signs
 from unhang.facts.xids import KIND, with_xids

@@ -7,17 +7,8 @@ from collections.abc import Iterable, Sequence
 from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
 
-from unhang.evidence.items import (
-    EvidenceSet,
-    Frame,
-    LogEvent,
-    LogReading,
-    Pace,
-    Progress,
-    RankPace,
-    StackDump,
-    ThreadStack,
-)
+from unhang.evidence.items import EvidenceSet, Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
+from unhang.evidence.recorder_items import Pace, RankPace
 from unhang.facts.activity import activity_of
 from unhang.facts.arrivals import latest_arriver
 from unhang.facts.build import build_facts

@@ -7,7 +7,8 @@ from typing import Any
 from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
 
-from unhang.evidence.items import BundleManifest, EvidenceSet, Frame, Recording, StackDump, ThreadStack
+from unhang.evidence.items import EvidenceSet, Frame, Recording, StackDump, ThreadStack
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.facts.build import build_facts
 from unhang.facts.near_limit import is_near
 from unhang.facts.recording_choice import choose_recordings

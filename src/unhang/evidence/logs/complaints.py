@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,14 +9,13 @@ from unhang.evidence.items import LogEvent
 from unhang.evidence.logs.prefixes import Speaker
 from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source
-from unhang.knowledge.failure_language import sounds_bad, statement_in
+from unhang.knowledge.failure_language import ANY, sounds_bad, statement_in
 
 COMPLAINTS = 400
 """So many different ones are kept of a log: the first failure is what counts, and it is among the first."""
 LOOKED_AT = 20_000
 """After so many different lines with words of failure that told of none, no more are looked at."""
 TEXT_CHARS = 1000
-_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +35,21 @@ class ComplaintKeeper:
         self._kept: list[_Complaint] = []
         self._seen: set[tuple[Speaker, int | None, str]] = set()
 
-    def take(
+    def wants(self, speaker: Speaker, rank: int | None, key: str, text: str) -> bool:
+        """Whether an ordinary line is to be kept; ``key`` is the same for lines that differ in numbers alone."""
+        voice = (speaker, rank, key)
+        if voice in self._seen or len(self._kept) >= COMPLAINTS or len(self._seen) >= LOOKED_AT:
+            return False
+        if not sounds_bad(text[:TEXT_CHARS]):
+            return False
+        self._seen.add(voice)
+        return statement_in(text[:TEXT_CHARS], ANY) is not None
+
+    def keep(
         self, speaker: Speaker, rank: int | None, text: str, line: int, time_s: float | None, attempt: int
-    ) -> bool:
-        """Look at an ordinary line. True when it was kept."""
-        text = text[:TEXT_CHARS]
-        if len(self._kept) >= COMPLAINTS or len(self._seen) >= LOOKED_AT or not sounds_bad(text):
-            return False
-        shape = (speaker, rank, _NUMBERS.sub("#", text[:200]))
-        if shape in self._seen:
-            return False
-        self._seen.add(shape)
-        if not any(statement_in(text, situation) for situation in ("start", "running")):
-            return False
-        self._kept.append(_Complaint(speaker, rank, text, line, time_s, attempt))
-        return True
+    ) -> None:
+        """Keep a line that is wanted."""
+        self._kept.append(_Complaint(speaker, rank, text[:TEXT_CHARS], line, time_s, attempt))
 
     def events(self, voices: Voices, source: str, host: str | None) -> Iterator[LogEvent]:
         """All of them, now that ``voices`` knows who is which rank; they are of no kind."""

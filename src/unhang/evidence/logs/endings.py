@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from unhang.evidence.logs.shell_lines import ShellReader, Started, launches, number_of_nodes, started
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
+from unhang.late_pattern import late_pattern
 
 KEPT = 20_000
 """So many endings of a log are kept: a line a rank of the largest jobs."""
@@ -53,67 +54,69 @@ class Said:
     """The program said so; it may still hang on its way out."""
 
 
-_CODE = re.compile(
+_CODE = late_pattern(
     r"\b(?:exit|return)[ _-]?(?:code|status|value)\s*(?:=|:|of|was|is)?\s*[\"']?(?P<a>-?\d{1,3})(?![\w.%/:-])"
     r"|\bexit(?:ed|s)?\s*(?:with\s+(?:(?:exit |status )?code\s+|status\s+)?|=|:)\s*(?P<b>-?\d{1,3})(?![\w.%/:-])"
     r"|\b(?:rc|ret|exitcode)\s*[=:]\s*(?P<c>-?\d{1,3})(?![\w.%/:-])"
     r"|\bReceived (?P<d>\d{1,3}) from exiting process\b|\bExit_status=(?P<e>-?\d{1,3})\b",
     re.IGNORECASE,
 )
-_WELL = re.compile(
+_WELL = late_pattern(
     r"\b(?:successfully (?:finished|completed|exited|ended)|(?:finish|complet|exit|end|terminat)(?:es|s|ed)?"
     r" (?:successfully|normally|cleanly)|succeeded|normal termination)\b|\bSUCCEEDED\b|\btraining SUCCESS\b",
     re.IGNORECASE,
 )
-_ACCOUNTED = re.compile(
+_ACCOUNTED = late_pattern(
     r"^\s*(?P<name>\d[\w.+\[\]-]*)\s.*?\b(?P<state>[A-Z_]{6,})\+?\s+(?P<code>\d{1,3}:\d{1,3})(?!\S)"
 )
 """``sacct`` prints 0:0 of what runs still, too."""
-_MEASURED = re.compile(r"^# Out of bounds values : (?P<wrong>\d+) (?:OK|FAILED)\b")
+_MEASURED = late_pattern(r"^# Out of bounds values : (?P<wrong>\d+) (?:OK|FAILED)\b")
 """nccl-tests and rccl-tests say it once the errors of all ranks are added up (``src/common.cu``)."""
-_MEASURES = re.compile(r"^#\s+Rank\s+(?P<rank>\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s")
+_MEASURES = late_pattern(r"^#\s+Rank\s+(?P<rank>\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s")
 """A line for every rank that will take part, before the first of their measurements."""
-_LISTING = re.compile(r"^NAME\s+(?:[A-Z]+\s+)*?(?:STATUS|STATE|PHASE)\b")
-_LISTED = re.compile(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?P<state>[A-Z][\w:/]+)\s+[\d(<]")
+_LISTING = late_pattern(r"^NAME\s+(?:[A-Z]+\s+)*?(?:STATUS|STATE|PHASE)\b")
+_LISTED = late_pattern(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?P<state>[A-Z][\w:/]+)\s+[\d(<]")
 _LISTED_WELL = frozenset(("Succeeded", "Complete", "Completed"))
-_SCHEDULED = re.compile(
+_SCHEDULED = late_pattern(
     r"\b[Jj]ob\s+(?:['\"<(]|\S*\d)|\b[A-Z]\w*Job\b|\bstatus: SUCCEEDED|^\s*Successfully completed\.\s*$"
 )
-_JOB = re.compile(r"\bjob\b|^State:\s+COMPLETED\b", re.IGNORECASE)
-_AGENT = re.compile(
+_JOB = late_pattern(r"\bjob\b|^State:\s+COMPLETED\b", re.IGNORECASE)
+_AGENT = late_pattern(
     r"\bworker group (?:successfully )?finished\b(?! \((?!\w*\.?SUCCEEDED))|\bWorkerState\.SUCCEEDED\b"
     r"|\bReporting training SUCCESS\b"
     r"|\btorchelastic\.worker\.status\.SUCCEEDED\b"
 )
-_ONE = re.compile(r"\b(?:process|pid|worker|child|subprocess|container|pod)[ #:=]*(?P<name>\d[\w-]*)\b", re.IGNORECASE)
-_RANK = re.compile(r"\brank[ :#=_]*(\d{1,6})\b", re.IGNORECASE)
-_OF_A_HELPER = re.compile(
+_ONE = late_pattern(
+    r"\b(?:process|pid|worker|child|subprocess|container|pod)[ #:=]*(?P<name>\d[\w-]*)\b", re.IGNORECASE
+)
+_RANK = late_pattern(r"\brank[ :#=_]*(\d{1,6})\b", re.IGNORECASE)
+_OF_A_HELPER = late_pattern(
     r"\b(?:\w*loader|\w*compil\w*|extension|subprocess|thread|eval\w*|valid\w*|server|hook|prolog|epilog|upload\w*"
     r"|download\w*|checkpoint\w*|convert\w*|merg\w*|preproc\w*|token\w*|build\w*|install\w*)\b",
     re.IGNORECASE,
 )
-_OF_THE_JOB = re.compile(
+_OF_THE_JOB = late_pattern(
     r"train|job|process|\bmain\b|script|command|program|launch|run\b|python|node|rank|worker|\bpod|container|\btask"
     r"|tun(?:e|ing)\b|child|\bmpi|\bsrun\b|accelerate|deepspeed|elastic|^State:"
     r"|^\s*(?-i:[A-Z_]*)\W*$",
     re.IGNORECASE,
 )
 """Whose exit code is told: what started the job, a part of it, or nobody. Another program's code tells nothing."""
-_BEFORE_THE_WORDS = re.compile(r"^(?:[\d\s:.,TZ+/|\[\]-]|\b(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR)\b|(?<=\d)UTC)+")
-_NOT_THIS_END = re.compile(
+_BEFORE_THE_WORDS = late_pattern(r"^(?:[\d\s:.,TZ+/|\[\]-]|\b(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR)\b|(?<=\d)UTC)+")
+_NOT_THIS_END = late_pattern(
     r"\?\s*$|\b(?:will|would|should|must|may|might|if|when|until|unless|whether|expect\w*|assert\w*|except|but|hardly"
     r"|nearly|almost|are all|previous\w*|earlier|former|depend\w*|submi\w+)\b",
     re.IGNORECASE,
 )
 """It is asked for, foretold, told of most, or of what ran before."""
-_TASKS = re.compile(r"\btasks? (?P<ranks>\d[\d,-]*): (?:Completed|exited normally)\s*$")
-_EVERY = re.compile(
+_TASKS = late_pattern(r"\btasks? (?P<ranks>\d[\d,-]*): (?:Completed|exited normally)\s*$")
+_EVERY = late_pattern(
     r"\b(?:all|every)(?: of)?(?: the)? (?:(?P<size>\d{1,6}) )?"
     r"(?:ranks?|process(?:es)?|workers?|tasks|nodes|replicas|gpus)\b.{0,30}?\b(?:finished|done|completed?|exited|ended|(?:passed|reached|joined|left|cleared)\b.{0,30}"
     r"\b(?:final|last|end|exit|closing|shutdown)\b.{0,9}\bbarrier)\b",
     re.IGNORECASE,
 )
-_NOT_THE_JOB = re.compile(
+_NOT_THE_JOB = late_pattern(
     r"\b(?:un\w+|in\w*complete\w*|not|fail\w*|errors?|abort\w*|killed|cancel\w*|before|wait\w*|until|when|will"
     r"|start\w*|load\w*|download\w*|upload\w*|init\w*|connect\w*|build\w*|compil\w*|install\w*|token\w*|preproc\w*"
     r"|prepar\w*|warm\w*|fetch\w*|sav(?:e|ed|ing)|writ\w*|generat\w*|captur\w*|profil\w*|setup|set up|register\w*"
@@ -122,26 +125,26 @@ _NOT_THE_JOB = re.compile(
 )
 _WORK = r"(?:training|pre-?training|fine-?tuning|trainer|run|job|work|everything|script|main|program)"
 _END = r"(?:done|finished|completed?|ended|over|exiting|exited|succeeded)"
-_ENDED = re.compile(
+_ENDED = late_pattern(
     rf"^\{{'train_runtime': |\b{_WORK}\b[^.]{{0,30}}?\b{_END}\b|\b(?:done|finished|completed) {_WORK}\b"
     r"|\bexit(?:ing|ed|s)? (?:normally|cleanly|successfully|gracefully)\b|\bclean exit\b"
     r"|\bprocess group (?:was |is )?(?:destroyed|cleaned up)\b|\bdestroyed (?:the )?process group\b"
     r"|(?:训练|任务|作业|全部|程序)(?:已经?|正常|全部|运行)?(?:完成|结束|退出)",
     re.IGNORECASE,
 )
-_BARE = re.compile(
+_BARE = late_pattern(
     r"(?:^|\] |\) |\bINFO:? |\brank[ _#]?\d+(?:/\d+)?\W{1,3})\W*(?:is |all |now |has )?"
     r"(?:done|finished|completed?|exiting|exited|bye|goodbye|success)(?: (?:now|normally|successfully))?\W*$",
     re.IGNORECASE,
 )
 _BARE_LENGTH = 160
-_NUMBERED_RANK = re.compile(
+_NUMBERED_RANK = late_pattern(
     r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR)\b[^()]{0,80}\] \((?P<rank>\d{1,6})/(?P<size>\d{1,6})\) "
 )
-_MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})")
-_RANK_OF = re.compile(r"\b[Rr]ank[ :#]*(?P<rank>\d{1,6}) ?(?:/|of|out of) ?(?P<size>\d{1,6})\b")
-_PROCESS_INDEX = re.compile(r"^Process index: (?P<rank>\d{1,6})$")
-_SIZE = re.compile(
+_MEMBER = late_pattern(r"\bGLOBAL_RANK: (?P<rank>\d{1,6}), MEMBER: \d{1,6}/(?P<size>\d{1,6})")
+_RANK_OF = late_pattern(r"\b[Rr]ank[ :#]*(?P<rank>\d{1,6}) ?(?:/|of|out of) ?(?P<size>\d{1,6})\b")
+_PROCESS_INDEX = late_pattern(r"^Process index: (?P<rank>\d{1,6})$")
+_SIZE = late_pattern(
     r"(?:(?<![\w-])|(?<=dist_)|(?<=global_)|(?<=distributed_))(?<!parallel )"
     r"world[_ -]?size['\"]?\s?(?:[:=]| of| is|)\s?(?P<a>\d{1,6})\b"
     r"|\b(?:global_world_sizes=|role_world_size\": )\[(?P<d>\d{1,6})\b"
@@ -155,9 +158,25 @@ _LAUNCH_HINTS = ("nproc", "_procs", "nodes", "machines", "run ", "exec ", "compo
 _SIZE_HINTS = ("orld", "WORLD", "rocesses", "ranks", "asks", "rainers", "GPUs", "gpus")
 _END_HINTS = (
     "uccess", "ucceed", "SUCCE", "xit", "EXIT", "one", "ONE", "nish", "omplet", "COMPLETE", "nded", "bye", "rc=",
-    "ret=", "Out of bounds", "train_runtime", "return", "estroyed", "normal", "finish", "完成", "结束", "退出",
-    "FAILED", "TIMEOUT", "CANCEL", "arrier", " 0:0",
+    "ret=", "Out of bounds", "train_runtime", "return", "estroyed", "normal", "完成", "结束", "退出", "FAILED",
+    "TIMEOUT", "CANCEL", "arrier", " 0:0",
 )  # fmt: skip
+_SHELL_HINTS = ("$ ", "# ")
+_RANK_HINTS = ("] (", "MEMBER: ")
+
+
+def may_tell(text: str) -> bool:
+    """Whether ``text`` may tell of a start, a size or an end: of no other line :class:`EndingReader` learns anything,
+    unless the line before makes it listen. The digits of ``text`` do not matter."""
+    return (
+        text[:1] in ("+", "#")
+        or text.startswith("Process index: ")
+        or ("ank" in text and ("/" in text or " of " in text))
+        or any(hint in text for hints in _HINTS for hint in hints)
+    )
+
+
+_HINTS = (_END_HINTS, _SIZE_HINTS, _LAUNCH_HINTS, _SHELL_HINTS, _RANK_HINTS)
 
 
 def numbered_rank(text: str) -> int | None:
@@ -198,6 +217,11 @@ class EndingReader:
         """Whether one launcher has the whole job: its command says so, or it told of as many ``processes``."""
         size = max(self.sizes, default=None)
         return self._started.alone or (size is not None and size in (self._started.here, processes))
+
+    @property
+    def listens(self) -> bool:
+        """Whether the next line is to be read whatever stands in it."""
+        return self._shell.waits
 
     def take(self, text: str, line: int) -> Iterator[Said]:
         """What ``text`` tells of an end; what it tells of a start is kept."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal as signals
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +9,14 @@ from typing import Any
 
 from unhang.evidence.logs.times import Clock
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-_FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{0,8}: (?P<value>.*)$")
+_FIELD = late_pattern(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{0,8}: (?P<value>.*)$")
 TABLE_FIELDS = ("time ", "host ", "rank ", "exitcode", "error_file", "traceback ")
 """How the rows of torchrun's table of failures start."""
-_RANK = re.compile(r"(?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
-_CODE = re.compile(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
-_EXITED = re.compile(r"[Ee]xited with exit code (?P<code>\d+)|Exit(?:ed)? (?:code |status )?(?P<code2>\d+)")
+_RANK = late_pattern(r"(?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
+_CODE = late_pattern(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_EXITED = late_pattern(r"[Ee]xited with exit code (?P<code>\d+)|Exit(?:ed)? (?:code |status )?(?P<code2>\d+)")
 _WORDS = (
     ("Segmentation fault", -11),
     ("Aborted", -6),
@@ -29,7 +29,7 @@ _WORDS = (
     ("Hangup", -1),
     ("Interrupt", -2),
 )
-_LOCAL_RANK = re.compile(r"--local[_-]rank=(\d+)")
+_LOCAL_RANK = late_pattern(r"--local[_-]rank=(\d+)")
 _TOLD_BY = {
     "te.failed": "torchelastic",
     "te.closing": "torchelastic",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Callable
 
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27|nbsp|#34|#160);")
+from unhang.late_pattern import late_pattern
+
+_ENTITY = late_pattern(r"&(?:lt|gt|amp|quot|#39|#x27|nbsp|#34|#160);")
 _INVISIBLE = {
     **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF, 0xAD)),
     **dict.fromkeys((0xA0, 0x2002, 0x2003, 0x2007, 0x2009, 0x202F, 0x3000), " "),
@@ -14,9 +15,9 @@ _INVISIBLE = {
 _CURLY = {0x201C: '"', 0x201D: '"', 0x2018: "'", 0x2019: "'"}
 _DASHES = {0x2013: "-", 0x2014: "--", 0x2026: "...", 0x2192: "->"}
 _WIDE = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
-_PAUSE = re.compile(r"([：，；])(?=[^\s\d：，；/\[])")
-_HAN = re.compile(r"[\u3400-\u9fff]")
-_REPLACED = re.compile(r"[\u2013\u2014\u2018\u2019\u201c\u201d\u2026\u2192\uff01-\uff5e]")
+_PAUSE = late_pattern(r"([：，；])(?=[^\s\d：，；/\[])")
+_HAN = late_pattern(r"[\u3400-\u9fff]")
+_REPLACED = late_pattern(r"[\u2013\u2014\u2018\u2019\u201c\u201d\u2026\u2192\uff01-\uff5e]")
 
 
 def as_printed(line: str, tells: Callable[[str], float]) -> str:

@@ -7,21 +7,22 @@ import re
 from collections.abc import Sequence
 
 from unhang.evidence.logs.wrapping import Numbered
+from unhang.late_pattern import late_pattern
 
-_QUOTE = re.compile(r" {0,3}(?:> ?)+")
-_FENCE = re.compile(r"\s*(?:```|~~~)[\w+-]*\s*")
-_BULLET = re.compile(r"\s{0,3}(?:[-*+•] |\d{1,4}[.)] )")
-_GUTTER = re.compile(r"\s{0,8}L?(?P<number>\d{1,7})(?P<mark>:(?! )|: |\s?[|│] ?|\t| {1,3})")
+_QUOTE = late_pattern(r" {0,3}(?:> ?)+")
+_FENCE = late_pattern(r"\s*(?:```|~~~)[\w+-]*\s*")
+_BULLET = late_pattern(r"\s{0,3}(?:[-*+•] |\d{1,4}[.)] )")
+_GUTTER = late_pattern(r"\s{0,8}L?(?P<number>\d{1,7})(?P<mark>:(?! )|: |\s?[|│] ?|\t| {1,3})")
 _MARKUP = frozenset(">-*+•`~&|│\t" + "".join(map(str, range(10))))
-_TAG = re.compile(
+_TAG = late_pattern(
     r"</?(?:p|br|pre|code|samp|span|div|td|tr|table|tbody|thead|th|ul|ol|li|strong|em|font|html|body|head|meta"
     r"|blockquote|hr|section|article|h[1-6])(?:\s[^<>]{0,400})?/?>",
     re.IGNORECASE,
 )
-_PAGE = re.compile(r"<(?:pre|br|span|div|td|code|p)(?:\s[^<>]{0,400})?/?>", re.IGNORECASE)
-_BREAK = re.compile(r"<(?:br|/p|/div|/tr|/li)\s?/?>(?=.)", re.IGNORECASE)
-_RULE_OF_TABLE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?\|?\s*")
-_CELL_END = re.compile(r"(?<!\\)\|")
+_PAGE = late_pattern(r"<(?:pre|br|span|div|td|code|p)(?:\s[^<>]{0,400})?/?>", re.IGNORECASE)
+_BREAK = late_pattern(r"<(?:br|/p|/div|/tr|/li)\s?/?>(?=.)", re.IGNORECASE)
+_RULE_OF_TABLE = late_pattern(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?\|?\s*")
+_CELL_END = late_pattern(r"(?<!\\)\|")
 
 
 def without_markup(lines: list[Numbered]) -> list[Numbered]:

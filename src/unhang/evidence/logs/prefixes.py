@@ -5,48 +5,50 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from unhang.evidence.logs.labels import Label, labels_in
 from unhang.evidence.logs.stamps import stamp_in
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-_ANSI = re.compile(
+_ANSI = late_pattern(
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x1b"
     r"|(?<![\w\]])\[(?:\d{1,3};){0,4}\d{1,3}m|(?<=\w)\[0?m"
 )
 """Colours, also those that lost their escape character on the way."""
-_KUBE_TIME = re.compile(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
-_KUBE_POD = re.compile(r"^\[pod/(?P<name>(?P<host>[^/\]]+))/[^\]]*\] ?")
-_COMPOSE = re.compile(r"^(?P<name>(?P<host>[\w.-]{1,64}?)) {1,20}\| ")
-_TEE = re.compile(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?<!\d)(?P<local>\d{1,6})\]: ?")
-_RANK = re.compile(r"^\[rank(?P<rank>\d{1,6})\](?!:? ?\[[EWIF][ \d]):? ?")
-_MPI = re.compile(
+_KUBE_TIME = late_pattern(r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
+_KUBE_POD = late_pattern(r"^\[pod/(?P<name>(?P<host>[^/\]]+))/[^\]]*\] ?")
+_COMPOSE = late_pattern(r"^(?P<name>(?P<host>[\w.-]{1,64}?)) {1,20}\| ")
+_TEE = late_pattern(r"^\[(?P<role>[A-Za-z_][\w-]*?)(?<!\d)(?P<local>\d{1,6})\]: ?")
+_RANK = late_pattern(r"^\[rank(?P<rank>\d{1,6})\](?!:? ?\[[EWIF][ \d]):? ?")
+_MPI = late_pattern(
     r"^(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d 20\d\d)?"
     r"\[(?:[\w.@-]{1,80},)?(?P<label>\d{1,6})\](?:\[[\w.:-]{1,80}\])?<std(?:out|err|diag)> ?:? ?"
 )
 """Open MPI's and PRRTE's ``--tag-output`` in its forms, with ``--timestamp-output`` before it or not."""
-_LABEL = re.compile(r"^ {0,5}(?P<label>\d{1,6}):(?!\d\d:\d\d\b) ?")
-_RAY = re.compile(
+_LABEL = late_pattern(r"^ {0,5}(?P<label>\d{1,6}):(?!\d\d:\d\d\b) ?")
+_RAY = late_pattern(
     r"^\((?P<actor>[\w.<>-]+)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\)"
     r"(?: \[repeated [^\]]*\])? ?"
 )
-_HOST = re.compile(r"^(?P<name>(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80})): ")
-_BARE_RANK = re.compile(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
-_QUOTE = re.compile(r"^(?:> ?|&gt; ?)+(?=\S)")
-_C10D = re.compile(
+_HOST = late_pattern(r"^(?P<name>(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80})): ")
+_BARE_RANK = late_pattern(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
+_QUOTE = late_pattern(r"^(?:> ?|&gt; ?)+(?=\S)")
+_C10D = late_pattern(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
     r"(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
 )
-_SPOKEN = re.compile(r"\[(?:rank[:= ]?|Rank[:=])(\d{1,6})\]")
+_SPOKEN = late_pattern(r"\[(?:rank[:= ]?|Rank[:=])(\d{1,6})\]")
 """A logger's own field; ``[Rank 3]`` is c10d's, and may be the rank in a group."""
-_GROUP = re.compile(
+_GROUP = late_pattern(
     r"\[PG (?:ID )?(?P<id>\w+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))?"
     r" Rank (?P<group_rank>\d+)\]"
 )
-_OLD_GROUP = re.compile(r"\[Rank (?P<group_rank>\d{1,6})\]")
-_TC = re.compile(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
+_OLD_GROUP = late_pattern(r"\[Rank (?P<group_rank>\d{1,6})\]")
+_TC = late_pattern(r"\[TC\]\[rank=(?P<rank>\d+)\]\[name=(?P<name>[^\]]*)\]")
 # The host begins where a word does: from within a long word a search would look through its rest again and again.
-_NCCL = re.compile(r"(?<![\w.-])(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
+_NCCL = late_pattern(r"(?<![\w.-])(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] ")
 
 
 def without_colours(text: str) -> str:
@@ -54,7 +56,14 @@ def without_colours(text: str) -> str:
     return _ANSI.sub("", text)
 
 
-_KERNEL_HOST = re.compile(
+def without_stamps(text: str) -> str:
+    """``text`` without the times that a collector or a viewer wrote in front of its lines; as many lines as before."""
+    lines = text.split("\n")
+    stamp = stamp_in([line for line in lines if line.strip()][:2000]) or _KUBE_TIME
+    return "\n".join([line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines])
+
+
+_KERNEL_HOST = late_pattern(
     r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.,+Z-]{8,24})"
     r" (?P<host>[\w.-]{1,253}) kernel:"
 )
@@ -66,8 +75,7 @@ def kernel_host(text: str) -> str | None:
     return found["host"] if found is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Speaker:
+class Speaker(NamedTuple):
     """Whoever printed a line, as far as its prefixes tell; turned into a rank when the whole log is known."""
 
     rank: int | None = None

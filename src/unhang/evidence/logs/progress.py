@@ -9,50 +9,51 @@ from dataclasses import dataclass
 
 from unhang.evidence.logs.times import elapsed_s
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
 RECENT = 4096
 _NUMBER = r"\d[\d,]{0,14}"
 _AMOUNT = r"[\d.]{1,20}[kKMGT]?"
-_BAR = re.compile(
+_BAR = late_pattern(
     rf"(?P<label>[^|\r\n]{{0,120}}?):? {{0,4}}\d{{1,3}}%\|[^|]{{0,400}}\| *(?P<n>{_AMOUNT})/(?P<total>{_AMOUNT}) *"
     r"\[(?P<elapsed>(?:\d+ days?, )?[\d:]+)<(?P<left>[^,\]]*)(?:, *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+?))?(?:[,\]]|$)"
 )
-_COUNTER = re.compile(
+_COUNTER = late_pattern(
     rf"(?P<label>[^|\r\n]{{0,80}}?):? {{0,4}}(?<![\d.])(?P<n>{_AMOUNT}) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) "
     r"\[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
 )
 # The label before a counter is searched for lazily: find the unit first, and look for no label far before it.
 _BEFORE_COUNTED = 105
-_COUNTED = re.compile(r"\d ?(?:it|examples|steps?|batch(?:es)?|ba|ex) \[")
-_EPOCH_STEP = re.compile(
+_COUNTED = late_pattern(r"\d ?(?:it|examples|steps?|batch(?:es)?|ba|ex) \[")
+_EPOCH_STEP = late_pattern(
     rf"\b[Ee]poch:? ?[\[(]?(?P<epoch>\d{{1,6}})(?:/\d+)?[\])]?,? ?[\[(] *(?P<n>{_NUMBER}) ?/ ?(?P<total>{_NUMBER})"
 )
-_STEP = re.compile(
+_STEP = late_pattern(
     r"(?<![\w.])(?P<label>(?:global|train(?:ing)?|total|current|val(?:idation)?|eval(?:uation)?|test(?:ing)?)?[_ ]?"
     r"(?:step|iter(?:ation)?|batch|steps|it|update|num_updates))"
     rf"(?:[_ ]?(?:num|number|idx|id|no\.?))?['\"]?\s{{0,8}}[:=#\[(]{{0,2}}\s{{0,12}}(?P<n>{_NUMBER})(?![\w.]*[.]\d)"
     rf"(?:\s{{0,4}}(?:/|of)\s{{0,12}}(?P<total>{_NUMBER}))?",
     re.IGNORECASE,
 )
-_DONE_OF = re.compile(
+_DONE_OF = late_pattern(
     rf"(?<![\w.])(?P<label>[A-Za-z][A-Za-z _-]{{0,40}}):? {{1,4}}(?P<n>{_NUMBER})/(?P<total>{_NUMBER}) "
     r"(?P<unit>batch|step|iter(?:ation)?)(?:e?s)?\b"
 )
-_EPOCH = re.compile(rf"\b(?P<label>[Ee]poch)['\"]?[ :=#\[]{{1,3}}(?P<n>{_NUMBER})(?:\s?/\s?(?P<total>{_NUMBER}))?\b")
-_TRAINER = re.compile(r"^\{'(?:loss|eval_loss|train_loss)': ")
-_PER_STEP_MS = re.compile(
+_EPOCH = late_pattern(rf"\b(?P<label>[Ee]poch)['\"]?[ :=#\[]{{1,3}}(?P<n>{_NUMBER})(?:\s?/\s?(?P<total>{_NUMBER}))?\b")
+_TRAINER = late_pattern(r"^\{'(?:loss|eval_loss|train_loss)': ")
+_PER_STEP_MS = late_pattern(
     r"(?:elapsed time per iteration|time per (?:step|iteration)|(?:step|iter(?:ation)?)[_ ]time) ?"
     r"\((?:ms|msec)\)[:= ]+(?P<ms>[\d.]+)"
 )
-_PER_STEP_S = re.compile(
+_PER_STEP_S = late_pattern(
     r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time"
     r"|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
 )
 # `Data (t): 38.702 Batch (t): 39.291` (open_clip), `Time: 0.61s (0.59) Data: 0.005` (timm),
 # `time: 0.35 data_time: 0.01` (mmengine, detectron2), `Time  0.231 ( 0.5)  Data  0.003` (PyTorch's ImageNet example).
 _OF_A_STEP = r"(?: ?\([ts]\))?['\"]?[:=]?\s{0,4}(?P<s>\d+\.\d+)"
-_DATA_S = re.compile(r"(?<![\w.])[Dd]ata(?:[ _]?(?:time|load(?:ing|er)?(?:[ _]time)?))?" + _OF_A_STEP)
-_ALL_S = re.compile(r"(?<![\w.])(?:[Bb]atch(?:[ _]time)?|(?:[Ii]ter|[Ss]tep)[ _]time|[Tt]ime)" + _OF_A_STEP)
+_DATA_S = late_pattern(r"(?<![\w.])[Dd]ata(?:[ _]?(?:time|load(?:ing|er)?(?:[ _]time)?))?" + _OF_A_STEP)
+_ALL_S = late_pattern(r"(?<![\w.])(?:[Bb]atch(?:[ _]time)?|(?:[Ii]ter|[Ss]tep)[ _]time|[Tt]ime)" + _OF_A_STEP)
 _MAGNITUDE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 

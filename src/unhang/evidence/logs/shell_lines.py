@@ -6,39 +6,40 @@ import re
 from dataclasses import dataclass
 
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-_PROMPT = re.compile(
+_PROMPT = late_pattern(
     r"^(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+[:\s][^$#]{0,80}[$#]|\S{0,40}\$|\++) (?P<command>[^\s$].*)$"
 )
-_STATUS = re.compile(r"\$(?:\?|\{\?\})")
-_SAYS = re.compile(
+_STATUS = late_pattern(r"\$(?:\?|\{\?\})")
+_SAYS = late_pattern(
     r"(?P<how>;|&&|\|\||&(?=\s))\s*(?:echo|printf)\s+(?P<quote>[\"']?)(?P<words>.*?)(?P=quote)\s*(?:;.*)?$"
 )
-_SEVERAL = re.compile(r";\s*(?!\s*$)")
+_SEVERAL = late_pattern(r";\s*(?!\s*$)")
 """The exit code is that of the last one."""
-_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
-_LAUNCHER = re.compile(
+_PIPE = late_pattern(r"(?<!\|)\|(?!\|)")
+_LAUNCHER = late_pattern(
     r"(?:^|[\s;&(/<])(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun"
     r"|jsrun|aprun|colossalai|composer|fairseq-train|fairseq-hydra-train|llamafactory-cli|trl|swift|axolotl|xtuner"
     r"|litgpt|fabric|lightning|tune run|python[\d.]*|bash|sh)(?=\s)"
     r"|^(?:\w+=\S* |time |nohup |exec )*[\w./-]+\.(?:sh|py)(?=\s)"
 )
-_SPANS_NODES = re.compile(r"(?:^|[\s;&/<])(?:mpirun|mpiexec|srun|horovodrun|jsrun|aprun)\s|--hostfile\b")
-_NO_JOB = re.compile(
+_SPANS_NODES = late_pattern(r"(?:^|[\s;&/<])(?:mpirun|mpiexec|srun|horovodrun|jsrun|aprun)\s|--hostfile\b")
+_NO_JOB = late_pattern(
     r"&\s*$|\|\||^\s*(?:sbatch|qsub|bsub|screen|tmux|tail|cat|less|grep|head|sed|awk|pip3?|conda|apt|git|ls|vim|nano|cd"
     r"|which|rm|mkdir|cp|mv|scp|rsync|kubectl|watch|ps|kill|pkill|python[\d.]* (?:-c|-V|--version|-m pip))\b"
 )
-_OF_ONE_NODE = re.compile(r"(?:^|[\s;&/<])(?:torchrun|torch\.distributed\.(?:run|launch)|composer|deepspeed)\s")
-_PER_NODE = re.compile(
+_OF_ONE_NODE = late_pattern(r"(?:^|[\s;&/<])(?:torchrun|torch\.distributed\.(?:run|launch)|composer|deepspeed)\s")
+_PER_NODE = late_pattern(
     r"(?:nproc[_-]per[_-]node|num_local_procs)['\"]?\s{0,8}[=: ]\s{0,8}(\d{1,6})\b|\bcomposer\s.{0,40}?-n (\d{1,6})\b"
 )
-_NODES = re.compile(r"(?:\bnnodes|--num[_-]machines|\bmax_nodes)['\"]?\s{0,8}[=: ]\s{0,8}(?:\d{1,6}:)?(\d{1,6})\b")
-_TASKS = re.compile(
+_NODES = late_pattern(r"(?:\bnnodes|--num[_-]machines|\bmax_nodes)['\"]?\s{0,8}[=: ]\s{0,8}(?:\d{1,6}:)?(\d{1,6})\b")
+_TASKS = late_pattern(
     r"(?:srun|jsrun|aprun)\s.*?(?:--ntasks[= ]|-n ?)(\d{1,6})\b"
     r"|(?:mpirun|mpiexec|horovodrun)\s.*?-(?:np|n|-np) (\d{1,6})\b"
     r"|accelerate launch\s.*?--num_processes[= ](\d{1,6})\b"
 )
-_ONE_OF_MANY = re.compile(r"\b(?:RANK|WORLD_SIZE)=|--(?:node|machine)[_-]rank\b|--rank\b|--world[_-]size\b")
+_ONE_OF_MANY = late_pattern(r"\b(?:RANK|WORLD_SIZE)=|--(?:node|machine)[_-]rank\b|--rank\b|--world[_-]size\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,12 @@ class ShellReader:
         self._open: _Shown | None = None
         self._continued = ""
         self._pipefail = False
+
+    @property
+    def waits(self) -> bool:
+        """The next line may go on with a command, or print what one ended with."""
+        shown = self._open
+        return bool(self._continued) or (shown is not None and (shown.status is not None or bool(shown.spoken)))
 
     def take(self, text: str) -> str | None:
         """The command that the line shows, from all its lines; empty where it goes on in the next; None for others."""

@@ -9,19 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from unhang.late_pattern import late_pattern
+
 _SECONDS = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _STAMPS = (
-    re.compile(
+    late_pattern(
         rf"\[?(?P<time>20\d\d[-/]\d\d[-/]\d\d[ T]{_SECONDS}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)\]?"
         r"(?: [|│] |[|│]|\t|: | (?:std(?:out|err)(?:: | [FP] ))?|$)"
     ),
-    re.compile(
+    late_pattern(
         rf"(?P<time>[A-Z][a-z][a-z] [ \d]\d {_SECONDS}) (?P<host>[\w.-]{{1,80}}) "
         r"[\w./@:-]{1,64}\[\d{1,10}\]:(?: |$)"
     ),
-    re.compile(rf"\[?{_SECONDS}\]?(?: [|│] |[|│]|\t| |$)"),
+    late_pattern(rf"\[?{_SECONDS}\]?(?: [|│] |[|│]|\t| |$)"),
 )
-_OWN_BEGINNING = re.compile(
+_OWN_BEGINNING = late_pattern(
     r"\[rank\d|\[default\d|\[[EWIF] ?\d{0,4}[ \d]|Traceback \(most|  File \"|\w+Error: |[EWIF]\d{4} \d\d:"
     r"|[\w.-]+:\d+:\d+ \[|\d{1,5}: |[A-Za-z][\w-]*\d[\w.-]*: |\+ \w|.{0,40}20\d\d[-/]\d\d[-/]\d\d[ T_]\d\d:"
 )

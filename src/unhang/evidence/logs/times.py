@@ -6,19 +6,20 @@ import re
 from datetime import datetime, timezone
 
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: index + 1 for index, name in enumerate(_MONTH_NAMES)}
 _CLOCK = r"(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-6]\d)(?:[.,](?P<f>\d{1,9}))?"
-_FULL = re.compile(
+_FULL = late_pattern(
     rf"(?<![\d.])(?P<y>20\d\d|(?<!\d)[12]\d)(?P<sep>[-/])(?P<mo>[01]\d)(?P=sep)(?P<d>[0-3]\d)[ T_]\s?{_CLOCK}"
     r"\s?(?P<z>Z|[+-]\d\d:?\d\d)?"
 )
-_AMERICAN = re.compile(rf"(?<![\d/])(?P<mo>[01]\d)/(?P<d>[0-3]\d)/(?P<y>20\d\d)[ T,]+{_CLOCK}")
-_SYSLOG = re.compile(rf"(?P<month>{'|'.join(_MONTHS)}) {{1,2}}(?P<d>\d{{1,2}}) {_CLOCK}")
-_GLOG = re.compile(rf"(?:^|\[|\s)[EWIF](?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {_CLOCK}")
-_MONTH_DAY = re.compile(rf"(?<![\d-])(?P<mo>0[1-9]|1[0-2])[-/](?P<d>[0-3]\d) {_CLOCK}")
-_ANY_CLOCK = re.compile(r"\d:\d\d:\d\d")
+_AMERICAN = late_pattern(rf"(?<![\d/])(?P<mo>[01]\d)/(?P<d>[0-3]\d)/(?P<y>20\d\d)[ T,]+{_CLOCK}")
+_SYSLOG = late_pattern(rf"(?P<month>{'|'.join(_MONTHS)}) {{1,2}}(?P<d>\d{{1,2}}) {_CLOCK}")
+_GLOG = late_pattern(rf"(?:^|\[|\s)[EWIF](?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {_CLOCK}")
+_MONTH_DAY = late_pattern(rf"(?<![\d-])(?P<mo>0[1-9]|1[0-2])[-/](?P<d>[0-3]\d) {_CLOCK}")
+_ZEROS = str.maketrans("123456789", "000000000")
 _LOOK_AT = 160
 """Characters of a line in which its time can stand."""
 
@@ -31,11 +32,16 @@ class Clock:
         self.year = year
         self._latest_s = latest_s
         self._days: dict[tuple[int, int, int], float | None] = {}
+        self._asked: tuple[str, float | None] = ("", None)
 
     def time_of(self, text: str) -> float | None:
         """Seconds since the epoch of a line, or None. ``text`` is the line with its prefixes."""
-        head = text[:_LOOK_AT]
-        if _ANY_CLOCK.search(head) is None:
+        if text is not self._asked[0]:  # the same line is asked about several times
+            self._asked = (text, self._read(text[:_LOOK_AT]))
+        return self._asked[1]
+
+    def _read(self, head: str) -> float | None:
+        if "0:00:00" not in head.translate(_ZEROS):
             return None
         found = _FULL.search(head)
         if found is not None:

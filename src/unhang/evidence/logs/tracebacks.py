@@ -10,23 +10,24 @@ from unhang.evidence.items import Frame
 from unhang.evidence.logs.prefixes import NOBODY
 from unhang.knowledge import numbers
 from unhang.knowledge.libraries import is_ours_in_process
+from unhang.late_pattern import late_pattern
 
-_HEADER = re.compile(r"Traceback \(most recent call last\)")
-_FRAME = re.compile(
+_HEADER = late_pattern(r"Traceback \(most recent call last\)")
+_FRAME = late_pattern(
     r'^[\s|+]*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?\s*$'
 )
-_RICH_FRAME = re.compile(
+_RICH_FRAME = late_pattern(
     r"^\s*[│|]\s+(?P<file>\S[^│]{0,500}?):(?P<line>\d{1,9}) in (?P<function>\S[^│]{0,200}?)\s*[│|]?\s*$"
 )
-_EXCEPTION = re.compile(
+_EXCEPTION = late_pattern(
     r"^(?!(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL|FATAL|NOTE|TRACE)\b)"
     r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z_]\w*|[a-z]\w*(?<=\.)\w*)|(?:[a-z_]\w*\.)+\w+)(?:: ?(?P<message>.*))?$",
     re.DOTALL,
 )
-_THREAD = re.compile(r"^Exception in thread (?P<name>.+?):?\s*$")
-_CHAIN = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
-_GROUP_EDGE = re.compile(r"^[\s|]*(?:\+[-+ ]*)?(?:\||\+-+)?\s?")
-_ENDS_MESSAGE = re.compile(
+_THREAD = late_pattern(r"^Exception in thread (?P<name>.+?):?\s*$")
+_CHAIN = late_pattern(r"^(?:During handling of the above exception|The above exception was the direct cause)")
+_GROUP_EDGE = late_pattern(r"^[\s|]*(?:\+[-+ ]*)?(?:\||\+-+)?\s?")
+_ENDS_MESSAGE = late_pattern(
     r"^(?:\[|20\d\d[-/]|Traceback |frame #|Exception raised from|[EWIF]\d{3,4} |[\w.-]+:\d+:\d+ \[|={10}|srun: "
     r"|\s*$|terminate called|INFO|WARN|ERROR|DEBUG|\+ )"
 )

@@ -8,7 +8,6 @@ readable afterwards that were not before: tables of equal width stay as they are
 from __future__ import annotations
 
 import itertools
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,14 +16,15 @@ from functools import cache, lru_cache
 from unhang.evidence.logs.prefixes import origin_of
 from unhang.evidence.logs.progress import step_in
 from unhang.knowledge.messages import load_messages, match_message
+from unhang.late_pattern import late_pattern
 
 NARROWEST, WIDEST = 30, 200
 _GROUPS, _PIECES = 400, 60
 """So many broken lines are tried, of so many pieces at most."""
 _PROOFS, _TORN = 2, 2
 """So many lines that tell more when joined prove that a paste was broken at a width."""
-_FRAME = re.compile(r'File "[^"]{1,1024}", line \d{1,9},? in \S')
-_FRESH = re.compile(
+_FRAME = late_pattern(r'File "[^"]{1,1024}", line \d{1,9},? in \S')
+_FRESH = late_pattern(
     r"\s*$|\s{2,}\S|\s*File \""
     r"|\[(?:rank|default)\d|\[[EWIF]\d{0,4}[ \d]|\[pod/|\([\w.<>-]+ (?:rank=\d+ )?pid=\d"
     r"|[EWIF]\d{4} \d\d:|\d{1,6}: |[\w.-]+:\d+:\d+ \[|Traceback |During handling|The above exception|frame #\d"
@@ -32,18 +32,18 @@ _FRESH = re.compile(
     r"|srun:|slurm|torchrun|\{'|={5}|-{5}|\+[-=]"
     r"|\d+%\||(?:NCCL|CUDA|TORCH)_\w+=|```"
 )
-_DOUBTFUL = re.compile(r"[-*•] |\[?20\d\d[-/]|\[\d\d?[:/]|\[\d{4}-|(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL)\b")
+_DOUBTFUL = late_pattern(r"[-*•] |\[?20\d\d[-/]|\[\d\d?[:/]|\[\d{4}-|(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL)\b")
 """Beginnings of lines that also occur inside of lines: joined when more is told then."""
-_RULE = re.compile(r"\s*([=*_#~+-])\1{4,}\s*")
-_LONE_PREFIX = re.compile(
+_RULE = late_pattern(r"\s*([=*_#~+-])\1{4,}\s*")
+_LONE_PREFIX = late_pattern(
     r"(?:\[[\w-]+\]:? ?)+|.{0,60}\[(?:rank|default)\d+\]: ?| *what\(\): *|\d{1,6}: ?|\([\w.<>-]+ pid=\d+[^)]*\) ?"
 )
-_OPEN_BAR = re.compile(r"\d%\|[^\]]{0,200}$")
-_BAR_BEGINS = re.compile(r"\s*\d{1,3}%\|")
-_WORD = re.compile(r"[A-Za-z]{2,}")
-_LAST_WORD = re.compile(r"(?<![\w.])[A-Za-z]{2,}$")
-_FIRST_WORD = re.compile(r"[A-Za-z]{2,}(?![\w.])")
-_DIGITS = re.compile(r"\d")
+_OPEN_BAR = late_pattern(r"\d%\|[^\]]{0,200}$")
+_BAR_BEGINS = late_pattern(r"\s*\d{1,3}%\|")
+_WORD = late_pattern(r"[A-Za-z]{2,}")
+_LAST_WORD = late_pattern(r"(?<![\w.])[A-Za-z]{2,}$")
+_FIRST_WORD = late_pattern(r"[A-Za-z]{2,}(?![\w.])")
+_DIGITS = late_pattern(r"\d")
 Numbered = tuple[int, str]
 """A line and its number in the paste."""
 

@@ -24,20 +24,21 @@ from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-THREAD = re.compile(
+THREAD = late_pattern(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9A-Fa-f]+)(?: \[(?P<name>[^\]]*)\])? \(most recent call first\):"
 )
-_C_STACK = re.compile(r"Current thread's C stack trace \(most recent call first\):")
-_FATAL = re.compile(r"Fatal Python error: (?P<what>.+)")
-_TIMER = re.compile(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
-_FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
-_BINARY = re.compile(
+_C_STACK = late_pattern(r"Current thread's C stack trace \(most recent call first\):")
+_FATAL = late_pattern(r"Fatal Python error: (?P<what>.+)")
+_TIMER = late_pattern(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
+_FRAME = late_pattern(r'^\s*File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
+_BINARY = late_pattern(
     r'^\s*Binary file "(?P<file>[^"]*)"(?:, at (?P<symbol>[^+\s]*)\S*)?'
     r"(?: \[(?P<address>0x[0-9a-f]+)\])?"
 )
-_PREFIX_RANK = re.compile(r"^\s*(?:\[(?:rank|default)?(?P<rank>\d+)\](?:<std(?:out|err)>)?:? ?|(?P<srun>\d+): ?)")
-_UNDERSTOOD = re.compile(r"^\s*(?:<no Python frame>|<.*>|\.\.\.|Garbage-collecting|Extension modules:.*)?\s*$")
+_PREFIX_RANK = late_pattern(r"^\s*(?:\[(?:rank|default)?(?P<rank>\d+)\](?:<std(?:out|err)>)?:? ?|(?P<srun>\d+): ?)")
+_UNDERSTOOD = late_pattern(r"^\s*(?:<no Python frame>|<.*>|\.\.\.|Garbage-collecting|Extension modules:.*)?\s*$")
 
 
 @dataclass(slots=True)

@@ -19,18 +19,19 @@ from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-THREAD = re.compile(
+THREAD = late_pattern(
     r"^Thread (?P<number>\d+) \((?:Thread (?P<id>0x[0-9a-f]+) )?\(?(?:LWP|process) (?P<lwp>\d+)\)?"
     r"(?:,? ?\"(?P<name>[^\"]*)\")?\)?(?: \(Exiting\))?\)?:"
 )
-THREAD_ANYWHERE = re.compile(r"^(?:Thread \d+ \(.*(?:LWP|process) \d+|TID \d+:)", re.MULTILINE)
-_FRAME = re.compile(r"^#(?P<number>\d+)\s+(?:(?P<address>0x[0-9a-f]+)\s+(?:in\s+)?)?(?P<rest>\S.*)$")
-_TID = re.compile(r"^TID (?P<lwp>\d+):")
-_PID = re.compile(r"^PID (?P<pid>\d+) - (?:process|core)")
-_ATTACH = re.compile(r"^(?:Attaching to (?:program: .*, )?process|\$ ?p?stack|Process) (?P<pid>\d+)")
-_PY_FRAME = re.compile(r'^\s+File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.+)$')
-_PY_BT_FULL = re.compile(
+THREAD_ANYWHERE = late_pattern(r"^(?:Thread \d+ \(.*(?:LWP|process) \d+|TID \d+:)", re.MULTILINE)
+_FRAME = late_pattern(r"^#(?P<number>\d+)\s+(?:(?P<address>0x[0-9a-f]+)\s+(?:in\s+)?)?(?P<rest>\S.*)$")
+_TID = late_pattern(r"^TID (?P<lwp>\d+):")
+_PID = late_pattern(r"^PID (?P<pid>\d+) - (?:process|core)")
+_ATTACH = late_pattern(r"^(?:Attaching to (?:program: .*, )?process|\$ ?p?stack|Process) (?P<pid>\d+)")
+_PY_FRAME = late_pattern(r'^\s+File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.+)$')
+_PY_BT_FULL = late_pattern(
     r"^#\d+ Frame 0x[0-9a-f]+, for file (?P<file>.*), line (?P<line>\d+), in (?P<function>\S+) ?\("
 )
 

@@ -24,22 +24,23 @@ from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
+from unhang.late_pattern import late_pattern
 
-PROCESS = re.compile(r"^Process (?P<pid>\d+): ?(?P<command>.*)$")
-THREAD = re.compile(
+PROCESS = late_pattern(r"^Process (?P<pid>\d+): ?(?P<command>.*)$")
+THREAD = late_pattern(
     r"^Thread (?P<id>0x[0-9A-Fa-f]+|\d+)(?: ?/ ?(?P<os>0x[0-9A-Fa-f]+|\d+))? "
     r"\((?P<state>active|idle)(?P<gil>\+gil)?\)(?:: \"(?P<name>.*)\")?\s*$"
 )
-PROMPT = re.compile(r"py-spy dump\b(?=.*?(?: --pid| -p)[ =]?(?P<pid>\d+))")
+PROMPT = late_pattern(r"py-spy dump\b(?=.*?(?: --pid| -p)[ =]?(?P<pid>\d+))")
 """The command, as a paste of several processes shows it before each."""
-_COMPLAINT = re.compile(r"^(?:Error|Permission Denied|Failed to \w+).*$")
+_COMPLAINT = late_pattern(r"^(?:Error|Permission Denied|Failed to \w+).*$")
 _COMPILED = frozenset(
     {"c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "cu", "cuh", "inc", "tcc", "rs", "pyx", "s", "S", "go"}
 )
-_JOINED = re.compile(r":\d+\)\s+\S+ \(")
+_JOINED = late_pattern(r":\d+\)\s+\S+ \(")
 """The end of a frame and the beginning of another in one line."""
-_FRAME_ENDS = re.compile(r"^\S[^()]*:\d+\)$")
-_INTERPRETER_SHIM = re.compile(r"^<(?:shim|interpreter trampoline)>$")
+_FRAME_ENDS = late_pattern(r"^\S[^()]*:\d+\)$")
+_INTERPRETER_SHIM = late_pattern(r"^<(?:shim|interpreter trampoline)>$")
 _SPACES = " \t\r\n,"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.evidence.bundle import rank_of_file, read_manifest
-from unhang.evidence.items import BundleManifest
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.records.record import find_record
 from unhang.records.views import RecordView
 from unhang.report.voice import Voice
