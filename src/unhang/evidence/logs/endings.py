@@ -170,7 +170,7 @@ def may_tell(text: str) -> bool:
     unless the line before makes it listen. The digits of ``text`` do not matter."""
     return (
         text[:1] in ("+", "#")
-        or text.startswith("Process index: ")
+        or text.startswith(("Process index: ", "NAME"))
         or ("ank" in text and ("/" in text or " of " in text))
         or any(hint in text for hints in _HINTS for hint in hints)
     )
@@ -221,7 +221,7 @@ class EndingReader:
     @property
     def listens(self) -> bool:
         """Whether the next line is to be read whatever stands in it."""
-        return self._shell.waits
+        return self._shell.waits or self._listing
 
     def take(self, text: str, line: int) -> Iterator[Said]:
         """What ``text`` tells of an end; what it tells of a start is kept."""
