@@ -17,6 +17,7 @@ from unhang.findings import Finding, Severity, say
 from unhang.knowledge.messages import message_row
 
 _ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
+_NONE = (1 << 60, 0)
 _RAISED = "py.error"
 """The last line of an exception, which the program may have caught."""
 
@@ -27,14 +28,14 @@ def noting_outlived(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Findin
     raised = bool(facts.tracebacks or facts.events_of(_RAISED))
     if not ended.last or _in_trouble(facts) or (raised and ended.whole is None):
         return findings
-    ends = {path: ending.source.line or 0 for path, ending in ended.last.items()}
-    return tuple(_noted(f) if f.severity is Severity.STOPS and _stands_before(f, ends) else f for f in findings)
+    ends = {path: (ending.since_line, ending.source.line or 0) for path, ending in ended.last.items()}
+    return tuple(_noted(f) if f.severity is Severity.STOPS and _stands_between(f, ends) else f for f in findings)
 
 
 def behind(facts: Facts, leading: Finding, notes: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``leading`` before those ``notes`` after which steps went on, behind the others: these may be why it stalls."""
-    steps = {log.source.path: _last_step(log.progress) for log in facts.logs}
-    outlived = tuple(note for note in notes if _stands_before(note, steps))
+    steps = {log.source.path: (0, _last_step(log.progress)) for log in facts.logs}
+    outlived = tuple(note for note in notes if _stands_between(note, steps))
     return (*(note for note in notes if note not in outlived), leading, *outlived)
 
 
@@ -43,10 +44,11 @@ def _last_step(progress: Iterable[Progress]) -> int:
     return max(counted, default=0)
 
 
-def _stands_before(finding: Finding, lines: Mapping[str, int]) -> bool:
-    """Each line it rests on stands in a log before the line named for it."""
+def _stands_between(finding: Finding, lines: Mapping[str, tuple[int, int]]) -> bool:
+    """Each line it rests on stands in a log between the two lines named for it."""
     return bool(finding.evidence) and all(
-        e.source.line is not None and e.source.line < lines.get(e.source.path, 0) for e in finding.evidence
+        e.source.line is not None and lines.get(e.source.path, _NONE)[0] < e.source.line < lines[e.source.path][1]
+        for e in finding.evidence
     )
 
 

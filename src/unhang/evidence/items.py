@@ -322,6 +322,8 @@ class LogEnding:
     words: bool
     """The program itself said it; it may still hang on its way out."""
     attempt: int = 0
+    since_line: int = 0
+    """Of the last command before it that ran a program of the job: of an earlier one it tells nothing."""
 
 
 @dataclass(slots=True)

@@ -210,6 +210,8 @@ class EndingReader:
         self._listing = False
         self.sizes: set[int] = set()
         """How many ranks the job has, as its lines tell."""
+        self.command_line = 0
+        """The last command that ran a program of the job: what ends after it is that one."""
         self.started_line = 0
         """The last line that starts a job or tells its size."""
 
@@ -232,8 +234,10 @@ class EndingReader:
             if begun is not None:
                 yield Said(Who.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
             return
+        ran = self._shell.programs
         command = self._shell.take(text)
         if command is not None:
+            self.command_line = line if self._shell.programs > ran else self.command_line
             self._take_start(command, line, is_command=True)
             return
         self._take_start(text, line, is_command=False)

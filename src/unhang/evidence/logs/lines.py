@@ -164,7 +164,8 @@ class LineReader:
 
     def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
         for said in self.endings.take(text, line):
-            self._endings.append(Ending(said, speaker, _spoken_rank(text), shortened(text, 300), line, self.attempt))
+            quoted, since = shortened(text, 300), self.endings.command_line
+            self._endings.append(Ending(said, speaker, _spoken_rank(text), quoted, line, self.attempt, since))
 
     def _trainer_step(self, speaker: Speaker) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""

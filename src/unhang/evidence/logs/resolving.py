@@ -27,6 +27,7 @@ class Ending:
     text: str
     line: int
     attempt: int
+    since_line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class Resolver:
             said.name,
             said.words,
             heard.attempt,
+            heard.since_line,
         )
 
     def progress(self, run: Run) -> Progress:

@@ -29,6 +29,8 @@ _NO_JOB = late_pattern(
     r"&\s*$|\|\||^\s*(?:sbatch|qsub|bsub|screen|tmux|tail|cat|less|grep|head|sed|awk|pip3?|conda|apt|git|ls|vim|nano|cd"
     r"|which|rm|mkdir|cp|mv|scp|rsync|kubectl|watch|ps|kill|pkill|python[\d.]* (?:-c|-V|--version|-m pip))\b"
 )
+_OWN_PROGRAM = late_pattern(r"^(?:\w+=\S* +|(?:env|time|nohup|exec) +)*[\w.~-]*/\S")
+"""Run by its path."""
 _OF_ONE_NODE = late_pattern(r"(?:^|[\s;&/<])(?:torchrun|torch\.distributed\.(?:run|launch)|composer|deepspeed)\s")
 _PER_NODE = late_pattern(
     r"(?:nproc[_-]per[_-]node|num_local_procs)['\"]?\s{0,8}[=: ]\s{0,8}(\d{1,6})\b|\bcomposer\s.{0,40}?-n (\d{1,6})\b"
@@ -96,6 +98,8 @@ class ShellReader:
         self._open: _Shown | None = None
         self._continued = ""
         self._pipefail = False
+        self.programs = 0
+        """How many of them run a program of the job: what only looks at files, queues and codes is none."""
 
     @property
     def waits(self) -> bool:
@@ -125,6 +129,7 @@ class ShellReader:
             if self._open is not None:
                 self._open.status = _printed(asks["words"])
             return
+        self.programs += launches(text) or _OWN_PROGRAM.match(text) is not None
         self._before = self._open = _Shown(text)
         says = _SAYS.search(text)
         if says is None:
