@@ -24,6 +24,7 @@ from unhang.checks import (
     topology,
     versions,
 )
+from unhang.checks.launching.follow import followed
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.situation import Look, Situation
@@ -82,6 +83,7 @@ def look_around(
     """
     looks: dict[type, Look[Any]] = {}
     gaps: list[NotChecked] = []
+    machine, plan = followed(machine, plan)
     for check in _with_needed(checks):
         tell(check.name)
         found, gap = _within_limit(check, machine, plan)

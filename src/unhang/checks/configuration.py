@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -14,7 +15,7 @@ import yaml
 from unhang.checks.command_words import taken_apart
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
-from unhang.facts.preflight.launch import ConfigFile, Configuration, Launch
+from unhang.facts.preflight.launch import ConfigFile, Configuration, Followed, Launch
 from unhang.facts.preflight.situation import Look
 from unhang.findings import Text, say
 
@@ -41,8 +42,17 @@ _KINDS = (
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     """The command taken apart, and every configuration file it leads to."""
     launch = taken_apart(plan.command)
-    yield Launch, Look(launch)
+    yield Launch, Look(replace(_counted(launch, machine), followed=plan.followed or Followed()))
     yield Configuration, Look(*configuration_of(machine, launch))
+
+
+def _counted(launch: Launch, machine: Machine) -> Launch:
+    """``--nproc_per_node gpu``: as many processes as cards, where the job says which it sees."""
+    asked = launch.options.get("nproc_per_node") or launch.options.get("nproc", "")
+    cards = machine.environment.get("CUDA_VISIBLE_DEVICES", "")
+    if launch.processes is not None or asked not in ("gpu", "auto") or not cards:
+        return launch
+    return replace(launch, processes=len([card for card in cards.split(",") if card.strip()]))
 
 
 def configuration_of(machine: Machine, launch: Launch) -> tuple[Configuration, Text | None]:
