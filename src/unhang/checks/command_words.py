@@ -178,8 +178,8 @@ def _arguments(words: list[str]) -> tuple[dict[str, str], list[str]]:
             if not sign and at < len(words) and (not words[at].startswith("-") or _is_number(words[at])):
                 value, at = words[at], at + 1
             found[_name(name)] = value if sign or value else "true"
-        elif sign and re.fullmatch(r"[A-Za-z_][\w.]*", name):
-            found[_name(name)] = value
+        elif sign and re.fullmatch(r"\+{0,2}[A-Za-z_][\w.]*", name):
+            found[_name(name).lstrip("+")] = value
         else:
             loose.append(word)
     return found, loose

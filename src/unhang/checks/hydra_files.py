@@ -1,7 +1,8 @@
 """Hydra's configuration: the file that ``@hydra.main`` or the command names, with its defaults list and overrides.
 
-As of Hydra 1.1 (``hydra/_internal/defaults_list.py``): a file comes after what its defaults list names, unless ``_self_``
-stands somewhere else in that list; a file of the group ``a/b`` fills ``a.b``, unless its header says another package.
+As of Hydra 1.1 (``hydra/_internal/defaults_list.py``): a file comes after what its defaults list names, unless
+``_self_`` stands somewhere else in that list; a file of the group ``a/b`` fills ``a.b``, unless its header says another
+package.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_FILES, MOST_DEEP = 60, 12
+OF_HYDRA_ITSELF = frozenset(("config_name", "config_path", "config_dir", "cn", "cp", "cd", "multirun", "m"))
+"""Arguments of the command that are no overrides."""
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _OVERRIDE = re.compile(r"(\+{0,2}|~)([A-Za-z_][\w./@-]*)(?:=(.*))?", re.DOTALL)
 Reader = Callable[[str], Mapping[str, Any] | None]
@@ -36,7 +39,9 @@ def hydra_main(source: str) -> HydraMain | None:
         return None
     for node in ast.walk(tree):
         for one in getattr(node, "decorator_list", ()):
-            if isinstance(one, ast.Call) and ast.unparse(one.func).endswith(("hydra.main", "hydra_main", "hydra_runner")):
+            if isinstance(one, ast.Call) and ast.unparse(one.func).endswith(
+                ("hydra.main", "hydra_main", "hydra_runner")
+            ):
                 told = {word.arg: word.value.value for word in one.keywords if isinstance(word.value, ast.Constant)}
                 return HydraMain(str(told.get("config_path") or ""), str(told.get("config_name") or ""))
     return None
@@ -91,7 +96,7 @@ class Composer:
         return found
 
     def _entry(self, entry: Any, group: str, depth: int) -> dict[str, Any]:
-        """One line of a defaults list: ``base``, ``model: llama``, ``/model@teacher: llama``, ``optional db: mysql``."""
+        """One line of a defaults list: ``base``, ``model: llama``, ``/model@teacher: a``, ``optional db: mysql``."""
         if isinstance(entry, str):
             return self._file(entry.lstrip("/"), "" if entry.startswith("/") else group, depth + 1)
         if not isinstance(entry, Mapping) or not entry:

@@ -1,4 +1,4 @@
-"""``${a.b}``, ``${oc.env:NAME,default}`` of OmegaConf, and ``$NAME`` of nothing: only what OmegaConf itself replaces."""
+"""``${a.b}`` and ``${oc.env:NAME,default}``, as OmegaConf replaces them in a configuration."""
 
 from __future__ import annotations
 

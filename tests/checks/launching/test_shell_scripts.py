@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
 from checks.launching.following import follow
+from unhang.checks import all_checks
+from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.launching import shell_parser
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.facts.preflight.settings import Settings
 from unhang.findings import say
 
 # Scripts whose words bash itself can tell: `torchrun` there prints its arguments.
@@ -191,6 +197,11 @@ def test_a_script_that_ends_itself_says_where(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "script",
     [
+        "x=ab\nfor i in {1..60}; do x=$x$x; done\ntorchrun t.py $x",
+        'x=(a b)\nfor i in {1..60}; do x+=("${x[@]}"); done\ntorchrun t.py ${x[@]}',
+        'set -- a b\nfor i in {1..60}; do set -- "$@" "$@"; done\ntorchrun t.py',
+        "x=$(seq 1 1000)\ntorchrun t.py ${x##*a*a*a*a*b}",
+        "for a in {1..60}; do for b in {1..60}; do for c in {1..60}; do x=$a; done; done; done\ntorchrun t.py",
         "while true; do x=$x.; done\ntorchrun t.py",
         "f() { f; }\nf\ntorchrun t.py",
         "bash run.sh\ntorchrun t.py",
@@ -226,3 +237,30 @@ def test_a_machine_without_the_parser_says_so(tmp_path: Path, monkeypatch: pytes
 
 def test_a_missing_script_is_told(tmp_path: Path) -> None:
     assert "none.sh is not there" in follow(tmp_path, {}, "bash", "none.sh").notes
+
+
+def test_a_mistake_of_ours_costs_the_way_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:
+        raise KeyError("ours")
+
+    monkeypatch.setattr(all_checks, "followed", fail)
+    here, gaps = look_around(Machine(tmp_path, {}), Plan(("torchrun", "t.py")), [ALL_CHECKS[0]])
+
+    assert here.found(Settings) is not None
+    assert [(gap.check, gap.failed) for gap in gaps] == [("configuration", True)]
+
+
+def test_a_folder_that_hangs_costs_the_way_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def hang(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:
+        over.wait(60)
+        return machine, plan
+
+    monkeypatch.setattr(all_checks, "followed", hang)
+    monkeypatch.setattr(all_checks, "FOLLOWING_S", 0.3)
+    here, gaps = look_around(Machine(tmp_path, {}), Plan(("bash", "run.sh")), [ALL_CHECKS[0]])
+    over.set()
+
+    assert here.found(Settings) is not None
+    assert "did not come back" in str(gaps[0].because)

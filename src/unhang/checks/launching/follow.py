@@ -38,7 +38,7 @@ def followed(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:
     told = _followed(session, start)
     environment = {name: value for name, value in machine.environment.items() if name not in _gone(start, told)}
     environment.update({name: setting.value for name, setting in told.environment.items()})
-    words = tuple(session.parts.as_written(word) for word in (*_outer(start), *start.words))
+    words = tuple(session.parts.as_written(word) for word in (*_outer(start), *_with_files(session, start)))
     return machine.as_job(told.folder, environment), replace(plan, command=words, followed=told)
 
 
@@ -74,6 +74,17 @@ def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:
     more = len(once) - MOST_NOTES
     rest = [NotUnderstood(say("and {count} more that were not understood", count=more))] if more > 0 else []
     return (*once[:MOST_NOTES], *rest)
+
+
+def _with_files(session: Session, start: Start) -> Iterator[str]:
+    """``@args.txt`` as the arguments that stand in the file, as ``argparse`` reads it; a line may hold several."""
+    for at, word in enumerate(start.words):
+        text = session.read(start.state.place(word[1:])) if at and word.startswith("@") and len(word) > 1 else None
+        if text is None:
+            yield word
+            continue
+        for line in text.splitlines():
+            yield from line.split() if line.startswith("-") else [line] if line else []
 
 
 def _gone(start: Start, told: Followed) -> set[str]:

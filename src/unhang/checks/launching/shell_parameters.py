@@ -15,6 +15,8 @@ from unhang.findings import Source, say
 
 Words = Callable[[Frame, Any], str]
 _OF_SCHEDULER = (("SLURM_", ("srun", "sbatch", "salloc")), ("OMPI_", ("mpirun",)), ("PMI_", ("mpirun",)))
+MOST_MATCHED = 4096
+"""Characters that are held against a pattern at each place."""
 _CHANGING = {"#", "##", "%", "%%", "/", "//", "^", "^^", ",", ",,", ":"}
 
 
@@ -147,7 +149,7 @@ def _changed(frame: Frame, node: Any, value: Value, operator: str, rest: Any, wo
         return change(value) if len(operator) == 2 else change(value[:1]) + value[1:]
     said = [words(frame, one) for one in rest]
     pattern = said[0] if said else ""
-    if not is_known(pattern):
+    if not is_known(pattern) or len(value) > MOST_MATCHED:
         return frame.unknown(node, say("only running it tells"))
     if operator in ("/", "//"):
         regex = fnmatch.translate(pattern).removeprefix("(?s:").removesuffix(r")\Z").removesuffix(r")\z")

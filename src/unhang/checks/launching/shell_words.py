@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from unhang.checks.launching import shell_parameters
@@ -16,6 +17,7 @@ UNTOLD = "\ue002"
 _BREAK = None
 _RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)\}")
 MOST_RANGE = 256
+MOST_WORDS, MOST_CHARACTERS = 4096, 1 << 17
 Segment = tuple[str, bool] | None
 """A text and whether blanks part it; None: a new word begins."""
 
@@ -26,12 +28,15 @@ def fields(frame: Frame, node: Any) -> list[str]:
     if found and abs(int(found[2]) - int(found[1])) < MOST_RANGE:
         first, last = int(found[1]), int(found[2])
         return [str(number) for number in (range(first, last + 1) if first <= last else range(first, last - 1, -1))]
-    return list(_joined(_segments(frame, node, quoted=False)))
+    words = list(islice(_joined(_segments(frame, node, quoted=False)), MOST_WORDS + 1))
+    too_long = len(words) > MOST_WORDS or sum(map(len, words)) > MOST_CHARACTERS
+    return [frame.unknown(node, say("it grows without end"))] if too_long else words
 
 
 def text(frame: Frame, node: Any) -> str:
     """``node`` as the value of an assignment: never parted."""
-    return "".join(segment[0] if segment else " " for segment in _segments(frame, node, quoted=True))
+    value = "".join(segment[0] if segment else " " for segment in _segments(frame, node, quoted=True))
+    return frame.unknown(node, say("it grows without end")) if len(value) > MOST_CHARACTERS else value
 
 
 def _joined(segments: Iterator[Segment]) -> Iterator[str]:
