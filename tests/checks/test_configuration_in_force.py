@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import pytest
 from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
+from unhang.diagnosis.preflight import judge
 from unhang.facts.preflight.launch import Configuration, Launch
+from unhang.facts.preflight.sent_situation import from_sent, to_sent
+from unhang.facts.preflight.settings import Settings
 from unhang.facts.preflight.timers import Timers
+from unhang.report.check_text import print_check
 
 HYDRA = {
     "train.py": (
@@ -129,3 +134,19 @@ def test_arguments_in_a_file(tmp_path: Path) -> None:
 
     assert looks[Launch].found.arguments == {"lr": "0.1", "ddp_timeout": "77"}
     assert any(timer.seconds == 77 for timer in looks[Timers].found.timers)
+
+
+def test_what_scripts_export_is_seen_by_every_check_and_a_secret_stays_here(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("export HF_TOKEN=hf_abcdef\nexport NCCL_P2P_DISABLE=1\ntorchrun t.py\n")
+    machine = Machine(tmp_path, {})
+    machine.folder = "/"
+
+    here, _ = look_around(machine, Plan(("bash", "run.sh")), [ALL_CHECKS[0]])
+
+    assert here.found(Settings).value("HF_TOKEN") == "hf_abcdef"
+    sent = to_sent(here)
+    assert "hf_abcdef" not in sent
+    assert from_sent(sent).found(Launch).followed.environment["NCCL_P2P_DISABLE"].line == 2
+    shown = io.StringIO()
+    print_check(judge([here], ["environment"]), file=shown)
+    assert "NCCL_P2P_DISABLE · p2p-broken · run.sh:2" in shown.getvalue()

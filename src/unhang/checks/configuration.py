@@ -19,6 +19,7 @@ from unhang.checks.interpolation import interpolated
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.launch import ConfigFile, Configuration, Followed, Launch
+from unhang.facts.preflight.sameness import of_families
 from unhang.facts.preflight.situation import Look
 from unhang.findings import Text, say
 from unhang.knowledge import numbers
@@ -48,8 +49,14 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     """The command taken apart, and every configuration file it leads to."""
     launch = taken_apart(plan.command)
     configuration, because = configuration_of(machine, launch)
-    yield Launch, Look(replace(_counted(launch, machine, configuration), followed=plan.followed or Followed()))
+    yield Launch, Look(replace(_counted(launch, machine, configuration), followed=_told(plan.followed or Followed())))
     yield Configuration, Look(configuration, because)
+
+
+def _told(followed: Followed) -> Followed:
+    """Of what scripts export only what every rank should have alike: a fact may be sent to other nodes."""
+    known = of_families({name: setting.value for name, setting in followed.environment.items()})
+    return replace(followed, environment={name: followed.environment[name] for name in known})
 
 
 def _counted(launch: Launch, machine: Machine, configuration: Configuration) -> Launch:
