@@ -52,6 +52,9 @@ AS_BASH = {
     "pattern": 'X=a-azure-b\n[[ "$X" == *"azure"* ]] && A=1\n'
     '[[ "" == *"azure"* ]] && B=1\ntorchrun t.py ${A:-0} ${B:-0}',
     "computed default": "A=2\nB=3\nN=${N:-$((A * B))}\ntorchrun t.py $N $(expr 16 / $A)",
+    "no words": 'A=()\nB=""\n$B "${A[@]}" torchrun "${A[@]}" t.py "$@" "${A[*]}" "$B"',
+    "joined lists": 'A=(--a 1)\nB=(--b)\nC="torchrun t.py ${A[@]} \\\n   ${B[@]} \\\n   $B"\neval $C',
+    "backslash at the end": "torchrun t.py \\\n  --a 1 \\",
     "placeholder behind": "torchrun t.py > log --a 1 2>/dev/null --b",
 }
 
@@ -78,7 +81,7 @@ def test_words_are_those_of_bash(name: str, tmp_path: Path) -> None:
 
     way = follow(tmp_path, {"run.sh": script}, "bash", "run.sh", *arguments)
 
-    told = way.command.replace("/job", str(tmp_path)).replace(" ", "\n").splitlines()
+    told = way.command.replace("/job", str(tmp_path)).split(" ")
     assert told == ["torchrun", *" ".join(words).split(" ")]
     assert way.notes == []
 
@@ -161,6 +164,10 @@ def test_files_that_the_script_writes(tmp_path: Path) -> None:
         ),
         ("eval $(which x)\ntorchrun t.py", "run.sh:1 eval of a text that only running tells: $(which x)"),
         ("A=<some path>\ntorchrun t.py", "run.sh:1 this could not be read as shell, so what follows may be wrong"),
+        (
+            "mkdir -p out\nif [ ! -d out/x ]; then exit 1; fi\ntorchrun t.py $X",
+            "run.sh:3 $X: X is not set here",
+        ),
         ("$LAUNCH t.py", "run.sh:1 $LAUNCH: LAUNCH is not set here"),
         ("L=$(pick)\n$L t.py", "run.sh:2 what $(pick) is, which starts t.py"),
     ],

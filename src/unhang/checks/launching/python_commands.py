@@ -65,7 +65,7 @@ def _python(words: list[str]) -> list[str] | None:
 
 
 def _not_known(session: Session, first: str, rest: list[str], source: Source | None) -> list[str] | None:
-    at = next((at for at, word in enumerate(rest) if word.endswith(".py") or word == "-m"), None)
+    at = next((at for at, word in enumerate(rest) if word.endswith(".py")), None)
     written = session.parts.as_written(first)
     if at is None:
         return None

@@ -35,6 +35,8 @@ class Session:
     notes: dict[NotUnderstood, None] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
     """Files that the scripts themselves make."""
+    touched: set[str] = field(default_factory=set)
+    """What programs of the script were given: such a file may be there by then."""
     exits: list[Source] = field(default_factory=list)
     """Where a script ends itself."""
     steps: int = 0
@@ -59,6 +61,10 @@ class Session:
         if look.because is not None:
             self.note(look.because)
         return None if look.found is None else without_marks(look.found)
+
+    def may_be_made(self, path: str) -> bool:
+        """A program of the script may have put something at ``path``."""
+        return any(path == one or path.startswith(f"{one}/") for one in self.touched)
 
     def is_folder(self, path: str) -> bool | None:
         """Whether there is such a folder; None where the path is not known."""
@@ -97,7 +103,8 @@ class Frame:
 
     def text(self, node: Any) -> str:
         """As it is written."""
-        return self.code[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        said = self.code[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        return said.lstrip(" \t\n\\") if node.type in ("expansion", "simple_expansion") else said
 
     def unknown(self, node: Any, because: Text, *, unset: bool = False) -> str:
         """A mark for ``node``."""

@@ -147,6 +147,7 @@ def _program(frame: Frame, words: list[str], source: Source) -> bool | None:
     from unhang.checks.launching.wrappers import started
 
     frame.say_output(UNTOLD)
+    frame.session.touched.update(frame.state.place(word) for word in words[1:] if is_known(word) and word[:1] != "-")
     started(frame.session, frame.state, words, source, stdin=frame.stdin)
     return None
 

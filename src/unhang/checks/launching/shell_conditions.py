@@ -104,7 +104,11 @@ def _unary(frame: Frame, operator: str, word: str) -> bool | None:
         return frame.state.value(word) is not None
     if not is_known(word):
         return None
-    path = frame.state.place(word)
+    there = _is_there(frame, operator, frame.state.place(word))
+    return None if there is False and frame.session.may_be_made(frame.state.place(word)) else there
+
+
+def _is_there(frame: Frame, operator: str, path: str) -> bool | None:
     if operator in ("-f", "-s", "-r", "-x"):
         return frame.session.read(path) is not None
     if operator == "-d":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from unhang.findings import Text, say
 
 MOST_REPAIRS = 8
+_LAST_CONTINUATION = re.compile(rb"\\\s*\Z")
+"""A backslash at the end of the file, which bash takes and the grammar does not."""
 
 
 @cache
@@ -22,7 +25,7 @@ def _parser() -> Any:
 def parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
     """The tree of a script and the text it belongs to; None and why not where this machine has no parser."""
     try:
-        return (*_parsed(code), None)
+        return (*_parsed(_LAST_CONTINUATION.sub(b"\n", code)), None)
     except ImportError:
         return None, code, say("shell scripts need tree-sitter-bash, which is not installed beside unhang")
     except ValueError:  # the grammar was made for another release of tree-sitter

@@ -15,6 +15,7 @@ from unhang.findings import say
 UNTOLD = "\ue002"
 """In the output of a substitution: a program printed something here."""
 _BREAK = None
+_SIGNS = {"simple_expansion": b"$", "expansion": b"$", "arithmetic_expansion": b"$"}
 _RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)\}")
 MOST_RANGE = 256
 MOST_WORDS, MOST_CHARACTERS = 4096, 1 << 17
@@ -70,6 +71,8 @@ def _segments(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
     if kind in ("command_name", "concatenation", "translated_string"):
         for child in node.named_children:
             yield from _segments(frame, child, quoted=quoted)
+    elif kind == "string" and _is_one_list(frame, node):
+        yield from _parameter(frame, node.named_children[0], quoted=True)
     elif kind == "string":
         yield "", False
         yield from _between(frame, node, node.start_byte + 1, node.end_byte - 1)
@@ -79,6 +82,12 @@ def _segments(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
         yield _COMPUTED[kind](frame, node), not quoted
     else:
         yield _literal(frame, node), False
+
+
+def _is_one_list(frame: Frame, node: Any) -> bool:
+    """``"${ARGS[@]}"`` alone: an empty array is no word at all."""
+    said = frame.text(node)
+    return len(node.named_children) == 1 and (said == '"$@"' or (said.startswith('"${') and said.endswith('[@]}"')))
 
 
 def _literal(frame: Frame, node: Any) -> str:
@@ -105,7 +114,10 @@ def _between(frame: Frame, node: Any, start: int, end: int) -> Iterator[Segment]
     for child in node.named_children:
         if child.type in ("string_content", "heredoc_content"):
             continue
-        yield _unescaped(frame.code[at : child.start_byte]), False
+        start_of_child = (
+            frame.code.find(_SIGNS[child.type], child.start_byte) if child.type in _SIGNS else child.start_byte
+        )
+        yield _unescaped(frame.code[at:start_of_child]), False  # blanks may be counted among the child
         yield from _segments(frame, child, quoted=True)
         at = child.end_byte
     yield _unescaped(frame.code[at:end]), False
