@@ -120,6 +120,16 @@ def test_accelerates_own_file_says_how_many(tmp_path: Path) -> None:
     assert (launch.processes, launch.nodes) == (8, 2)
 
 
+def test_deepspeeds_host_file_says_how_many(tmp_path: Path) -> None:
+    files = {"hosts": "# ours\nn1 slots=4\nn2 slots=4\n\n"}
+
+    launch = looked(tmp_path, files, "deepspeed", "--hostfile", "hosts", "t.py")[Launch].found
+    chosen = looked(tmp_path, files, "deepspeed", "--hostfile=hosts", "--num_gpus", "2", "--num_nodes=1", "t.py")
+
+    assert (launch.processes, launch.nodes) == (4, 2)
+    assert (chosen[Launch].found.processes, chosen[Launch].found.nodes) == (2, 1)
+
+
 def test_as_many_processes_as_cards(tmp_path: Path) -> None:
     words = ("torchrun", "--nproc_per_node", "gpu", "t.py")
 

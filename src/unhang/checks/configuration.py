@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ NEEDS = ("timers",)
 ENDINGS = (".json", ".yaml", ".yml", ".toml")
 MOST_FILES = 20
 _NOTHING = object()
+_HOST = re.compile(r"\s*[^\s#]+\s+slots=(\d{1,4})\b")
 # Keys by which a file is known, most telling first.
 _KINDS = (
     ("deepspeed", {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}),
@@ -60,7 +62,9 @@ def _told(followed: Followed) -> Followed:
 
 
 def _counted(launch: Launch, machine: Machine, configuration: Configuration) -> Launch:
-    """How many processes, where the command leaves it to the cards that the job sees, or to accelerate's file."""
+    """How many processes, where the command leaves it to the cards the job sees, accelerate's file or a host file."""
+    if launch.launcher == "deepspeed":
+        return _on_hosts(launch, machine)
     if launch.processes is not None:
         return launch
     if launch.launcher == "accelerate":
@@ -74,6 +78,16 @@ def _counted(launch: Launch, machine: Machine, configuration: Configuration) -> 
     if asked not in ("gpu", "auto") or not cards:
         return launch
     return replace(launch, processes=len([card for card in cards.split(",") if card.strip()]))
+
+
+def _on_hosts(launch: Launch, machine: Machine) -> Launch:
+    """DeepSpeed's host file (``node1 slots=8``) says how many nodes and processes, unless the command does."""
+    text = machine.read_named(launch.options.get("hostfile", "/job/hostfile")).found or ""
+    slots = [int(found[1]) for line in text.splitlines() if (found := _HOST.match(line))]
+    if not slots or {"include", "exclude"} & launch.options.keys():
+        return launch
+    processes = launch.processes if launch.processes is not None else slots[0]
+    return replace(launch, processes=processes, nodes=launch.nodes or len(slots))
 
 
 def configuration_of(machine: Machine, launch: Launch) -> tuple[Configuration, Text | None]:
