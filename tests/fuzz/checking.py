@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.fuzz.launches import LAUNCHES
 from tests.fuzz.made_jobs import programs
 from tests.fuzz.mutators import mutated, odd_json
 from tests.fuzz.outputs import wrong_with, wrong_with_errors
@@ -143,7 +144,7 @@ def check_input(rng: Random, number: int) -> dict[str, bytes]:
     planned = _planned()[number % len(_planned())]
     files = {**planned.machine, "root/train.py": rng.choice(_programs()), COMMAND: shlex.join(planned.words).encode()}
     if rng.random() < 0.25:
-        line, (name, content) = rng.choice(sorted(CONFIGURED.items()))
+        line, (name, content) = rng.choice(sorted({**CONFIGURED, **LAUNCHES}.items()))
         files |= {COMMAND: line.encode(), f"root/{name}": content}
     for name in rng.choices(sorted(set(files) - {"machine.toml"}), k=rng.choice((1, 2, 4))):
         files[name] = mutated(rng, files[name], 1).data

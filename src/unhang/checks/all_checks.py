@@ -24,11 +24,14 @@ from unhang.checks import (
     topology,
     versions,
 )
+from unhang.checks.launching.follow import followed
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.facts.preflight.situation import Look, Situation
 from unhang.findings import NotChecked, say
 
+FOLLOWING_S = 5.0
+"""So long the scripts between the command and its program may take."""
 HEARS_WITHIN_S = 0.2
 """Ctrl-C, while a check is at work."""
 
@@ -82,6 +85,7 @@ def look_around(
     """
     looks: dict[type, Look[Any]] = {}
     gaps: list[NotChecked] = []
+    machine, plan = _followed(machine, plan, gaps)
     for check in _with_needed(checks):
         tell(check.name)
         found, gap = _within_limit(check, machine, plan)
@@ -103,26 +107,44 @@ def _join(thread: threading.Thread, limit_s: float) -> None:
         thread.join(min(left_s, HEARS_WITHIN_S))
 
 
+def _followed(machine: Machine, plan: Plan, gaps: list[NotChecked]) -> tuple[Machine, Plan]:
+    """The job's machine and command; those that are given, and why, where following failed."""
+    found: list[tuple[Machine, Plan]] = []
+    gap = _asked(configuration.NAME, FOLLOWING_S, lambda: found.append(followed(machine, plan)))
+    gaps += [] if gap is None else [gap]
+    return found[0] if found else (machine, plan)
+
+
 def _within_limit(check: Check, machine: Machine, plan: Plan) -> tuple[dict[type, Look[Any]], NotChecked | None]:
     found: dict[type, Look[Any]] = {}
-    trouble: list[BaseException] = []
 
     def work() -> None:
+        for kind, look in check.look(machine, plan):
+            found[kind] = look  # noqa: PERF403 - what was found before a cut-off or a mistake is kept
+
+    gap = _asked(check.name, check.limit_s, work)
+    return dict(found), gap
+
+
+def _asked(name: str, limit_s: float, work: Callable[[], None]) -> NotChecked | None:
+    """What is left open where ``work`` does not come back in time, or fails."""
+    trouble: list[BaseException] = []
+
+    def guarded() -> None:
         try:
-            for kind, look in check.look(machine, plan):
-                found[kind] = look  # noqa: PERF403 - what was found before a cut-off or a mistake is kept
+            work()
         except Exception as error:  # noqa: BLE001 - one broken question must not cost the others
             trouble.append(error)
 
-    thread = threading.Thread(target=work, name=f"unhang-check-{check.name}", daemon=True)
+    thread = threading.Thread(target=guarded, name=f"unhang-check-{name}", daemon=True)
     thread.start()
-    _join(thread, check.limit_s)
-    what = say("The rest of the check {check}", check=check.name)
+    _join(thread, limit_s)
+    what = say("The rest of the check {check}", check=name)
     if thread.is_alive():
-        because = say("it did not come back in {seconds:.0f} s", seconds=check.limit_s)
-        return dict(found), NotChecked(what, because, f"unhang check --only {check.name}", check=check.name)
+        because = say("it did not come back in {seconds:.0f} s", seconds=limit_s)
+        return NotChecked(what, because, f"unhang check --only {name}", check=name)
     if trouble:
         because = say("a mistake of unhang's own: {error}", error=f"{type(trouble[0]).__name__}: {trouble[0]}")
-        how = f"unhang check --only {check.name} --debug"
-        return found, NotChecked(what, because, how, check=check.name, failed=True)
-    return found, None
+        how = f"unhang check --only {name} --debug"
+        return NotChecked(what, because, how, check=name, failed=True)
+    return None

@@ -11,17 +11,56 @@ from unhang.knowledge import numbers
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _WRAPPERS = {"env", "nohup", "time", "exec", "setsid", "stdbuf", "numactl", "nice", "unhang"}
-_TORCHRUN_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "torch.distributed.launcher": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+# By name: the launcher, and the words that must follow.
+_LAUNCHERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "accelerate": ("accelerate", ("launch",)),
+    "accelerate-launch": ("accelerate", ()),
+    "torchrun": ("torchrun", ()),
+    "deepspeed": ("deepspeed", ()),
+    "ds": ("deepspeed", ()),
+    "srun": ("srun", ()),
+    "mpirun": ("mpirun", ()),
+    "mpiexec": ("mpirun", ()),
+    "horovodrun": ("mpirun", ()),
+    "llamafactory-cli": ("llamafactory", ()),
+    "lmf": ("llamafactory", ()),
+    "composer": ("composer", ()),
+    "tune": ("tune", ("run",)),
+    "colossalai": ("colossalai", ("run",)),
+    "fabric": ("fabric", ("run",)),
+    "lightning": ("fabric", ("run",)),
+}
 # Options that stand alone; every other option takes the next word.
 _FLAGS = {
-    "torchrun": {"standalone", "no_python", "m", "module", "run_path"},
-    "accelerate": {"multi_gpu", "cpu", "use_deepspeed", "use_fsdp", "module", "m", "no_python", "debug", "quiet", "q"},
-    "deepspeed": {"no_python", "module", "no_local_rank", "enable_each_rank_log", "no_ssh", "no_ssh_check"},
+    "torchrun": {"standalone", "no_python", "m", "module", "run_path", "use_env", "virtual_local_rank"},
+    "accelerate": {
+        *("cpu", "debug", "downcast_bf16", "dynamo_use_dynamic", "dynamo_use_fullgraph", "enable_cpu_affinity"),
+        *("dynamo_use_regional_compilation", "fp8_use_autocast_during_eval", "m", "module", "multi_gpu", "no_python"),
+        *("no_tpu_cluster", "q", "quiet", "same_network", "tpu", "tpu_cluster", "tpu_use_sudo", "use_deepspeed"),
+        *("use_fsdp", "use_megatron_lm", "use_parallelism_config"),
+    },
+    "deepspeed": {
+        *("no_python", "module", "no_local_rank", "no_ssh", "no_ssh_check", "force_multi", "save_pid"),
+        *("bind_cores_to_rank", "quiet"),
+    },
+    "composer": {"module_mode", "m", "verbose", "v", "command_mode", "c"},
+    "tune": {"standalone", "no_python", "m", "module", "run_path"},
+    "colossalai": {"m", "module"},
+    "fabric": set(),
     "srun": {"overlap", "exclusive", "label", "l", "unbuffered", "u", "pty", "verbose", "v"},
     "mpirun": {"allow_run_as_root", "oversubscribe", "report_bindings", "v"},
 }
-_PROCESSES = ("nproc_per_node", "num_processes", "num_gpus", "ntasks_per_node", "np", "n", "ntasks")
+_PROCESSES = ("nproc_per_node", "nproc", "num_processes", "num_gpus", "ntasks_per_node", "np", "devices", "n", "ntasks")
 _NODES = ("nnodes", "num_machines", "num_nodes", "nodes", "N")
+# Modules that run the script behind their own options.
+_RUNNERS = {"coverage": ("run",), "cProfile": (), "pdb": (), "ipdb": (), "debugpy": (), "kernprof": (), "viztracer": ()}
 
 
 def taken_apart(command: Sequence[str]) -> Launch:
@@ -66,20 +105,20 @@ def _without_wrappers(words: list[str]) -> list[str]:
 def _launcher(words: list[str]) -> tuple[str, list[str]]:
     name = PurePosixPath(words[0]).name
     if name.startswith("python"):
-        if words[1:2] == ["-m"] and words[2:3] and words[2] in _TORCHRUN_MODULES:
-            return "torchrun", words[3:]
-        if words[1:2] == ["-m"] and words[2:3] == ["accelerate.commands.launch"]:
-            return "accelerate", words[3:]
-        return "python", words[1:]
-    if name == "accelerate" and words[1:2] == ["launch"]:
-        return "accelerate", words[2:]
-    if name in ("torchrun", "deepspeed", "srun"):
-        return name, words[1:]
-    if name in ("mpirun", "mpiexec"):
-        return "mpirun", words[1:]
-    if name in ("llamafactory-cli", "lmf"):
-        return "llamafactory", words[1:]
+        rest = _behind_python_options(words[1:])
+        module = _MODULES.get(rest[1], "") if rest[:1] == ["-m"] and len(rest) > 1 else ""
+        return (module, rest[2:]) if module else ("python", rest)
+    launcher, verbs = _LAUNCHERS.get(name, ("", ()))
+    if launcher and (not verbs or (words[1:2] and words[1] in verbs)):
+        return launcher, words[2 if verbs else 1 :]
     return "python", words
+
+
+def _behind_python_options(words: list[str]) -> list[str]:
+    """``-u``, ``-X importtime``, ``-W error`` are the interpreter's own."""
+    while words and words[0].startswith("-") and words[0] not in ("-m", "-c", "-"):
+        words = words[2:] if words[0] in ("-X", "-W") else words[1:]
+    return words
 
 
 def _options(words: list[str], flags: set[str]) -> tuple[dict[str, str], list[str]]:
@@ -102,11 +141,28 @@ def _options(words: list[str], flags: set[str]) -> tuple[dict[str, str], list[st
 def _program(launcher: str, words: list[str]) -> tuple[str, list[str]]:
     if launcher == "llamafactory":
         return "llamafactory-cli", words
-    while launcher == "python" and words and words[0].startswith("-") and words[0] not in ("-m", "-c"):
-        words = words[1:]
     if words[:1] in (["-m"], ["-c"]):
-        return " ".join(words[:2]), words[2:]
-    return (words[0], words[1:]) if words else ("", [])
+        return _behind_runner(" ".join(words[:2]), words[2:])
+    return _behind_runner(words[0], words[1:]) if words else ("", [])
+
+
+def _behind_runner(program: str, words: list[str]) -> tuple[str, list[str]]:
+    """``coverage run --branch train.py``, ``-m cProfile -o out train.py``: what they run is the program."""
+    verbs = _RUNNERS.get(program.removeprefix("-m "))
+    if verbs is None or (verbs and words[:1] != list(verbs)):
+        return program, words
+    rest = words[len(verbs) :]
+    at = next(
+        (at for at, word in enumerate(rest) if word == "-m" or (not word.startswith("-") and word.endswith(".py"))),
+        None,
+    )
+    if at is None:
+        return program, words
+    return (
+        (f"-m {rest[at + 1]}", rest[at + 2 :])
+        if rest[at] == "-m" and at + 1 < len(rest)
+        else (rest[at], rest[at + 1 :])
+    )
 
 
 def _arguments(words: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -122,8 +178,8 @@ def _arguments(words: list[str]) -> tuple[dict[str, str], list[str]]:
             if not sign and at < len(words) and (not words[at].startswith("-") or _is_number(words[at])):
                 value, at = words[at], at + 1
             found[_name(name)] = value if sign or value else "true"
-        elif sign and re.fullmatch(r"[A-Za-z_][\w.]*", name):
-            found[_name(name)] = value
+        elif sign and re.fullmatch(r"\+{0,2}[A-Za-z_][\w.]*", name):
+            found[_name(name).lstrip("+")] = value
         else:
             loose.append(word)
     return found, loose

@@ -26,7 +26,7 @@ _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     """Everything that is set, by name, with what is set elsewhere and has no effect."""
-    layers = [_of_command(plan), _of_shell(machine.environment)]
+    layers = [_of_command(plan), _of_scripts(plan), _of_shell(machine.environment)]
     because: Text | None = None
     for path in _files(machine.environment):
         text = machine.read(path)
@@ -51,6 +51,11 @@ def _of_command(plan: Plan) -> list[Setting]:
             break
         found.append(Setting(match[1], match[2], "command"))
     return found
+
+
+def _of_scripts(plan: Plan) -> list[Setting]:
+    """What the scripts on the way to the program export."""
+    return list(plan.followed.environment.values()) if plan.followed is not None else []
 
 
 def _of_shell(environment: Mapping[str, str]) -> list[Setting]:

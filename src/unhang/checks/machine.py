@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import platform
+import posixpath
 import shlex
 import signal
 import subprocess
@@ -63,6 +65,15 @@ class Machine:
         self.node = platform.node()
         self.folder = str(Path.cwd())
         """What relative paths of the job are relative to."""
+        self.moved = ""
+        """The folder that a script goes into before it starts the program, as seen from the user's."""
+
+    def as_job(self, moved: str, environment: Mapping[str, str]) -> Machine:
+        """The same machine in the folder and with the variables that the program is started with."""
+        job = copy.copy(self)
+        job.environment, job.moved = dict(environment), moved
+        job.folder = posixpath.normpath(posixpath.join(self.folder, moved))
+        return job
 
     def path(self, path: str) -> Path:
         """Where ``path`` of the machine lies for us."""
@@ -79,8 +90,8 @@ class Machine:
             return Look(because=_refused(path, error))
 
     def read_named(self, path: str) -> Look[str]:
-        """The text of a file the user named: relative to the current folder, unless it is absolute."""
-        return self.read(str(Path.cwd() / path))
+        """The text of a file the user named: relative to the folder of the job, unless it is absolute."""
+        return self.read(posixpath.join(self.folder, path))
 
     def entries(self, path: str) -> Look[tuple[str, ...]]:
         """The names in a folder, sorted; nothing when there is no such folder."""
@@ -205,7 +216,7 @@ class StoredMachine(Machine):
 
     def read_named(self, path: str) -> Look[str]:
         """A stored file, relative to ``root/``."""
-        return self.read(path)
+        return self.read(posixpath.normpath(posixpath.join(self.moved, path)))
 
     def installed(self, package: str) -> str:
         """The stored version of ``package``."""

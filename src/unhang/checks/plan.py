@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from unhang.facts.preflight.launch import Followed
+from unhang.findings import Source
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -15,3 +18,10 @@ class Plan:
     command: tuple[str, ...] = ()
     assume: Mapping[str, str] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
+    followed: Followed | None = None
+    """How ``command`` was found in the words that the user typed; None: these are they."""
+
+    def set_at(self, name: str) -> Source:
+        """Where a variable of the job is set: in a script on the way to the program, or in this shell."""
+        setting = self.followed.environment.get(name) if self.followed is not None else None
+        return Source("environment") if setting is None else Source(setting.origin, setting.line)

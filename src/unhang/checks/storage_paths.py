@@ -28,7 +28,7 @@ def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
         *_of_command(launch),
         *(place for file in configuration.files for place in _of_file(file)),
         *(place for file in configuration.files for place in _inside_the_dump_folder(file)),
-        *_of_environment(machine.environment),
+        *_of_environment(machine.environment, plan),
         *_default_dumps(machine, plan),
     ):
         path = _absolute(machine, place.path)
@@ -68,11 +68,11 @@ def _inside_the_dump_folder(file: ConfigFile) -> Iterator[Place]:
         yield Place(posixpath.join(base, below), "logs", evidence)
 
 
-def _of_environment(environment: Mapping[str, str]) -> Iterator[Place]:
+def _of_environment(environment: Mapping[str, str], plan: Plan) -> Iterator[Place]:
     for name in path_names():
         value = environment.get(name.name, "") if name.where == "environment" else ""
         if value:
-            yield from _place(name, value, Evidence(Source("environment"), f"{name.name}={value}"))
+            yield from _place(name, value, Evidence(plan.set_at(name.name), f"{name.name}={value}"))
 
 
 def _default_dumps(machine: Machine, plan: Plan) -> Iterator[Place]:

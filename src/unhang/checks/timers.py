@@ -49,7 +49,7 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     """Collect them."""
     launch = taken_apart(plan.command)
     configuration, _ = configuration_of(machine, launch)
-    timers = [*_of_command(launch), *_of_files(configuration), *_of_environment(machine)]
+    timers = [*_of_command(launch), *_of_files(configuration, launch), *_of_environment(machine, plan)]
     program = _of_program(machine, launch)
     ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
     if program.makes_first:
@@ -67,19 +67,19 @@ def _of_command(launch: Launch) -> Iterator[Timer]:
             yield Timer(kind, seconds, name, Evidence(Source("command"), text))
 
 
-def _of_files(configuration: Configuration) -> Iterator[Timer]:
+def _of_files(configuration: Configuration, launch: Launch) -> Iterator[Timer]:
     for file in configuration.files:
         for name, (kind, unit) in _KEYS.items():
             seconds = _amount(file.get(name), unit)
-            if seconds is not None:
+            if seconds is not None and name not in launch.arguments:
                 yield Timer(kind, seconds, name, Evidence(Source(file.path), f"{name}: {file.get(name)}"))
 
 
-def _of_environment(machine: Machine) -> Iterator[Timer]:
+def _of_environment(machine: Machine, plan: Plan) -> Iterator[Timer]:
     for name, (kind, unit) in _VARIABLES.items():
         seconds = _amount(machine.environment.get(name), unit)
         if seconds is not None:
-            yield Timer(kind, seconds, name, Evidence(Source("environment"), f"{name}={machine.environment[name]}"))
+            yield Timer(kind, seconds, name, Evidence(plan.set_at(name), f"{name}={machine.environment[name]}"))
     end = _amount(machine.environment.get("SLURM_JOB_END_TIME"), 1)
     if end is not None:
         text = f"SLURM_JOB_END_TIME={machine.environment['SLURM_JOB_END_TIME']}"

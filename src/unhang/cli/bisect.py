@@ -58,6 +58,7 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
     """The search; None for a rank that only takes part."""
     from unhang.checks import configuration
     from unhang.checks.environment import settings_of
+    from unhang.checks.launching.follow import followed
     from unhang.checks.machine import Machine
     from unhang.checks.plan import Plan
     from unhang.checks.probe import arguments
@@ -68,7 +69,7 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
     from unhang.facts.preflight.situation import Situation
     from unhang.knowledge.workarounds import set_already, to_try
 
-    machine, plan = Machine(), Plan(command)
+    machine, plan = followed(Machine(), Plan(command))
     _, *words = arguments(Situation(looks=dict(configuration.look(machine, plan))))
     words += [] if limit is None else ["--limit", str(limit)]
     told = settings_of(machine, plan)

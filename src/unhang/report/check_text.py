@@ -15,6 +15,7 @@ from unhang.report.redact import Redactor
 from unhang.report.sheet import Sheet, width_of
 from unhang.report.voice import Voice
 
+_OF_SETTINGS = ("environment", "timers", "devices")
 _MARKS = {Severity.STOPS: ("✗", "bold red"), Severity.SLOWS: ("!", "bold yellow"), Severity.NOTE: ("·", "dim")}
 
 
@@ -63,6 +64,7 @@ def _finding(sheet: Sheet, finding: Finding, voice: Voice) -> None:
     title = Styled(voice.sentence(finding.summary), "" if finding.severity is Severity.NOTE else "bold")
     sheet.paragraph(title, indent=0, lead=f"{mark} ")
     label = f"{finding.check} · {voice.clean(finding.subject)} · {finding.cause.value}"
+    label += f" · {voice.clean(place)}" if (place := _place(finding)) else ""
     nodes = f" · {voice.line(', '.join(finding.nodes))}" if finding.nodes else ""
     sheet.paragraph(label + nodes, style=style if finding.severity is Severity.STOPS else "dim")
     for text in finding.because:
@@ -73,6 +75,12 @@ def _finding(sheet: Sheet, finding: Finding, voice: Voice) -> None:
         write_change(sheet, remedy, voice)
         if str(remedy.cost).strip():
             sheet.paragraph(voice.say(remedy.cost), lead=voice.say(say("Costs: ")), indent=4)
+
+
+def _place(finding: Finding) -> str:
+    """Where a variable is set that a script sets; a finding about the program has its place in its subject."""
+    places = (f"{one.source.path}:{one.source.line}" for one in finding.evidence if one.source.line is not None)
+    return next((place for place in places if finding.check in _OF_SETTINGS and place not in finding.subject), "")
 
 
 def _block(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

@@ -139,7 +139,7 @@ def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> d
     from unhang.checks.machine import Machine
     from unhang.checks.plan import Plan
     from unhang.facts.preflight.devices import Cards, Driver
-    from unhang.facts.preflight.launch import Configuration, Launch
+    from unhang.facts.preflight.launch import Configuration, Followed, Launch
     from unhang.facts.preflight.settings import Settings
     from unhang.facts.preflight.versions import Versions
     from unhang.secrets import words_without_secrets
@@ -148,10 +148,13 @@ def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> d
     environment = _environment_of(first if first is not None else plan.job_pid) or dict(os.environ)
     machine = Machine(environment=environment)
     checks = [check for check in ALL_CHECKS if check.name in _ASKED]
-    here, gaps = look_around(machine, Plan(tuple(plan.command)), checks)
+    asked = Plan(
+        tuple(plan.command), followed=Followed() if first is not None else None
+    )  # a rank shows what is in force
+    here, gaps = look_around(machine, asked, checks)
     settings, versions, cards = here.found(Settings), here.found(Versions), here.found(Cards)
     driver, configuration, launch = here.found(Driver), here.found(Configuration), here.found(Launch)
-    if first is not None and not (launch and launch.program):  # a script of the user's starts the program
+    if first is not None and not (launch and _is_python(launch.program)):  # a script of the user's starts the program
         words = _words_of(first)
         found = dict(configuration_check.look(machine, Plan(words)))
         configuration, launch = found[Configuration].found, found[Launch].found
@@ -171,6 +174,10 @@ def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> d
         "program": _program(launch.program if launch else ""),
         "not_looked": [f"{gap.what}: {gap.because}" for gap in gaps],
     }
+
+
+def _is_python(program: str) -> bool:
+    return program.endswith(".py") or program.startswith("-m ")
 
 
 def _environment_of(pid: int) -> dict[str, str]:

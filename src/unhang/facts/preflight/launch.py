@@ -6,6 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unhang.facts.preflight.settings import Setting
+from unhang.findings import Source, Text
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """Something on the way to the program that could not be followed, and where it stands."""
+
+    what: Text
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The way from the command that is typed to the one that starts the program.
+
+    ``environment``: what the command and its scripts set, each with its place. ``unknown``: variables they set to
+    something that only running tells. ``folder``: where the program is started, relative to the user's folder; empty
+    for that folder. ``trail``: the scripts and containers on the way. ``place``: where the program's command stands.
+    """
+
+    environment: Mapping[str, Setting] = field(default_factory=dict)
+    unknown: Mapping[str, Source] = field(default_factory=dict)
+    folder: str = ""
+    trail: tuple[str, ...] = ()
+    place: Source | None = None
+    image: str = ""
+    """A container's image, or another host: what it holds was not looked at."""
+    not_understood: tuple[NotUnderstood, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -27,6 +57,8 @@ class Launch:
     nodes: int | None = None
     outer: str = ""
     """``srun`` or ``mpirun`` where one of them starts the launcher."""
+    followed: Followed = Followed()
+    """How the command led here."""
 
     @property
     def world_size(self) -> int | None:

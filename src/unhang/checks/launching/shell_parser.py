@@ -1,0 +1,83 @@
+"""Shell scripts as syntax trees, by tree-sitter's grammar of bash."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from functools import cache, partial
+from typing import Any
+
+from unhang.findings import Text, say
+
+MOST_REPAIRS = 8
+LIMIT_S, PIECE = 2.0, 512
+MOST_BYTES, MOST_PIPES = 1 << 17, 2000
+"""The time and the memory of the parser (0.26.1) grow with the square of a pipeline's length: 7 s for 16,000."""
+_LAST_CONTINUATION = re.compile(rb"\\\s*\Z")
+"""A backslash at the end of the file, which bash takes and the grammar does not."""
+
+
+@cache
+def _parser() -> Any:
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
+    """The tree of a script and the text it belongs to; None and why not where it cannot be read here."""
+    if len(code) > MOST_BYTES or code.count(b"|") > MOST_PIPES:
+        return None, code, say("it is too large to be followed as a script")
+    try:
+        return _parsed(_LAST_CONTINUATION.sub(b"\n", code))
+    except ImportError:
+        return None, code, say("shell scripts need tree-sitter-bash, which is not installed beside unhang")
+    except ValueError:  # the grammar was made for another release of tree-sitter
+        return None, code, say("the installed tree-sitter cannot read the grammar of tree-sitter-bash")
+
+
+def _parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
+    """The grammar (0.25.1) takes `A=1 B=2` and the line below for one command: a semicolon parts them."""
+    until = time.monotonic() + LIMIT_S
+    tree = None
+    for _ in range(MOST_REPAIRS):
+        tree = _parser().parse(partial(_piece, code, until)).root_node
+        if time.monotonic() > until:
+            return None, code, say("the script was not parsed in {seconds:.0f} s", seconds=LIMIT_S)
+        ends = sorted(_swallowed(tree, code), reverse=True)
+        if not ends:
+            break
+        for end in ends:
+            code = code[:end] + b";" + code[end:]
+    return tree, code, None
+
+
+def _piece(code: bytes, until: float, at: int, point: object) -> bytes:  # noqa: ARG001 - as the parser calls it
+    """What the parser reads at ``at``; the end of the text once the time is over: it goes back often in odd texts."""
+    return code[at : at + PIECE] if time.monotonic() < until else b""
+
+
+def _swallowed(node: Any, code: bytes) -> Iterator[int]:
+    """Where the assignments of a line end that were taken together with the next line."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        waiting += one.named_children
+        given = [child for child in one.named_children if child.type == "variable_assignment"]
+        name = one.child_by_field_name("name") if one.type == "command" and given else None
+        between = code[given[-1].end_byte : name.start_byte] if name is not None else b""
+        if b"\n" in between and b"\\\n" not in between:
+            yield given[-1].end_byte
+
+
+def first_error(tree: Any) -> list[Any]:
+    """The first place that is no shell, in order of the text; none in most scripts."""
+    waiting = [tree] if tree.has_error else []
+    while waiting:
+        one = waiting.pop()
+        if one.is_error or one.is_missing:
+            return [one]
+        waiting += [child for child in reversed(one.children) if child.has_error]
+    return []

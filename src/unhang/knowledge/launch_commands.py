@@ -1,0 +1,74 @@
+"""Commands that start another command, and libraries' own training commands (``launch_commands.toml``)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+
+from unhang.knowledge.tables import typed
+
+_FILE = "launch_commands.toml"
+
+
+class Wrapper(msgspec.Struct, frozen=True, rename={"sets": "set"}):
+    """``names [verbs] OPTIONS words COMMAND``; the fields are told in the file."""
+
+    names: tuple[str, ...]
+    source: str
+    verbs: tuple[str, ...] = ()
+    takes: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+    two: frozenset[str] = frozenset()
+    sets: frozenset[str] = frozenset()
+    folder: frozenset[str] = frozenset()
+    mount: frozenset[str] = frozenset()
+    words: int = 0
+    outer: bool = False
+    apart: str = ""
+    ends: str = ""
+    joined: bool = False
+    """The command's words are one text for a shell."""
+    python: bool = False
+    """A file behind it is started by Python."""
+
+    def values(self, option: str) -> int:
+        """How many words ``option`` takes."""
+        if option in self.two:
+            return 2
+        if option in self.takes | self.sets | self.folder | self.mount:
+            return 1
+        return 1 if self.flags and option not in self.flags else 0
+
+
+class TrainingCommand(msgspec.Struct, frozen=True):
+    """A command of a library; the fields are told in the file."""
+
+    names: tuple[str, ...]
+    verbs: tuple[str, ...]
+    module: str
+    launcher: str
+    source: str
+    processes: str = ""
+    nodes: str = ""
+
+
+class _File(msgspec.Struct, frozen=True):
+    wrapper: tuple[Wrapper, ...]
+    program: tuple[TrainingCommand, ...]
+
+
+@cache
+def _rows() -> _File:
+    return typed(_FILE, _File)
+
+
+def wrapper_of(name: str, verb: str) -> Wrapper | None:
+    """The row of a command that starts another one."""
+    rows = (row for row in _rows().wrapper if name in row.names)
+    return next((row for row in rows if not row.verbs or verb in row.verbs or "" in row.verbs), None)
+
+
+def training_command(name: str, verb: str) -> TrainingCommand | None:
+    """The row of a library's own command."""
+    return next((row for row in _rows().program if name in row.names and verb in row.verbs), None)
