@@ -104,6 +104,12 @@ def test_the_end_of_one_node_is_not_that_of_the_other(tmp_path: Path) -> None:
     assert verdict_on(tmp_path, node1=node.format(1)).status is Status.HEALTHY
 
 
+def test_a_good_end_tells_nothing_of_an_earlier_command(tmp_path: Path) -> None:
+    verdict = verdict_on(tmp_path, job=LOGS["second-run-of-a-tool-is-well"]["log"])
+
+    assert verdict.findings[0].severity is Severity.STOPS
+
+
 def test_what_the_job_outlived_is_a_note_and_what_it_may_have_died_of_is_not(tmp_path: Path) -> None:
     warning = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB\n"
 
