@@ -1,4 +1,4 @@
-"""The source of the program that will train: its script, all it imports, and what its arguments name. Nothing is run."""
+"""The source of the program that will train: script, imports, and code that arguments name. Nothing is run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import Any
 from unhang.checks.command_words import taken_apart
 from unhang.checks.configuration import configuration_of
 from unhang.checks.importing.folders import Folders
-from unhang.checks.importing.follow import Follower, Followed
+from unhang.checks.importing.follow import Followed, Follower
+from unhang.checks.importing.library_calls import called_in_libraries
 from unhang.checks.importing.named_code import NamedCode, named_code
 from unhang.checks.importing.start import Start, start_of
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.evidence.items import SourceFile
+from unhang.facts.in_force.conditions import Settings, as_run, imported_by_setting, settings_of
+from unhang.facts.in_force.values import Values, not_declared
 from unhang.facts.preflight.launch import Configuration, Launch
-from unhang.facts.preflight.program import ProgramSource
+from unhang.facts.preflight.program import LeftOut, ProgramSource
 from unhang.facts.preflight.situation import Look
+from unhang.facts.untaken_branches import statically_live
 from unhang.findings import Source, say
 
 NAME = "program"
@@ -45,8 +49,8 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         refused = machine.read(folders.absolute(program)).because if program.endswith(".py") else None
         yield ProgramSource, Look(because=refused or say("{path} is not there", path=program))
         return
-    configuration, _ = configuration_of(machine, launch)
-    yield ProgramSource, Look(_source(folders, start, launch, configuration))
+    configuration, unread = configuration_of(machine, launch)
+    yield ProgramSource, Look(_source(folders, start, launch, configuration, unread=unread is not None))
 
 
 def _program(launch: Launch) -> str:
@@ -58,23 +62,52 @@ def _program(launch: Launch) -> str:
     return name if is_module and "/" not in name and " " not in name else ""
 
 
-def _source(folders: Folders, start: Start, launch: Launch, configuration: Configuration) -> ProgramSource:
+def _source(
+    folders: Folders, start: Start, launch: Launch, configuration: Configuration, *, unread: bool
+) -> ProgramSource:
     follower = Follower(folders, start, time.monotonic() + READING_S)
     follower.follow([start.script])
     named = list(named_code(folders, start.finder, launch, configuration))
     followed = follower.follow(file for one in named for file in one.files if follower.is_own(file))
-    files = tuple(SourceFile(Source(folders.shown(path)), folders.shown(path), text) for path, text in followed.files.items())
+    libraries = tuple(_file(folders, path, text) for path, text in called_in_libraries(follower).items())
+    values = Values(launch, configuration, unread)
+    live = _live(folders, start, followed)
+    settings = settings_of(live, libraries, values)
+    by_setting = [start.finder.find(name) for name in imported_by_setting(live, settings)]
+    more = [file for found in by_setting if found is not None for file in found.files if follower.is_own(file)]
+    if any(file not in followed.files for file in more):
+        live = _live(folders, start, follower.follow(more))
+        settings = settings_of(live, libraries, values)
+    files, left_out = as_run(live, settings)
     return ProgramSource(
-        files,
-        tuple(followed.absent),
-        followed.partly,
-        files,
-        (),
-        _libraries_absent(start, followed),
-        tuple(followed.computed),
-        tuple(followed.unreadable),
-        tuple(_not_understood(named)),
+        files=files,
+        absent=tuple(followed.absent),
+        partly=followed.partly,
+        whole=tuple(_file(folders, path, text) for path, text in followed.files.items()),
+        libraries=libraries,
+        libraries_absent=_libraries_absent(start, followed),
+        computed=tuple(place for place in followed.computed if not _is_left_out(place, left_out)),
+        unreadable=tuple(followed.unreadable),
+        not_understood=tuple(_not_understood(named, settings, launch)),
+        left_out=left_out,
     )
+
+
+def _live(folders: Folders, start: Start, followed: Followed) -> tuple[SourceFile, ...]:
+    """The files without what no run of them would do."""
+    return tuple(
+        _file(folders, path, statically_live(text, is_main=path == start.script))
+        for path, text in followed.files.items()
+    )
+
+
+def _is_left_out(place: str, left_out: tuple[LeftOut, ...]) -> bool:
+    path, _, line = place.rpartition(":")
+    return any(one.path == path and one.lines[0] <= int(line) <= one.lines[1] for one in left_out)
+
+
+def _file(folders: Folders, path: str, text: str) -> SourceFile:
+    return SourceFile(Source(folders.shown(path)), folders.shown(path), text)
 
 
 def _libraries_absent(start: Start, followed: Followed) -> tuple[str, ...]:
@@ -82,7 +115,9 @@ def _libraries_absent(start: Start, followed: Followed) -> tuple[str, ...]:
     return tuple(name for name in packages if start.finder.find(name) is None)
 
 
-def _not_understood(named: list[NamedCode]) -> Iterator[str]:
+def _not_understood(named: list[NamedCode], settings: Settings, launch: Launch) -> Iterator[str]:
     for one in named:
         if one.because:
             yield f"{f'--{one.name} ' if one.name else ''}{one.value} ({one.because})"
+    for name, near in not_declared(settings.declared, launch):
+        yield f"--{name}" + (f" (--{near}?)" if near else "")

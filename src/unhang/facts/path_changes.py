@@ -77,7 +77,13 @@ def _path(node: ast.expr, names: Mapping[str, ast.expr], file: str, folder: str,
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
         left, right = inner(node.left), inner(node.right)
         joined = left is not None and right is not None
-        return None if not joined else posixpath.join(str(left), str(right)) if isinstance(node.op, ast.Div) else f"{left}{right}"
+        return (
+            None
+            if not joined
+            else posixpath.join(str(left), str(right))
+            if isinstance(node.op, ast.Div)
+            else f"{left}{right}"
+        )
     if isinstance(node, ast.JoinedStr):
         parts = [inner(part.value if isinstance(part, ast.FormattedValue) else part) for part in node.values]
         return None if None in parts else "".join(map(str, parts))

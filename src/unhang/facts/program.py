@@ -152,7 +152,7 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def parse_program(text: str) -> Program | str:
     """The program in ``text``, or one clause that says why it cannot be used."""
     if len(text) > MAX_SOURCE:

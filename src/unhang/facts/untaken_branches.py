@@ -1,4 +1,4 @@
-"""A source without the branches that are never taken: the lines stay where they are, what is never run becomes blank."""
+"""A source without the branches that are never taken: lines stay where they are, what is never run becomes blank."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Walk:
     def _leave_out(self, node: ast.If | ast.While, gone: list[ast.stmt], *, whole: bool, truth: bool) -> None:
         self.cuts.append(_Cut(gone, whole))
         test = ast.unparse(node.test)
-        self.untaken.append(Untaken(node.lineno, test, truth, first_line(gone[0]), last_line(gone[-1])))
+        self.untaken.append(Untaken(node.test.lineno, test, truth, first_line(gone[0]), last_line(gone[-1])))
 
 
 def without_untaken(text: str, decide: Decide) -> tuple[str, tuple[Untaken, ...]]:
@@ -114,4 +114,3 @@ def statically_live(text: str, *, is_main: bool) -> str:
     if "__main__" not in text and "TYPE_CHECKING" not in text:
         return text
     return without_untaken(text, lambda test, _: static_truth(test, is_main=is_main))[0]
-

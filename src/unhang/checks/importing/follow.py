@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from unhang.checks.importing.folders import Folders
@@ -108,7 +108,7 @@ class Follower:
         if one.every and not one.module and not one.level:
             self.done.computed.append(f"{self.folders.shown(path)}:{one.line}")
             return
-        found = self._found(one, path)
+        found = self.found(one, path)
         if found is None or found.standard:
             if found is None:
                 self._not_found(one, path)
@@ -120,8 +120,8 @@ class Follower:
         if not own and one.package:
             self._not_own(one, found, bare=not files)
 
-    def _found(self, one: Import, path: str) -> Found | None:
-        """The module that ``one`` names; None where a part of its name is none."""
+    def found(self, one: Import, path: str) -> Found | None:
+        """The module that ``one``, standing in ``path``, names; None where a part of its name is none."""
         finder = self.start.finder
         if not one.level:
             found = finder.find(one.module)

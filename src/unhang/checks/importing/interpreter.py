@@ -94,7 +94,9 @@ def _added_by(folders: Folders, site: str, name: str) -> list[str]:
     lines = (folders.read(f"{site}/{name}").found or "").splitlines()
     lines = lines[:1] if name.endswith(".egg-link") else lines
     wanted = (line.strip() for line in lines if line.strip() and not line.startswith(("#", "import ", "import\t")))
-    return [path for line in wanted if folders.names(path := posixpath.normpath(posixpath.join(site, line))) is not None]
+    return [
+        path for line in wanted if folders.names(path := posixpath.normpath(posixpath.join(site, line))) is not None
+    ]
 
 
 def _mapping(text: str) -> dict[str, str]:
@@ -104,7 +106,13 @@ def _mapping(text: str) -> dict[str, str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     for node in tree.body:
-        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+        target = (
+            node.target
+            if isinstance(node, ast.AnnAssign)
+            else node.targets[0]
+            if isinstance(node, ast.Assign)
+            else None
+        )
         if isinstance(target, ast.Name) and target.id == "MAPPING" and isinstance(node, ast.Assign | ast.AnnAssign):
             try:
                 told = ast.literal_eval(node.value) if node.value is not None else {}

@@ -1,4 +1,4 @@
-"""Where a module lies, as Python's path finder would find it: along the path, packages before modules before folders."""
+"""Where a module lies, as Python would find it: along the path, packages before modules before bare folders."""
 
 from __future__ import annotations
 

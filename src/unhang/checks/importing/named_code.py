@@ -1,4 +1,4 @@
-"""Arguments and configuration values that name code: ``x.py[:function]``, ``pkg.mod:Class``, a folder with a package."""
+"""Arguments and configuration values that name code: ``x.py[:function]``, ``pkg.mod:Class``, a package's folder."""
 
 from __future__ import annotations
 

@@ -9,11 +9,14 @@ from unhang.evidence.items import SourceFile
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A branch that this launch never takes: ``test`` on ``line``, because of ``settings`` (name, value, place)."""
+    """A branch that this launch never takes: ``test`` on ``line`` always says ``truth``, because of ``settings`` (name,
+    value, place). ``lines``: the first and last of what is left out."""
 
     path: str
     line: int
     test: str
+    truth: bool
+    lines: tuple[int, int]
     settings: tuple[tuple[str, str, str], ...] = ()
 
 
