@@ -109,9 +109,11 @@ class Follower:
             self.done.computed.append(f"{self.folders.shown(path)}:{one.line}")
             return
         found = self.found(one, path)
-        if found is None or found.standard:
-            if found is None:
-                self._not_found(one, path)
+        if found is None or found.rest:
+            self._enqueue(file for file in (found.files if found is not None else ()) if self.is_own(file))
+            self._not_found(one, path)
+            return
+        if found.standard:
             return
         inner = [self.start.finder.inside(found, [name]) for name in self._inner_names(one, found)]
         files = [*found.files, *(file for more in inner if not more.rest for file in more.files)]
@@ -121,16 +123,14 @@ class Follower:
             self._not_own(one, found, bare=not files)
 
     def found(self, one: Import, path: str) -> Found | None:
-        """The module that ``one``, standing in ``path``, names; None where a part of its name is none."""
+        """The module that ``one``, standing in ``path``, names: as far as its parts are modules, None if none is."""
         finder = self.start.finder
         if not one.level:
-            found = finder.find(one.module)
-        else:
-            folder = posixpath.dirname(path)
-            for _ in range(one.level - 1):
-                folder = posixpath.dirname(folder)
-            found = finder.inside(finder.package(folder), one.module.split(".") if one.module else [])
-        return None if found is not None and found.rest else found
+            return finder.find(one.module)
+        folder = posixpath.dirname(path)
+        for _ in range(one.level - 1):
+            folder = posixpath.dirname(folder)
+        return finder.inside(finder.package(folder), one.module.split(".") if one.module else [])
 
     def _inner_names(self, one: Import, found: Found) -> Iterable[str]:
         if one.every:

@@ -27,7 +27,7 @@ class _Search:
     def add(self, one: Import, path: str, deep: int) -> None:
         """What ``one``, imported in ``path``, brings: names of a module, or modules."""
         found = self.follower.found(one, path)
-        if found is None or found.standard or not found.files or deep > DEEPEST:
+        if found is None or found.rest or found.standard or not found.files or deep > DEEPEST:
             return
         for name in one.names:
             inner = self.follower.start.finder.inside(found, [name])

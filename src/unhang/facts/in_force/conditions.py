@@ -33,6 +33,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
+_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "len": len, "int": int, "str": str, "float": float}
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
 _MOST_LOOKS = 200
 """Values looked at for one test: names may stand for each other in a circle."""
@@ -229,9 +230,9 @@ class Evaluation:
         each = [self.value(one) for one in node.args]
         if node.keywords or any(one is UNKNOWN for one in each):
             return UNKNOWN
-        if isinstance(node.func, ast.Name) and name in ("bool", "len", "int", "str", "float") and len(each) == 1:
+        if isinstance(node.func, ast.Name) and name in _FUNCTIONS and len(each) == 1:
             try:
-                return {"bool": bool, "len": len, "int": int, "str": str, "float": float}[name](each[0])
+                return _FUNCTIONS[name](each[0])
             except (TypeError, ValueError):
                 return UNKNOWN
         owner = self.value(node.func.value) if isinstance(node.func, ast.Attribute) else UNKNOWN
@@ -268,8 +269,8 @@ def as_run(files: Iterable[SourceFile], settings: Settings) -> tuple[tuple[Sourc
         text, untaken = without_untaken(file.text, decide)
         live.append(file if text is file.text else SourceFile(file.source, file.path, text))
         for one in untaken:
-            told = tuple((s.name, repr(s.value), s.place) for s in dict.fromkeys(used.get(one.line, ())))
-            left.append(LeftOut(file.path, one.line, one.test, one.truth, (one.first, one.last), told))
+            told = dict.fromkeys((held.name, repr(held.value), held.place) for held in used.get(one.line, ()))
+            left.append(LeftOut(file.path, one.line, one.test, one.truth, (one.first, one.last), tuple(told)))
     return tuple(live), tuple(left)
 
 

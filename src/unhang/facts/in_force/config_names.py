@@ -13,6 +13,7 @@ from unhang.facts.program import Program, Scope, blocks, call_name, dotted, pars
 
 OPTIONS = "*"
 """The kind of what a parser of options returns; every other kind is the name of a class."""
+_OWN_NAMES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PARSES = {
     *("parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_args_and_config", "parse_dict"),
     *("parse_yaml_file", "parse_json_file", "parse_intermixed_args"),
@@ -51,7 +52,7 @@ class ConfigNames:
                 if name in annotated:
                     kind = self.real(kind_of(annotated[name]))
                     return {kind} if kind in self.declared.classes else self._anywhere(name, annotated[name])
-            values = self.assigned(scope).get(name)
+            values = [value for value in self.assigned(scope).get(name, ()) if not _is_itself(value, name)]
             if values:
                 found = [self.of_value(value) for value in values]
                 return set.union(*found) if all(found) else set()
@@ -229,7 +230,7 @@ class ConfigNames:
     def _read_names(self, program: Program) -> None:
         for scope in (program.tree, *_functions(program.tree)):
             for name, value in _bindings(_own_statements(scope)):
-                if kinds := self.of_value(value):
+                if (kinds := self.of_value(value)) and not _is_itself(value, name):
                     self.everywhere.setdefault(name, set()).update(kinds)
             if isinstance(scope, ast.Module):
                 continue
@@ -291,12 +292,12 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunction
 
 
 def _own_statements(scope: Scope) -> Iterator[ast.stmt]:
-    """The statements of a scope, without those of functions inside it."""
+    """The statements of a scope, without those of functions and classes inside it."""
     waiting: list[ast.AST] = [scope]
     while waiting:
         for _, _, block in blocks(waiting.pop()):
             yield from block
-            waiting += [one for one in block if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+            waiting += [one for one in block if not isinstance(one, _OWN_NAMES)]
 
 
 def _parameters(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr | None]:
@@ -315,7 +316,7 @@ def _targets(node: ast.AST) -> list[ast.expr]:
 
 
 def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]:
-    """``name = value`` and ``self.name = value``; a name that stands for itself, or is emptied, says nothing."""
+    """``name = value`` and ``self.name = value``; one that is emptied says nothing."""
     for node in nodes:
         if isinstance(node, ast.For | ast.AsyncFor) and isinstance(node.target, ast.Name):
             yield node.target.id, None
@@ -328,6 +329,10 @@ def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]
             name = (
                 target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
             )
-            same = getattr(value, "id", getattr(value, "attr", "")) == name
-            if name and not same and not (isinstance(value, ast.Constant) and value.value is None):
+            if name and not (isinstance(value, ast.Constant) and value.value is None):
                 yield name, value
+
+
+def _is_itself(value: ast.expr | None, name: str) -> bool:
+    """``self.args = args``: a name that stands for itself says nothing of what it holds."""
+    return getattr(value, "id", getattr(value, "attr", "")) == name
