@@ -11,7 +11,7 @@ from unhang.facts.program import call_name, dotted
 
 _SAME = {"abspath", "realpath", "normpath", "expanduser", "str", "Path", "PurePath", "resolve", "absolute", "as_posix"}
 _PARENT = {"os.pardir": "..", "os.path.pardir": "..", "os.curdir": "."}
-_DEEPEST = 12
+_MOST_DEEP = 12
 _Inner: TypeAlias = Callable[[ast.expr], "str | None"]
 
 
@@ -29,7 +29,7 @@ def added_to_path(tree: ast.Module, text: str, file: str, folder: str) -> Iterat
     names = _assigned(tree)
     for node in ast.walk(tree):
         for value in _values(node):
-            path = _path(value, names, file, folder, _DEEPEST)
+            path = _path(value, names, file, folder, _MOST_DEEP)
             if path is not None:
                 yield posixpath.normpath(posixpath.join(folder, path))
 

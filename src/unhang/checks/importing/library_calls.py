@@ -12,7 +12,7 @@ from unhang.checks.importing.follow import Follower
 from unhang.facts.imported_files import Import, imports_of
 from unhang.facts.program import dotted, own_nodes, parse_program
 
-MOST_FILES, MOST_CHARACTERS, DEEPEST = 150, 6_000_000, 3
+MOST_FILES, MOST_CHARACTERS, MOST_CALLS = 150, 6_000_000, 3
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class _Search:
     def add(self, one: Import, path: str, deep: int) -> None:
         """What ``one``, imported in ``path``, brings: names of a module, or modules."""
         found = self.follower.found(one, path)
-        if found is None or found.rest or found.standard or not found.files or deep > DEEPEST:
+        if found is None or found.rest or found.standard or not found.files or deep > MOST_CALLS:
             return
         for name in one.names:
             inner = self.follower.start.finder.inside(found, [name])

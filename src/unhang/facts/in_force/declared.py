@@ -100,7 +100,7 @@ def declared_in(files: Iterable[SourceFile]) -> Declared:
 
 def _add(found: Declared, path: str, program: Program, text: str) -> None:
     constants = dict(constants_of(program.tree))
-    run_as_command = set(_called_as_commands(program.tree)) if any(w in text for w in _CALL_WITH_COMMAND) else set()
+    run_as_command = set(_called_as_commands(program.tree)) if any(w in text for w in _LIBRARIES_OF_COMMANDS) else set()
     for node in statements(program.tree):
         if isinstance(node, ast.ClassDef):
             _add_class(found, path, node, constants)
