@@ -208,9 +208,9 @@ def test_a_wait_on_the_store_and_short_work_are_no_risk(tmp_path: Path, program:
     [
         ("def broken(:\n", "t.py"),
         ("import part\n", "part.py"),
-        ("import importlib, sys\nimportlib.import_module(sys.argv[1])\n", "line 2"),
-        ("import runpy\nrunpy.run_path('hidden.py')\n", "line 2"),
-        ("exec(open('hidden.py').read())\n", "line 1"),
+        ("import importlib, sys\nimportlib.import_module(sys.argv[1])\n", "t.py:2"),
+        ("import runpy\nrunpy.run_path('hidden.py')\n", "t.py:2"),
+        ("exec(open('hidden.py').read())\n", "t.py:1"),
         ("import importlib\nimportlib.import_module('nowhere.at_all')\n", "nowhere.at_all"),
     ],
 )
@@ -230,3 +230,24 @@ def test_a_module_imported_by_a_given_name_is_read(tmp_path: Path) -> None:
 
     assert finding.where is not None
     assert finding.where.file.endswith("inner.py")
+
+
+RATIO = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--ratio', type=float, default=0.0)\n"
+SPLITS_BY_RATIO = (
+    RATIO + "args = p.parse_args()\nif args.ratio > 0:\n    parts = dataset.train_test_split(args.ratio)\n"
+)
+
+
+def test_a_finding_in_a_branch_that_this_launch_never_takes_is_none(tmp_path: Path) -> None:
+    by_default, asked_for = ask(tmp_path, SPLITS_BY_RATIO), ask(tmp_path, SPLITS_BY_RATIO, "torchrun t.py --ratio 0.1")
+
+    assert by_default.findings == ()
+    assert any("ratio=0.0 (t.py:3)" in str(fine.what) for fine in by_default.checked)
+    assert [finding.subject for finding in asked_for.findings] == ["t.py:6"]
+
+
+def test_a_seed_for_each_device_is_no_seed_of_all(tmp_path: Path) -> None:
+    program = "from accelerate.utils import set_seed\nset_seed(1{})\ndataset.train_test_split(0.1)\n"
+
+    assert ask(tmp_path, program.replace("{}", "")).findings == ()
+    assert len(ask(tmp_path, program.replace("{}", ", device_specific=True")).findings) == 1

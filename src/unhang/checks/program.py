@@ -1,76 +1,123 @@
-"""The source of the program that will train: its script, and the files beside it that it imports. Nothing is run."""
+"""The source of the program that will train: script, imports, and code that arguments name. Nothing is run."""
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import Any
 
 from unhang.checks.command_words import taken_apart
+from unhang.checks.configuration import configuration_of
+from unhang.checks.importing.folders import Folders
+from unhang.checks.importing.follow import Followed, Follower
+from unhang.checks.importing.library_calls import called_in_libraries
+from unhang.checks.importing.named_code import NamedCode, named_code
+from unhang.checks.importing.start import Start, start_of
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.evidence.items import SourceFile
-from unhang.facts.imported_files import imports_of
-from unhang.facts.preflight.program import ProgramSource
+from unhang.facts.in_force.conditions import Settings, as_run, imported_by_setting, settings_of
+from unhang.facts.in_force.values import Values, not_declared
+from unhang.facts.preflight.launch import Configuration, Launch
+from unhang.facts.preflight.program import LeftOut, ProgramSource
 from unhang.facts.preflight.situation import Look
+from unhang.facts.untaken_branches import statically_live
 from unhang.findings import Source, say
-from unhang.knowledge.libraries import is_library_file
 
 NAME = "program"
-LIMIT_S = 10.0
+LIMIT_S = 60.0
+READING_S = 40.0
+"""Of that for reading; what was not read by then is said to be missing."""
 NEEDS = ("limits", "configuration", "timers")
-MOST_FILES, MOST_CHARACTERS = 60, 4_000_000
 
 
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
-    """Read the script and what it imports from its own folder."""
+    """Read the script, what it imports, and the code that its arguments name."""
     launch = taken_apart(plan.command)
     if not plan.command:
         because = say("no command was given, so nothing tells which program will be started")
         yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
         return
-    script = _script(launch.program)
-    if not script:
+    program = _program(launch)
+    if not program:
         because = say("which script {program} starts was not followed", program=launch.program or plan.command[0])
         yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
         return
-    first = machine.read_named(script)
-    if first.found is None:
-        yield ProgramSource, Look(because=first.because or say("{path} is not there", path=script))
+    folders = Folders(machine)
+    start = start_of(folders, program, plan.command, machine.environment)
+    if not start.script:
+        refused = machine.read(folders.absolute(program)).because if program.endswith(".py") else None
+        yield ProgramSource, Look(because=refused or say("{path} is not there", path=program))
         return
-    yield ProgramSource, Look(_with_imports(machine, script, first.found))
+    configuration, unread = configuration_of(machine, launch)
+    yield ProgramSource, Look(_source(folders, start, launch, configuration, unread=unread is not None))
 
 
-def _script(program: str) -> str:
-    """``train.py`` as it stands; ``-m pkg.train`` (or a bare module name) as the file that would be run."""
-    name = program.removeprefix("-m ")
+def _program(launch: Launch) -> str:
+    """``train.py`` as it stands, or the name of a module; empty where the command starts neither."""
+    name = launch.program.removeprefix("-m ")
     if name.endswith(".py"):
         return name
-    return f"{name.replace('.', '/')}.py" if "." in name and "/" not in name and " " not in name else ""
+    is_module = name != launch.program or "." in name or bool(launch.options.keys() & {"m", "module"})
+    return name if is_module and "/" not in name and " " not in name else ""
 
 
-def _with_imports(machine: Machine, script: str, text: str) -> ProgramSource:
-    """The script and every file it leads to. An import that leads to none, and to no installed library, is named."""
-    files = {script: SourceFile(Source(script), script, text)}
-    folder = PurePosixPath(script).parent
-    waiting, absent, read = list(imports_of(text, folder)), dict[str, None](), len(text)
-    while waiting and len(files) < MOST_FILES and read < MOST_CHARACTERS:
-        one = waiting.pop(0)
-        for path in one.files:
-            found = None if path in files else machine.read_named(path).found
-            if found is not None:
-                files[path] = SourceFile(Source(path), path, found)
-                read += len(found)
-                waiting += imports_of(found, folder, PurePosixPath(path).parent)
-        if files.keys().isdisjoint(one.files) and not _is_library(machine, one.package):
-            absent[one.name] = None
-    return ProgramSource(tuple(files.values()), tuple(absent), bool(waiting))
+def _source(
+    folders: Folders, start: Start, launch: Launch, configuration: Configuration, *, unread: bool
+) -> ProgramSource:
+    follower = Follower(folders, start, time.monotonic() + READING_S)
+    follower.follow([start.script])
+    named = list(named_code(folders, start.finder, launch, configuration))
+    followed = follower.follow(file for one in named for file in one.files if follower.is_own(file))
+    libraries = tuple(_file(folders, path, text) for path, text in called_in_libraries(follower).items())
+    values = Values(launch, configuration, unread)
+    live = _live(folders, start, followed)
+    settings = settings_of(live, libraries, values)
+    by_setting = [start.finder.find(name) for name in imported_by_setting(live, settings)]
+    more = [file for found in by_setting if found is not None for file in found.files if follower.is_own(file)]
+    if any(file not in followed.files for file in more):
+        live = _live(folders, start, follower.follow(more))
+        settings = settings_of(live, libraries, values)
+    files, left_out = as_run(live, settings)
+    return ProgramSource(
+        files=files,
+        absent=tuple(followed.absent),
+        partly=followed.partly,
+        whole=tuple(_file(folders, path, text) for path, text in followed.files.items()),
+        libraries=libraries,
+        libraries_absent=_libraries_absent(start, followed),
+        computed=tuple(place for place in followed.computed if not _is_left_out(place, left_out)),
+        unreadable=tuple(followed.unreadable),
+        not_understood=tuple(_not_understood(named, settings, launch)),
+        left_out=left_out,
+    )
 
 
-def _is_library(machine: Machine, package: str) -> bool:
-    """Nobody's own code: of the standard library, of a list of well-known packages, or installed as a library."""
-    if not package:
-        return False
-    known = is_library_file(f"{package}/__init__.py") or is_library_file(f"{package}.py")
-    return known or package in sys.stdlib_module_names or machine.has_library(package)
+def _live(folders: Folders, start: Start, followed: Followed) -> tuple[SourceFile, ...]:
+    """The files without what no run of them would do."""
+    return tuple(
+        _file(folders, path, statically_live(text, is_main=path == start.script))
+        for path, text in followed.files.items()
+    )
+
+
+def _is_left_out(place: str, left_out: tuple[LeftOut, ...]) -> bool:
+    path, _, line = place.rpartition(":")
+    return any(one.path == path and one.lines[0] <= int(line) <= one.lines[1] for one in left_out)
+
+
+def _file(folders: Folders, path: str, text: str) -> SourceFile:
+    return SourceFile(Source(folders.shown(path)), folders.shown(path), text)
+
+
+def _libraries_absent(start: Start, followed: Followed) -> tuple[str, ...]:
+    packages = dict.fromkeys(module.partition(".")[0] for module in followed.libraries)
+    return tuple(name for name in packages if start.finder.find(name) is None)
+
+
+def _not_understood(named: list[NamedCode], settings: Settings, launch: Launch) -> Iterator[str]:
+    for one in named:
+        if one.because:
+            yield f"{f'--{one.name} ' if one.name else ''}{one.value} ({one.because})"
+    for name, near in not_declared(settings.declared, launch):
+        yield f"--{name}" + (f" (--{near}?)" if near else "")

@@ -42,7 +42,7 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         Belongings,
         Look(
             Belongings(
-                program={file.path: _hash(file.text) for file in source.files} if source is not None else {},
+                program={file.path: _hash(file.text) for file in source.whole} if source is not None else {},
                 configuration=_hashes(machine, [file.path for file in files.files] if files is not None else []),
                 environment=of_families({n: s.value for n, s in settings.in_force.items()}) if settings else {},
                 versions={**_own_versions(machine), **(installed.of if installed is not None else {})},

@@ -90,12 +90,17 @@ def check(
     Exit code: 0 nothing wrong and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
     or what was not looked at may hold anything.
     """
+    import gc
+
     from unhang.checks.all_checks import look_around
     from unhang.checks.machine import Machine, StoredMachine
     from unhang.checks.plan import Plan
     from unhang.cli.verdict_output import exit_code
     from unhang.diagnosis.preflight import judge
 
+    gc.set_threshold(
+        100_000
+    )  # a program's syntax trees are kept: looking through them for rubbish costs most of the time
     task = _task() if machine is None else None
     checks = chosen(only, probe=probe, dry_run=dry_run)
     if task is not None and task.local_rank > 0:

@@ -62,17 +62,15 @@ def guarded_loop(source: SourceFile, line: int) -> str | None:
 
 def skipped_rows(source: SourceFile) -> Iterator[SkippedRows]:
     """Generators of one file that deal rows out by rank and ``continue`` without some of them."""
-    program = parse_program(source.text)
+    program = parse_program(source.text) if "yield" in source.text else ""
     if isinstance(program, str):
         return
-    values = rank_values(program)
     for scope, outer in program.owners.items():
         if isinstance(scope, ast.Module) or not _yields(scope):
             continue
         for loop in (node for node in own_nodes(scope) if isinstance(node, ast.For)):
-            dealt = _dealt(loop, values, (*outer, scope))
-            skip = _skip(loop) if dealt else None
-            if skip is not None:
+            skip = _skip(loop)
+            if skip is not None and _dealt(loop, rank_values(program), (*outer, scope)):
                 yield SkippedRows(source.path, skip, scope.name, loop.lineno)
 
 

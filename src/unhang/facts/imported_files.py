@@ -1,4 +1,4 @@
-"""What a program imports, and in which files of its own that may lie."""
+"""What a module imports: statements, ``import_module("literal")``, tables of lazy packages. It is parsed, never run."""
 
 from __future__ import annotations
 
@@ -7,86 +7,132 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-_BY_NAME = ("import_module", "__import__")
+from unhang.facts.program import call_name, parse_program, statements
+
+_IMPORTERS = {"import_module", "__import__", "run_module"}
+_RUNNERS = {"run_path", "exec_module", "exec"}
+"""They run a file or a text, whose name or words only running tells."""
+_ABSENT_IS_FINE = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+_LAZY = ("__getattr__", "_LazyModule", "LazyModule", "attach", "attach_stub")
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """``name`` as it is written, dots of a relative import included; ``files``: where it would lie."""
+    """``from .a.b import c, d``: ``module`` is ``a.b``, ``level`` 1, ``names`` c and d (a star is left out)."""
 
-    name: str
-    files: tuple[str, ...]
+    module: str
+    line: int
+    level: int = 0
+    names: tuple[str, ...] = ()
+    optional: bool = False
+    """The program goes on without it."""
+    every: bool = False
+    """Some module inside ``module``; which one is computed while it runs."""
+
+    @property
+    def name(self) -> str:
+        """As it is written, dots of a relative import included."""
+        return "." * self.level + self.module
 
     @property
     def package(self) -> str:
         """The first part of the name; empty for a relative import."""
-        return self.name.partition(".")[0]
+        return "" if self.level else self.module.partition(".")[0]
 
 
-def imports_of(text: str, folder: PurePosixPath, here: PurePosixPath | None = None) -> Iterator[Import]:
-    """What ``text`` imports; nothing where it cannot be parsed.
+def imports_of(tree: ast.Module, text: str) -> Iterator[Import]:
+    """Every import in a module (``tree`` of ``text``), wherever it stands.
 
-    Args:
-        text: the source of a module.
-        folder: that of the script, where names of the project are looked up.
-        here: the folder of the module itself, for relative imports; None: that of the script.
+    One without a name and a level is computed and cannot be followed.
     """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
+    optional = set(_optional(tree))
+    for node in statements(tree):
         if isinstance(node, ast.Import):
-            yield from (Import(alias.name, _files(folder, alias.name)) for alias in node.names)
+            yield from (Import(alias.name, node.lineno, optional=id(node) in optional) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield _from(node, folder, here or folder)
-        elif isinstance(node, ast.Call) and (name := _name_given(node)):
-            yield Import(name, _files(folder, name))
-
-
-def loads_by_name(tree: ast.AST) -> Iterator[ast.Call]:
-    """Calls that run a module or a text which is known only when the program runs."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _loads(node):
-            yield node
-
-
-def _loads(call: ast.Call) -> bool:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if name in ("run_path", "run_module", "exec_module"):
-        return True
-    if name == "exec" and isinstance(call.func, ast.Name):
-        return True
-    return name in _BY_NAME and not _name_given(call)
-
-
-def _name_given(call: ast.Call) -> str:
-    """The module that ``import_module("a.b")`` names; empty where it is not told there."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    given = call.args[0].value if name in _BY_NAME and call.args and isinstance(call.args[0], ast.Constant) else ""
-    return given if isinstance(given, str) and not given.startswith(".") else ""
+            names = tuple(alias.name for alias in node.names if alias.name != "*")
+            yield Import(node.module or "", node.lineno, node.level, names, id(node) in optional)
+    if any(word in text for word in _IMPORTERS):
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and call_name(node) in _IMPORTERS)
+        yield from (_called(call) for call in calls if call.args or call.keywords)
+    if any(word in text for word in _RUNNERS):
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _runs(node))
+        yield from (Import("", call.lineno, every=True) for call in calls)
+    if any(word in text for word in _LAZY) and _is_lazy(tree):
+        yield from (Import(text, line, 1, optional=True) for text, line in _table(tree))
 
 
 def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:
     """Files below ``folder`` that ``text``, a module there or the script itself, may import; empty where unreadable."""
-    for one in imports_of(text, folder):
-        yield from one.files
+    program = parse_program(text)
+    for one in () if isinstance(program, str) else imports_of(program.tree, text):
+        parents = [folder, *folder.parents]
+        start = parents[min(max(one.level - 1, 0), len(parents) - 1)]
+        inner = [f"{one.module}.{name}" if one.module else name for name in one.names]
+        for name in (one.module, *inner) if one.names else (one.module,):
+            path = start / name.replace(".", "/") if name else start
+            yield from (f"{path}.py", f"{path}/__init__.py") if name else (f"{path}/__init__.py",)
 
 
-def _from(node: ast.ImportFrom, folder: PurePosixPath, here: PurePosixPath) -> Import:
-    """``from a.b import c``: the module, and ``c`` as a module inside it."""
-    if node.level:
-        parents = [here, *here.parents]
-        folder = parents[min(node.level - 1, len(parents) - 1)]
-    module = node.module or ""
-    inner = [f"{module}.{alias.name}" if module else alias.name for alias in node.names if alias.name != "*"]
-    names = [module] if module else [""]
-    files = [file for name in (*names, *inner) for file in _files(folder, name)]
-    return Import("." * node.level + module, tuple(files))
+def _optional(tree: ast.Module) -> Iterator[int]:
+    """Nodes inside a ``try`` that survives an import that fails."""
+    for node in statements(tree):
+        if isinstance(node, ast.Try) and any(_survives(handler) for handler in node.handlers):
+            yield from (id(inner) for one in node.body for inner in (one, *statements(one)))
 
 
-def _files(folder: PurePosixPath, name: str) -> tuple[str, ...]:
-    if not name:
-        return (f"{folder}/__init__.py",)
-    path = folder / name.replace(".", "/")
-    return f"{path}.py", f"{path}/__init__.py"
+def _survives(handler: ast.ExceptHandler) -> bool:
+    if any(isinstance(statement, ast.Raise) for statement in handler.body):
+        return False
+    caught = [handler.type] if handler.type is not None else []
+    names = {getattr(n, "id", getattr(n, "attr", "")) for kind in caught for n in ast.walk(kind)}
+    return not caught or bool(names & _ABSENT_IS_FINE)
+
+
+def _called(call: ast.Call) -> Import:
+    """``import_module(…)``: a literal, ``f"models.{name}"`` or ``"models." + name``; else nothing to follow."""
+    name = call.args[0] if call.args else call.keywords[0].value
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        module = name.value.lstrip(".")
+        return Import(module, call.lineno, len(name.value) - len(module))
+    before = _literal_start(name)
+    module = before.rpartition(".")[0] if before.rpartition(".")[0].strip(".") else ""
+    level = len(module) - len(module.lstrip("."))
+    return Import(module.lstrip("."), call.lineno, level, every=True)
+
+
+def _runs(call: ast.Call) -> bool:
+    name = call_name(call)
+    return name in _RUNNERS and (
+        name != "exec" or isinstance(call.func, ast.Name)
+    )  # pools and models have a method of that name
+
+
+def _literal_start(node: ast.expr) -> str:
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    while isinstance(node, ast.BinOp):
+        node = node.left
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        node = node.func.value
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return text.partition("{")[0].partition("%")[0]
+
+
+def _is_lazy(tree: ast.Module) -> bool:
+    """A package whose names are imported when they are asked for."""
+    return any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body) or any(
+        isinstance(node, ast.Call) and call_name(node) in _LAZY for node in ast.walk(tree)
+    )
+
+
+def _table(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Texts in the tables of a lazy package that could be names of modules."""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            continue
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                name = node.value.lstrip(".")
+                if name and all(part.isidentifier() for part in name.split(".")):
+                    yield name, node.lineno

@@ -23,6 +23,7 @@ _DRAW = {
     "permutation": "numpy",
 }
 _SHUFFLERS = {"shuffle", "sample", "choices"}
+_WORDS = (*_DRAW, *_SHUFFLERS, "DataLoader", "seed")
 _RANDOM_MODULES = {"random": "python", "np.random": "numpy", "numpy.random": "numpy"}
 
 
@@ -52,7 +53,8 @@ def splits_without_seed(files: Iterable[SourceFile]) -> tuple[tuple[SourceFile, 
 
     A seed set in one file counts in all. Supporting evidence only: what runs first is not known, nor what libraries do.
     """
-    read = [(file, program) for file in files if not isinstance(program := parse_program(file.text), str)]
+    drawing = [file for file in files if any(word in file.text for word in _WORDS)]
+    read = [(file, program) for file in drawing if not isinstance(program := parse_program(file.text), str)]
     own = {name for _, program in read for name in _defined(program)}
     seeds = _Seeds()
     for _, program in read:
@@ -100,6 +102,8 @@ def _add_seeds(program: Program, seeds: _Seeds, own: set[str]) -> None:
 def _seeded_by(call: ast.Call, own: set[str]) -> set[str]:
     """The global generators that ``call`` seeds."""
     name, full = call_name(call), dotted(call.func)
+    if _is_true(call, "device_specific"):
+        return set()  # Accelerate and the Trainers built on it: another seed on every rank, for what is drawn in a step
     if name == "seed":
         module = _RANDOM_MODULES.get(full.rpartition(".")[0])
         return {module} if module else set()

@@ -31,7 +31,7 @@ _NOTEBOOK = late_pattern(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipyke
 def _names() -> dict[str, frozenset[str]]:
     text = text_of("libraries.toml")
     data = tomllib.loads(text)
-    wanted = ("stdlib_modules", "stdlib_packages", "packages", "launchers")
+    wanted = ("stdlib_modules", "stdlib_packages", "packages", "training", "launchers")
     if set(data) != set(wanted):
         raise KnowledgeError(f"libraries.toml must have exactly the lists {', '.join(wanted)}")
     return {name: frozenset(data[name]) for name in wanted}
@@ -57,6 +57,11 @@ def is_library_file(path: str) -> bool:
 def is_ours_in_process(path: str) -> bool:
     """True for the files of our own that run inside the ranks of a watched job."""
     return _IN_PROCESS.search(path.replace("\\", "/")) is not None
+
+
+def is_training_library(package: str) -> bool:
+    """True for an installed package that makes process groups or loaders itself: what it does is read where it is."""
+    return package in _names()["training"]
 
 
 def is_unknown_package(path: str) -> bool:

@@ -27,7 +27,7 @@ class LoaderInSource:
 
 def loaders_in(source: SourceFile) -> Iterator[LoaderInSource]:
     """Every such call of one file; none where it is no Python."""
-    program = parse_program(source.text)
+    program = parse_program(source.text) if any(name in source.text for name in _LOADERS) else ""
     if isinstance(program, str):
         return
     for node in ast.walk(program.tree):

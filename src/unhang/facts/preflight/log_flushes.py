@@ -26,7 +26,7 @@ class LogFlush:
 
 def log_flushes(source: SourceFile) -> Iterator[LogFlush]:
     """Such calls of one file, by line. A writer that is handed to something else first is not followed."""
-    program = parse_program(source.text)
+    program = parse_program(source.text) if "flush(" in source.text else ""
     if isinstance(program, str):
         return
     writers = dict(_writers(program))

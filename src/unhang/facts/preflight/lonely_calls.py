@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ SHARDED = {
     *("save_state", "save_model"),
 }
 """Calls that gather the model when its parameters are sharded."""
+_CALLS = re.compile(r"\b(?:" + "|".join(sorted(COLLECTIVES | AMBIGUOUS | SHARDED)) + r")\s*\(")
 _SHARDING = ("FullyShardedDataParallel", "fully_shard", "FSDP(", "deepspeed.initialize", "fsdp")
 
 
@@ -55,6 +57,8 @@ def lonely_calls(source: SourceFile) -> Iterator[LonelyCall]:
     Two calls of one name under tests of the rank in one function are a pair (``if rank: barrier() … if not rank:
     barrier()``) and are left alone: whether they meet cannot be told from the text.
     """
+    if not _CALLS.search(source.text):
+        return  # most files: they are not even parsed
     program = parse_program(source.text)
     if isinstance(program, str):
         return

@@ -1,4 +1,4 @@
-"""The program that will train, as source: its script and the files beside it that it imports."""
+"""The program that will train, as source: its script, what that imports, and the code its arguments name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,39 @@ from unhang.evidence.items import SourceFile
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A branch that this launch never takes: ``test`` on ``line`` always says ``truth``, because of ``settings`` (name,
+    value, place). ``lines``: the first and last of what is left out."""
+
+    path: str
+    line: int
+    test: str
+    truth: bool
+    lines: tuple[int, int]
+    settings: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """``files``: the script first. ``absent``: imports that led neither to a file nor to an installed library.
-    ``partly``: more files are imported than were read."""
+    """The user's own files and, apart from them, those of training libraries that they call."""
 
     files: tuple[SourceFile, ...] = ()
+    """The script first; as this launch runs them: lines of branches it never takes are blank."""
     absent: tuple[str, ...] = ()
+    """Imports that led neither to a file nor to an installed library."""
     partly: bool = False
+    """More files are imported than were read."""
+    whole: tuple[SourceFile, ...] = ()
+    """``files`` as they stand on the disk."""
+    libraries: tuple[SourceFile, ...] = ()
+    """Files of training libraries, as far as names of theirs are used."""
+    libraries_absent: tuple[str, ...] = ()
+    """Training libraries that are called and not installed here."""
+    computed: tuple[str, ...] = ()
+    """Places that import what only running tells."""
+    unreadable: tuple[str, ...] = ()
+    """Files that are there and could not be read, or are no Python."""
+    not_understood: tuple[str, ...] = ()
+    """Arguments that must name code, and lead to none."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Branches that this launch never takes."""

@@ -23,12 +23,13 @@ from collections.abc import Iterator
 from unhang.evidence.items import SourceFile
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
-from unhang.facts.program import call_name, parse_program
+from unhang.facts.program import call_name, parse_program, statements
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Where, say
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
 _SETTERS = {"set_device", "set_device_index", "Accelerator", "PartialState", "Trainer", "Fabric", "initialize"}
+_CALLED = (*_SETTERS, "init_process_group", "barrier")
 _LIBRARIES = {"accelerate", "transformers", "trl", "lightning", "pytorch_lightning", "deepspeed", "torchtitan", "ray"}
 _OTHER_BACKENDS = {"gloo", "mpi", "xccl", "hccl"}
 
@@ -45,7 +46,8 @@ def ask(here: Situation) -> Iterator[Answer]:
             continue
         if _imports(program.tree) & _LIBRARIES:
             return
-        calls += [(file, node) for node in ast.walk(program.tree) if isinstance(node, ast.Call)]
+        if any(word in file.text for word in _CALLED):
+            calls += [(file, node) for node in ast.walk(program.tree) if isinstance(node, ast.Call)]
     makers = [(file, call) for file, call in calls if call_name(call) == "init_process_group"]
     if not makers or all(_backend(call) in _OTHER_BACKENDS for _, call in makers):
         return
@@ -58,7 +60,7 @@ def ask(here: Situation) -> Iterator[Answer]:
 
 def _imports(tree: ast.Module) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -1,0 +1,1 @@
+"""Which files a launch would import, as Python would find them. Files are read; nothing is imported or run."""
