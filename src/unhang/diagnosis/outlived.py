@@ -13,11 +13,10 @@ from unhang.evidence.items import Progress
 from unhang.facts.endings import ended_well
 from unhang.facts.model import Facts
 from unhang.facts.stages import is_preparing
-from unhang.findings import Finding, Severity, say
+from unhang.findings import Finding, Severity, Source, say
 from unhang.knowledge.messages import message_row
 
 _ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
-_NONE = (1 << 60, 0)
 _RAISED = "py.error"
 """The last line of an exception, which the program may have caught."""
 
@@ -47,9 +46,12 @@ def _last_step(progress: Iterable[Progress]) -> int:
 def _stands_between(finding: Finding, lines: Mapping[str, tuple[int, int]]) -> bool:
     """Each line it rests on stands in a log between the two lines named for it."""
     return bool(finding.evidence) and all(
-        e.source.line is not None and lines.get(e.source.path, _NONE)[0] < e.source.line < lines[e.source.path][1]
-        for e in finding.evidence
+        _is_between(e.source, *lines.get(e.source.path, (0, 0))) for e in finding.evidence
     )
+
+
+def _is_between(source: Source, since: int, until: int) -> bool:
+    return source.line is not None and since < source.line < until
 
 
 def _in_trouble(facts: Facts) -> bool:

@@ -76,7 +76,8 @@ class StackListener:
         said: dict[Speaker, list[tuple[int, str]]] = {}
         for number, line in enumerate(heard.split("\n"), 1):
             spoken = self._prefixes.read(line)
-            said.setdefault(spoken.speaker, []).append((number, spoken.text))
+            text = " ".join(spoken.text.splitlines())  # other breaks inside it would move the lines behind
+            said.setdefault(spoken.speaker, []).append((number, text))
         return said
 
     def _keep(self, block: bytes) -> None:
