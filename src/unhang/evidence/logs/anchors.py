@@ -36,7 +36,7 @@ _LONGEST_REST = 32
 _TUNE_WORDS = 1 << 16
 
 _QUIET_PLACES = 2
-"""So many places are looked at for each word of a quiet literal: the first may turn out to hold none."""
+"""So many places are looked at one by one for each word of a quiet literal; the others only if these hold none."""
 
 _Indices = npt.NDArray[np.intp]
 _Words = npt.NDArray[np.uint32]
@@ -151,9 +151,12 @@ class AnchorFilter(Generic[Tag]):
             hits = self._with_second_word(data, hits, hashes)
         if not self._has_limits:
             self._set_limits()
+        held = hits[:0]
         if self._limited_buckets is not None and len(hits):
-            hits = self._limited(hits, hashes)
+            hits, held = self._limited(hits, hashes)
         found, missed = self._compared(data, hits, hashes)
+        if len(held):
+            found += list(self._first_of_held(data, held, hashes, found))
         self._rest -= 1
         if self._rest <= 0 and missed > len(data) * _TOO_MANY_PER_BYTE and len(data) >= _TUNE_FROM:
             self._tune(words)
@@ -218,19 +221,39 @@ class AnchorFilter(Generic[Tag]):
             kept.append(place)
         return kept
 
-    def _limited(self, hits: _Indices, hashes: _Indices) -> _Indices:
-        """``hits`` without those of quiet words beyond the first few of each."""
+    def _first_of_held(
+        self, data: bytes, held: _Indices, hashes: _Indices, found: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, int]]:
+        """The first place of each literal of which the first places of its word held none."""
+        firsts: dict[tuple[int, int], int] = {}
+        for place, number in found:
+            way = number, place % 4
+            firsts[way] = min(place, firsts.get(way, place))
+        letters, buckets = np.frombuffer(data, dtype=np.uint8), hashes[held]
+        for bucket in np.unique(buckets).tolist():
+            starts = held[buckets == bucket] * 4
+            for offset, anchor, number in self._buckets[bucket]:
+                if firsts.get((number, -offset % 4), len(data)) < int(starts[0]) - offset:
+                    continue
+                for place in _may_hold(letters, starts - offset, anchor).tolist():
+                    if data.startswith(anchor, place):
+                        yield place, number
+                        break
+
+    def _limited(self, hits: _Indices, hashes: _Indices) -> tuple[_Indices, _Indices]:
+        """``hits`` without those of quiet words beyond the first few of each, and those."""
         assert self._limited_buckets is not None
         buckets = hashes[hits]
         (quiet,) = np.nonzero(self._limited_buckets[buckets])
         if not len(quiet):
-            return hits
+            return hits, hits[:0]
         order = quiet[np.argsort(buckets[quiet], kind="stable")]
         of_bucket = buckets[order]
         firsts = np.flatnonzero(np.concatenate(([True], of_bucket[1:] != of_bucket[:-1])))
         sizes = np.diff(np.append(firsts, len(order)))
         number = np.arange(len(order)) - np.repeat(firsts, sizes)
-        return np.delete(hits, order[number >= _QUIET_PLACES])
+        beyond = np.sort(order[number >= _QUIET_PLACES])
+        return np.delete(hits, beyond), hits[beyond]
 
     def _tune(self, words: _Words) -> None:
         costs = self._choices.costs(words[:_TUNE_WORDS])
@@ -279,3 +302,11 @@ class AnchorFilter(Generic[Tag]):
         for bucket, entries in self._buckets.items():
             quiet = all(self._quiet.issuperset(self.anchors[number][1]) for _, _, number in entries)
             self._limited_buckets[bucket] = quiet
+
+
+def _may_hold(letters: npt.NDArray[np.uint8], places: _Indices, anchor: bytes) -> _Indices:
+    """Those of ``places`` at which the beginning and the end of ``anchor`` stand."""
+    inside = places[(places >= 0) & (places + len(anchor) <= len(letters))]
+    for at in (0, 1, len(anchor) - 2, len(anchor) - 1):
+        inside = inside[letters[inside + at] == anchor[at]]
+    return inside
