@@ -1,4 +1,4 @@
-"""What `unhang check` proposes does not make things worse: pasted, it leaves a job better off on the machine at hand."""
+"""What `unhang check` proposes does not make things worse on the machine at hand, also when it is pasted as it is."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
 from checks.told_machine import MACHINES, Told, card, situation
+from command import unhang
 from unhang.checks.machine import Output
 from unhang.checks.meeting_point import meeting_point
 from unhang.diagnosis.preflight import judge

@@ -58,7 +58,7 @@ def meeting_point(
 def resolved(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Look[tuple[str, ...]]:
     """What the resolver of this node makes of ``name``, in its order; nothing when it does not know it.
 
-    An address is its own answer. Without a resolver ``/etc/hosts`` can tell where a name leads, not that it leads nowhere.
+    An address is its own answer. Without a resolver ``/etc/hosts`` tells where a name leads, not that it leads nowhere.
     """
     if _is_address(name):
         return Look((name,))

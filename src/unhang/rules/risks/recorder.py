@@ -118,7 +118,7 @@ def _taken_out(name: str) -> Remedy:
 
 
 def _without(blocking: str, set_to: Setting | None, versions: Versions) -> Remedy:
-    """Take out what is in the way, and leave the recorder on: a small buffer is of use only where none is the default."""
+    """Take out what is in the way, and leave the recorder on: a size is needed where none is the default."""
     if versions.at_least("torch", ON_BY_DEFAULT):
         needless = () if set_to is None else (set_to.name,)
         return replace(_taken_out(blocking), unset=(blocking, *needless))
