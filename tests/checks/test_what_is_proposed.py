@@ -126,3 +126,26 @@ def test_only_what_may_be_pasted_is_of_the_environment() -> None:
     kept = next(found for found in findings if found.subject == "NCCL_P2P_DISABLE")
 
     assert all(remedy.kind is not RemedyKind.ENVIRONMENT for remedy in kept.remedies)
+
+
+@pytest.mark.parametrize(
+    ("line", "taken_out"),
+    [
+        ('limit = int(os.environ["NCCL_TIMEOUT"])', False),
+        ('limit = int(os.getenv("NCCL_TIMEOUT", "600"))', False),
+        ('limit = os.environ.get("NCCL_TIMEOUT")', False),
+        ('limit = 5 if "NCCL_TIMEOUT" in os.environ else 6', False),
+        ('os.environ["NCCL_TIMEOUT"] = "3600"', True),
+        ('print("NCCL_TIMEOUT is not set")', True),
+    ],
+)
+def test_a_variable_that_only_the_program_reads_is_not_taken_out(tmp_path: Path, line: str, taken_out: bool) -> None:
+    (tmp_path / "limits.py").write_text(f"import os\n{line}\n")
+    (tmp_path / "train.py").write_text("import limits\n")
+    words = ["check", "--only", "environment,program", "--", "torchrun", "train.py"]
+
+    answer = unhang(*words, folder=tmp_path, environment={"NCCL_TIMEOUT": "3600"}).stdout
+
+    assert ("unset NCCL_TIMEOUT" in answer) == taken_out, answer
+    assert ("this program does: " in " ".join(answer.split())) == (not taken_out)
+    assert "was not looked at" not in answer

@@ -185,3 +185,9 @@ def test_what_is_written_as_a_call_in_a_stored_remedy_is_python() -> None:
             ast.parse(re.sub(r"\{(\w+)\}", r"\1", call))
         except SyntaxError as error:
             raise AssertionError((name, call)) from error
+
+
+def test_no_stored_remedy_points_at_what_may_not_be_shown() -> None:
+    rows = rows_of("remedies.toml", "remedy", ("id", "kind", "change"))
+
+    assert [row["id"] for row in rows if re.search(r"\b(sites?|places?|lines?)\b[^.;]*\babove\b", row["change"])] == []
