@@ -179,7 +179,7 @@ def _mask(call: ast.Call, whole: ast.AST, full: str) -> str:
         return "draw = random.Random(42)\n" + ast.unparse(_Replaced(call, drawn).visit(copy.deepcopy(whole)))
     spelt = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else "numpy.random"
     name = "uniform" if call_name(call) == "uniform" else "random"
-    shape = call.args if call_name(call) != "rand" else [ast.Tuple(list(call.args), ast.Load())]
+    shape: list[ast.expr] = [ast.Tuple(call.args, ast.Load())] if call_name(call) == "rand" else call.args
     drawn = ast.Call(ast.Attribute(_expression(f"{spelt}.default_rng(42)"), name, ast.Load()), shape, call.keywords)
     return ast.unparse(_Replaced(call, drawn).visit(copy.deepcopy(whole)))
 
