@@ -16,7 +16,7 @@ _ALIASES = {"np": "numpy", "wds": "webdataset", "pd": "pandas"}
 _WITH_GENERATOR = {"random_split", "randperm", "RandomSampler", "SubsetRandomSampler", "DataLoader"}
 _OF_MODULE = {
     "random": {"shuffle", "sample", "choices"},
-    "numpy.random": {"permutation", "shuffle", "choice"},
+    "numpy.random": {"permutation", "shuffle"},
 }
 _NUMBERS = {
     *("torch.rand", "random.random", "random.uniform"),
@@ -24,7 +24,7 @@ _NUMBERS = {
 }
 _OWN_GENERATORS = {"default_rng", "RandomState", "Random"}
 """Of NumPy and of Python: an object that draws from a state of its own."""
-_FULL_LENGTH = 100
+_CALL_CHARS = 100
 """Longer calls are shown without their arguments."""
 TORCH = "torch.Generator().manual_seed(42)"
 
@@ -109,7 +109,7 @@ def _of_call(call: ast.Call, names: Names) -> Iterator[Draw]:
     elif name == "train_test_split" and not _is_false(call, "shuffle"):
         of_sklearn = isinstance(call.func, ast.Name) or "model_selection" in full
         yield _with(call, "numpy", "random_state" if of_sklearn else "seed", "42", splits=True)
-    elif name in _OF_MODULE.get(module, ()) and (name != "choice" or _is_false(call, "replace")):
+    elif name in _OF_MODULE.get(module, ()):
         yield _of_module(call, module)
     elif name == "shuffle" and isinstance(call.func, ast.Attribute):
         yield from _shuffled(call, call.func.value, names)
@@ -212,7 +212,7 @@ def _keyword(call: ast.Call, name: str, value: str) -> ast.Call:
 
 def _written(node: ast.Call | ast.Subscript) -> str:
     text = ast.unparse(node)
-    if len(text) <= _FULL_LENGTH or not isinstance(node, ast.Call):
+    if len(text) <= _CALL_CHARS or not isinstance(node, ast.Call):
         return text
     return ast.unparse(ast.Call(node.func, [ast.Constant(...)], node.keywords[-1:]))
 
