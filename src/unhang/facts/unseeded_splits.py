@@ -15,7 +15,7 @@ _SEEDS_ALL = {"set_seed", "seed_everything", "seed_all", "enable_full_determinis
 _SEEDS_TORCH = ("torch.manual_seed", "manual_seed", "torch.random.manual_seed")
 GENERATORS = ("python", "numpy", "torch")
 _WORDS = (
-    *("random_split", "train_test_split", "randperm", "RandomSampler", "permutation", "shuffle", "sample"),
+    *("random_split", "train_test_split", "randperm", "RandomSampler", "permutation", "shuffle", "sample", "choices"),
     *("DataLoader", "seed", "rand(", "random(", "uniform(", "set("),
 )
 _RANDOM_MODULES = {"random": "python", "np.random": "numpy", "numpy.random": "numpy"}
