@@ -93,7 +93,7 @@ def test_few_steps_tell_nothing(count: int) -> None:
     found = compared([times(0, {COMPUTE: 10}, count=count)], [times(0, {COMPUTE: 30})])
 
     assert (found.answer, found.exit_code) == (NOT_TOLD, 0)
-    assert f"{count} steps before" in str(found.summary)
+    assert f"({count} before, 40 after)" in str(found.summary)
 
 
 def test_a_few_much_longer_steps_are_told_from_all_being_longer() -> None:
@@ -205,3 +205,15 @@ def test_a_large_difference_from_a_handful_of_samples_is_not_called_the_same() -
     assert "too short to tell that from noise" in str(found.summary)
     assert compared(short, short).answer == SAME
     assert compared(long, long).answer == SAME
+
+
+def test_a_headline_without_enough_samples_carries_the_figures_of_the_table() -> None:
+    before = [times(rank, {COMPUTE: 126}, count=1, noise=0) for rank in (0, 1)]
+    after = [times(rank, {COMPUTE: 501}, count=2, noise=0) for rank in (0, 1)]
+
+    found = compare_spans(side(*before), side(*after))
+
+    assert found.answer == NOT_TOLD
+    assert found.before.steps is not None
+    assert str(found.summary).startswith("Steps take 501 ms instead of 126 ms, from too few samples (2 before")
+    assert "few steps" not in str(found.summary)

@@ -90,5 +90,5 @@ def test_data_sets_are_compared_and_a_split_without_a_seed_is_named_with_its_lin
         assert (says in first[what]) if says else not first[what], (what, first[what])
     line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "split(0.1)" in text)
     assert f"train_test_split at test_same_data.py:{line} has no seed, so every rank draws" in first["unseeded"]
-    assert "(seed=42)" in first["unseeded"]
+    assert "(_rows().train_test_split(0.1, seed=42))" in first["unseeded"]
     assert "Compared only: 1,024 of 2,700 entries of ['train']" in first["unseeded"]

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from unhang.findings import Cause
 from unhang.knowledge.messages import load_messages
-from unhang.knowledge.terms import advice, plain, term, terms, terms_within
+from unhang.knowledge.terms import JUDGEMENTS, advice, plain, term, terms, terms_within
+from unhang.knowledge.versions import version_rows
 from unhang.knowledge.xid import KINDS
+from unhang.report.explain.find import explain
 
 
 def test_every_term_names_causes_that_exist_and_a_source() -> None:
@@ -36,3 +41,54 @@ def test_a_question_holds_its_word() -> None:
 
 def test_case_and_marks_do_not_count() -> None:
     assert plain(' "CUDA  Out of Memory." ') == "cuda out of memory"
+
+
+READ = [line.split("\t") for line in (Path(__file__).parent / "words_of_articles.tsv").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("words", READ, ids=lambda words: words[0])
+def test_what_articles_on_stalls_speak_of_is_explained_in_both_languages(words: list[str]) -> None:
+    for word in words:
+        pages = explain(word).pages
+        assert pages, word
+        assert pages[0].meaning, word
+
+
+def test_advice_that_is_passed_on_is_judged_and_says_where_it_holds() -> None:
+    judged = {text: (row.names[0], judgement) for row in terms() for judgement, text in row.judged}
+
+    assert {judgement for _, judgement in judged.values()} == set(JUDGEMENTS)
+    assert len(judged) > 60
+    bare = [row.names[0] for row in terms() if row.kind == "subject" and not (row.causes and row.source)]
+    assert bare == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "label", "says"),
+    [
+        ("升级CUDA", "Without effect", "nvcc"),
+        ("increase the timeout", "Harmful", "never comes"),
+        ("NCCL_TIMEOUT没用", "", ""),
+        ("禁用点对点通信", "Costs", "NVLink is switched off too"),
+        ("随机种子", "Without effect", "torch.manual_seed"),
+        ("num_generations", "Without effect", "_ALLGATHER_BASE"),
+        ("--metrics.enable_profiling", "Without effect", "--profiling.enable_profiling"),
+        ("WebDataset", "It depends", "DistributedSampler"),
+        ("tmpfs", "Costs", "memory of the machine"),
+        ("降级transformers", "It depends", "4.49.0"),
+    ],
+)
+def test_folk_advice_is_judged(asked: str, label: str, says: str) -> None:
+    page = explain(asked).pages[0]
+
+    assert not label or any(str(said) == label and says in str(text) for said, text in page.details), page
+
+
+def test_torch_and_driver_versions_agree_with_the_rows_of_versions() -> None:
+    """The page on CUDA names driver branches: they are those that the wheels' rows ask for."""
+    page = explain("CUDA version").pages[0]
+    told = next(str(text) for _, text in page.details if "branch" in str(text))
+    branches = [row for row in version_rows() if row.package == "nvidia-driver" and "minimum driver" in row.symptom]
+    wanted = {row.affects.removeprefix(">=") for row in branches}
+
+    assert wanted == set(re.findall(r"(?:branch |, )(\d{3}) for", told))

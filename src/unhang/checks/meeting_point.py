@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 
 from unhang.checks import network_trial
@@ -16,7 +17,7 @@ from unhang.checks.machine import Machine
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.network import Interfaces, MeetingPoint, is_loopback
 from unhang.facts.preflight.situation import Look
-from unhang.findings import Evidence, Source
+from unhang.findings import Evidence, Source, say
 from unhang.knowledge import numbers
 
 DEFAULT_PORT, DEFAULT_ENDPOINT_PORT = 29500, 29400
@@ -55,7 +56,12 @@ def meeting_point(
 
 
 def resolved(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Look[tuple[str, ...]]:
-    """What the resolver of this node makes of ``name``, in its order; nothing when it does not know it."""
+    """What the resolver of this node makes of ``name``, in its order; nothing when it does not know it.
+
+    An address is its own answer. Without a resolver ``/etc/hosts`` tells where a name leads, not that it leads nowhere.
+    """
+    if _is_address(name):
+        return Look((name,))
     look = machine.command(["getent", "ahosts", name], limit_s)
     if look.because is not None:
         return Look(because=look.because, how=look.how)
@@ -63,7 +69,16 @@ def resolved(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Look[tu
         lines = look.found.text.splitlines() if look.found.code == 0 else []
         return Look(tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip())))
     hosts = (line.partition("#")[0].split() for line in (machine.read("/etc/hosts").found or "").splitlines())
-    return Look(tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:])))
+    found = tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:]))
+    return Look(found) if found else Look(because=say("there is no getent"), how=f"getent ahosts {name}")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _named(

@@ -60,9 +60,12 @@ def concluded(told: Told) -> tuple[Text, tuple[Text, ...]]:
         ), ()
     if told.answer == NOT_TOLD:
         return say(
-            "Too few steps to tell a difference from noise: {before} steps before, {after} after",
-            before=told.whole.before.count,
-            after=told.whole.after.count,
+            "Steps take {after} instead of {before}, from too few samples ({few} before, {more} after) to tell that"
+            " from noise: compare longer spans",
+            before=seconds(told.whole.before.median_s),
+            after=seconds(told.whole.after.median_s),
+            few=told.whole.before.samples,
+            more=told.whole.after.samples,
         ), ()
     if told.kind == RANKS:
         return _of_ranks(told)

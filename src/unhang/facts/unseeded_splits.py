@@ -8,28 +8,23 @@ from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.program import Program, Scope, call_name, dotted, own_nodes, parse_program
+from unhang.facts.random_draws import Draw, Names, draws
 from unhang.facts.rank_values import RankValues, rank_values
 
 _SEEDS_ALL = {"set_seed", "seed_everything", "seed_all", "enable_full_determinism"}
 _SEEDS_TORCH = ("torch.manual_seed", "manual_seed", "torch.random.manual_seed")
 GENERATORS = ("python", "numpy", "torch")
-_SEED_WORDS = {"generator", "seed", "random_state", "rng", "seeds"}
-_DRAW = {
-    "random_split": "torch",
-    "train_test_split": "numpy",  # datasets and scikit-learn: without a seed both read numpy's global state
-    "randperm": "torch",
-    "RandomSampler": "torch",
-    "SubsetRandomSampler": "torch",
-    "permutation": "numpy",
-}
-_SHUFFLERS = {"shuffle", "sample", "choices"}
-_WORDS = (*_DRAW, *_SHUFFLERS, "DataLoader", "seed")
+_WORDS = (
+    *("random_split", "train_test_split", "randperm", "RandomSampler", "permutation", "shuffle", "sample", "choices"),
+    *("DataLoader", "seed", "rand(", "random(", "uniform(", "set("),
+)
 _RANDOM_MODULES = {"random": "python", "np.random": "numpy", "numpy.random": "numpy"}
 
 
 @dataclass(frozen=True, slots=True)
 class UnseededSplit:
-    """A call that gives other data on every rank. ``why`` is ``no-seed`` or ``seed-differs`` (seeded with the rank)."""
+    """A call that gives other data on every rank. ``why`` is ``no-seed``, ``seed-differs`` (seeded with the rank) or
+    ``hash-order`` (strings have other hashes in every process)."""
 
     line: int
     call: str
@@ -38,6 +33,10 @@ class UnseededSplit:
     """The global generator it draws from: ``python``, ``numpy`` or ``torch``; empty where its name does not tell."""
     seeded: tuple[str, ...] = ()
     """The global generators that the program does seed, which do not help."""
+    with_seed: str = ""
+    """The call with a seed that is the same on all ranks, as Python."""
+    splits: bool = False
+    """It decides how the data is parted, not only its order."""
 
 
 @dataclass(slots=True)
@@ -68,17 +67,16 @@ def split_without_seed(source: SourceFile) -> tuple[UnseededSplit, ...]:
 
 
 def _splits(program: Program, seeds: _Seeds) -> list[UnseededSplit]:
-    values = rank_values(program)
+    values, names = rank_values(program), Names(program)
     found: set[UnseededSplit] = set()
     for scope, outer in program.owners.items():
-        scopes: Sequence[Scope] = (*outer, scope)
-        for node in own_nodes(scope):
-            if isinstance(node, ast.Call) and (call := _random_call(node)):
-                generator = _generator(call)
-                why = _why(node, values, scopes, seeds, generator)
-                if why:
-                    seeded = tuple(name for name in GENERATORS if name in seeds.common) if why == "no-seed" else ()
-                    found.add(UnseededSplit(node.lineno, call, why, generator, seeded))
+        for draw in draws(scope, names):
+            why = _why(draw, values, (*outer, scope), seeds)
+            if why:
+                seeded = tuple(name for name in GENERATORS if name in seeds.common) if why == "no-seed" else ()
+                line = getattr(draw.node, "lineno", 1)
+                drawn = draw.generator if draw.generator in GENERATORS else ""
+                found.add(UnseededSplit(line, draw.call, why, drawn, seeded, draw.seeded, draw.splits))
     return sorted(found, key=lambda split: (split.line, split.call))
 
 
@@ -113,40 +111,16 @@ def _seeded_by(call: ast.Call, own: set[str]) -> set[str]:
     return set(GENERATORS) if name in _SEEDS_ALL and name not in own else set()
 
 
-def _generator(call: str) -> str:
-    """The global generator from which a call without a seed draws."""
-    before, _, name = call.rpartition(".")
-    if name in _SHUFFLERS or name == "permutation":
-        return _RANDOM_MODULES.get(before, "numpy" if name == "permutation" else "")
-    return _DRAW.get(name, "torch")
-
-
-def _random_call(call: ast.Call) -> str:
-    """The call's name when it draws at random, else an empty text."""
-    name, full = call_name(call), dotted(call.func)
-    if name in _DRAW:
-        return full
-    if name in _SHUFFLERS:
-        before = full.rpartition(".")[0]
-        if name == "shuffle":
-            return full if before else ""
-        return full if before in _RANDOM_MODULES else ""
-    if name == "DataLoader" and _is_true(call, "shuffle") and not _has(call, {"sampler", "batch_sampler"}):
-        return full
-    return ""
-
-
-def _why(call: ast.Call, values: RankValues, scopes: Sequence[Scope], seeds: _Seeds, generator: str) -> str:
-    given = [keyword.value for keyword in call.keywords if keyword.arg in _SEED_WORDS and not _is_none(keyword.value)]
-    if given:
-        return "seed-differs" if any(values.value_depends(value, scopes) for value in given) else ""
-    if call_name(call) == "train_test_split" and any(
-        k.arg == "shuffle" and isinstance(k.value, ast.Constant) and k.value.value is False for k in call.keywords
-    ):
-        return ""
-    if generator in seeds.differs or (not generator and seeds.differs):
+def _why(draw: Draw, values: RankValues, scopes: Sequence[Scope], seeds: _Seeds) -> str:
+    if draw.seeds:
+        return "seed-differs" if any(values.value_depends(value, scopes) for value in draw.seeds) else ""
+    if draw.generator == "hash":
+        return "hash-order"
+    if draw.generator == "own":  # no global seed reaches it
+        return "no-seed"
+    if draw.generator in seeds.differs or (not draw.generator and seeds.differs):
         return "seed-differs"
-    if generator in seeds.common or (not generator and seeds.common):
+    if draw.generator in seeds.common or (not draw.generator and seeds.common):
         return ""
     return "no-seed"
 
@@ -155,13 +129,5 @@ def _values(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
-def _has(call: ast.Call, names: set[str]) -> bool:
-    return any(keyword.arg in names and not _is_none(keyword.value) for keyword in call.keywords)
-
-
 def _is_true(call: ast.Call, name: str) -> bool:
     return any(k.arg == name and isinstance(k.value, ast.Constant) and k.value.value is True for k in call.keywords)
-
-
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

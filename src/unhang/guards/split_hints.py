@@ -65,16 +65,6 @@ def _sentence(name: str, split: UnseededSplit) -> str:
     call = f"{split.call.lstrip('.')} at {name}:{split.line}"
     if split.why == "seed-differs":
         return f"{call} is seeded differently on every rank: give it a seed that does not depend on the rank"
-    return f"{call} has no seed, so every rank draws its own: give it the same one everywhere ({_change(split.call)})"
-
-
-def _change(call: str) -> str:
-    """What to write, as code."""
-    before, _, name = call.rpartition(".")
-    if name == "train_test_split":
-        return "seed=42" if "." in call else "random_state=42"  # datasets; scikit-learn
-    if name in ("random_split", "randperm", "RandomSampler", "SubsetRandomSampler", "DataLoader"):
-        return "generator=torch.Generator().manual_seed(42)"
-    if before.split(".")[-1] == "random" or name in ("permutation", "sample", "choices"):
-        return "unhang.seed_everything(42)"
-    return "seed=42"
+    if split.why == "hash-order":
+        return f"{call} has another order in every process: sort it ({split.with_seed})"
+    return f"{call} has no seed, so every rank draws its own: give it the same one everywhere ({split.with_seed})"

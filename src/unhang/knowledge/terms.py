@@ -1,4 +1,5 @@
-"""Words people search (``terms.toml``): NCCL errors, statuses, exit codes, operations, phrases in two languages.
+"""Words people search (``terms.toml``): NCCL errors, statuses, exit codes, operations, phrases in two languages;
+parts, settings and advice of articles on stalls (``subjects.toml``).
 
 And what to do about a kind of message (``advice.toml``), for messages say only what they mean.
 """
@@ -14,7 +15,9 @@ from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import rows_of
 
 _ENDING = re.compile(r"(?:ing|ed|s|e)$")
-KINDS = ("nccl-error", "status", "exit", "operation", "word")
+KINDS = ("nccl-error", "status", "exit", "operation", "word", "subject")
+JUDGEMENTS = ("right", "depends", "costs", "no-effect", "harmful")
+_FILES = ("terms.toml", "subjects.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,11 @@ class Term:
     do: tuple[str, ...] = ()
     look: tuple[str, ...] = ()
     """Commands that show more."""
+    judged: tuple[tuple[str, str], ...] = ()
+    """Advice that is passed on: one of :data:`JUDGEMENTS`, and for which version or machine it holds."""
     causes: tuple[str, ...] = ()
+    alone: bool = False
+    """A word so broad that it is explained only where nothing else is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,8 @@ def terms_within(text: str) -> tuple[Term, ...]:
         words = _stems(spoken)
         scattered = [name for name in _by_name() if " " in name and name.isascii() and _stems(name) <= words]
         hits = sorted(scattered, key=lambda name: (-len(_stems(name)), name)) + hits
-    return tuple(dict.fromkeys(_by_name()[name] for name in hits))
+    found = tuple(dict.fromkeys(_by_name()[name] for name in hits))
+    return tuple(term for term in found if not term.alone) or found
 
 
 def advice(says: str) -> Advice | None:
@@ -102,22 +110,28 @@ def _by_name() -> dict[str, Term]:
     for one in _read_terms():
         for name in {plain(name) for name in one.names}:
             if name in found:
-                raise KnowledgeError(f"terms.toml: {name!r} stands in {found[name].names[0]} and in {one.names[0]}")
+                raise KnowledgeError(f"{name!r} stands in {found[name].names[0]} and in {one.names[0]}")
             found[name] = one
     return found
 
 
 def _read_terms() -> Iterator[Term]:
-    for row in rows_of("terms.toml", "term", ("kind", "names", "meaning", "source", "checked")):
+    rows = (row for file in _FILES for row in rows_of(file, "term", ("kind", "names", "meaning", "source", "checked")))
+    for row in rows:
+        judged = tuple((judgement, text) for judgement, text in row.get("judged", ()))
+        if any(judgement not in JUDGEMENTS for judgement, _ in judged):
+            raise KnowledgeError(f"{row['names'][0]} is judged by a word that is none of {JUDGEMENTS}")
         lists = {key: tuple(row.get(key, ())) for key in ("names", "do", "look", "causes")}
         if row["kind"] not in KINDS:
-            raise KnowledgeError(f"terms.toml: {row['names'][0]} has no known kind")
+            raise KnowledgeError(f"{row['names'][0]} has no known kind")
         yield Term(
             kind=row["kind"],
             meaning=row["meaning"],
             source=row["source"],
             checked=str(row["checked"]),
             harmless=row.get("harmless", ""),
+            judged=judged,
+            alone=row.get("alone", False),
             **lists,
         )
 

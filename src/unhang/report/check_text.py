@@ -87,7 +87,7 @@ def _block(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     if verdict.suggested is None:
         return
     sheet.heading(voice.say(say("Paste this instead")))
-    sheet.code(voice.clean(verdict.suggested.text))
+    sheet.verbatim(voice.clean(verdict.suggested.text))
 
 
 def _could_not_look(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:

@@ -36,7 +36,7 @@ def known_sentences() -> Iterator[str]:
         title, parts = cause_parts(cause)
         yield from (title, *parts.values())
     for term in terms():
-        yield from (term.meaning, *term.do, *filter(None, (term.harmless,)))
+        yield from (term.meaning, *term.do, *(text for _, text in term.judged), *filter(None, (term.harmless,)))
     yield from (advice.do for advice in advices())
     yield from (row.meaning for row in map(xid_row, DOCUMENTED_XIDS) if row is not None)
     yield from (row.meaning for row in load_messages())

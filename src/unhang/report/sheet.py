@@ -81,6 +81,10 @@ class Sheet:
             shown = line if cell_len(line) <= room else set_cell_size(line, room - 1) + "…"
             self.lines.append(Styled((" " * indent + shown).rstrip(), style))
 
+    def verbatim(self, text: str) -> None:
+        """Lines to paste: neither wrapped, cropped nor indented (a here-document ends at the head of a line)."""
+        self.lines.extend(Styled(line) for line in text.split("\n"))
+
     def command(self, text: str, *, indent: int = INDENT) -> None:
         """A command to copy, broken with backslashes at blanks outside quotes when it is too long."""
         for number, line in enumerate(_broken(text, self.width - indent - 2)):

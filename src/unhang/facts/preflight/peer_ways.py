@@ -7,7 +7,7 @@ from itertools import combinations
 from unhang.facts.preflight.chosen_cards import Chosen, chosen_cards
 from unhang.facts.preflight.devices import Cards
 from unhang.facts.preflight.situation import Situation
-from unhang.facts.preflight.topology import PeerAccess
+from unhang.facts.preflight.topology import AccessControl, Iommu, PeerAccess, Ways
 from unhang.knowledge.versions import version_numbers
 
 GOOD_DRIVER = (550, 40, 7)
@@ -25,6 +25,15 @@ def barred_pairs(peers: PeerAccess, chosen: Chosen) -> list[tuple[int, int, str]
     pairs = combinations(chosen.indices, 2)
     states = [(one, other, peers.states.get((one, other), "OK")) for one, other in pairs]
     return [pair for pair in states if pair[2] not in ("OK", "X")]
+
+
+def detoured(here: Situation) -> bool:
+    """Whether what the job's cards exchange directly is sent up to the processor: the way P2P is known to hang on."""
+    chosen, ways = chosen_cards(here), here.found(Ways)
+    if chosen is None or len(chosen.cards) < 2 or (ways is not None and ways.linked(chosen.indices)):
+        return False
+    bent, iommu = here.found(AccessControl), here.found(Iommu)
+    return bool(bent is not None and bent.bridges) or (iommu is not None and iommu.state == "translated")
 
 
 def without_p2p(here: Situation) -> bool:

@@ -18,6 +18,13 @@ _EXIT = re.compile(
 _SXID = re.compile(r"sxid[\s:#=_-]*\d*$", re.IGNORECASE)
 _OPERATION = re.compile(r"(?:OpType\s*[=:]\s*)(\w+)")
 XID_SOURCE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
+_JUDGED: dict[str, Text] = {
+    "right": say("Right"),
+    "depends": say("It depends"),
+    "costs": say("Costs"),
+    "no-effect": say("Without effect"),
+    "harmful": say("Harmful"),
+}
 DOCUMENTED_XIDS = range(1, 200)
 
 
@@ -31,7 +38,7 @@ def term_page(term: Term) -> Page:
         do=term.do,
         look=term.look,
         causes=term.causes,
-        see_also=(),
+        details=tuple((_JUDGED[judgement], text) for judgement, text in term.judged),
         source=term.source,
         checked=term.checked,
     )

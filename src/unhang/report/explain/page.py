@@ -20,7 +20,7 @@ class Page:
 
     kind: str
     """``cause``, ``variable``, ``message``, ``xid``, ``nccl-error``, ``status``, ``exit``, ``operation``, ``word``,
-    ``version``, ``limit``."""
+    ``subject``, ``version``, ``limit``."""
     title: str
     meaning: tuple[Line, ...]
     harmless: Line | None = None

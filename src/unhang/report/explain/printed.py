@@ -25,6 +25,7 @@ KINDS: dict[str, Text] = {
     "exit": say("how a process ended"),
     "operation": say("operation"),
     "word": say("what people ask"),
+    "subject": say("what articles speak of"),
     "version": say("version"),
     "limit": say("limit"),
 }

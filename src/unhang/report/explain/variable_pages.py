@@ -64,7 +64,9 @@ def _advice(row: Variable, value: str) -> list[Line]:
     if row.replacement:
         lines.append(say("Use instead: {replacement}", replacement=row.replacement))
     elif row.status in ("removed", "unread"):
-        lines.append(say("Remove it from the launch script."))
+        lines.append(
+            say("Remove it from the launch script, unless the program reads it itself (unhang check -- CMD looks).")
+        )
     return lines
 
 

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.preflight.chosen_cards import better_choice, chosen_cards, is_crowded
+from unhang.facts.preflight.chosen_cards import Chosen, better_choice, chosen_cards, is_crowded
 from unhang.facts.preflight.devices import Card, Cards
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import Ways
 from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
 from unhang.knowledge.thresholds import threshold
+from unhang.rules.other_cards import other_cards
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "devices"
@@ -50,7 +51,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         severity=Severity.STOPS if full else Severity.SLOWS,
         because=tuple(_because(cards, card) for card in crowded),
         evidence=tuple(_process(cards, card) for card in crowded),
-        remedies=(*((_use(better),) if better is not None else ()), _end(cards, crowded)),
+        remedies=(*((_use(chosen, better),) if better is not None else ()), _end(cards, crowded)),
     )
 
 
@@ -70,15 +71,12 @@ def _process(cards: Cards, card: Card) -> Evidence:
     return Evidence(Source("nvidia-smi"), f"GPU {card.index}: {card.used >> 20} MiB / {card.memory >> 20} MiB; {told}")
 
 
-def _use(better: tuple[Card, ...]) -> Remedy:
-    indices = ",".join(str(card.index) for card in better)
-    return Remedy(
-        say("Use cards that are idle"),
-        RemedyKind.ENVIRONMENT,
+def _use(chosen: Chosen, better: tuple[Card, ...]) -> Remedy:
+    return other_cards(
+        chosen,
+        better,
         say("cards {cards} are idle", cards=[card.index for card in better]),
-        say("none"),
         say("unhang check --only devices no longer names a card"),
-        set={"CUDA_VISIBLE_DEVICES": indices},
     )
 
 

@@ -23,7 +23,8 @@ from unhang.facts.preflight.chosen_cards import Chosen, better_choice, chosen_ca
 from unhang.facts.preflight.devices import Card, Cards, PciCards
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.topology import DISTANCES, Ways
-from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
+from unhang.findings import Cause, Checked, Evidence, Severity, Source, say
+from unhang.rules.other_cards import other_cards
 from unhang.rules.risks.risk import Answer, could_not, risk
 
 CHECK = "topology"
@@ -84,13 +85,11 @@ def _finding(ways: Ways, chosen: Chosen, better: tuple[Card, ...], worst: int, n
         because=(say("cards {cards} are idle and join over {way}", cards=indices, way=_MEANING[DISTANCES[nearer]]),),
         evidence=(Evidence(source, "; ".join(evidence)),),
         remedies=(
-            Remedy(
-                say("Use cards {cards}", cards=indices),
-                RemedyKind.ENVIRONMENT,
+            other_cards(
+                chosen,
+                better,
                 say("cards of the same kind, idle, and nearer to each other"),
-                say("none"),
                 say("unhang check --only topology says how they reach each other"),
-                set={"CUDA_VISIBLE_DEVICES": ",".join(str(index) for index in indices)},
             ),
         ),
     )

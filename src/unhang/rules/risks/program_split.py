@@ -26,7 +26,6 @@ from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyK
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
-_SPLITS = ("train_test_split", "random_split")
 
 
 def ask(here: Situation) -> Iterator[Answer]:
@@ -41,15 +40,10 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield Checked(CHECK, say("no split of the data lacks a seed"))
 
 
-def _with_seed(split: UnseededSplit) -> Text:
-    name = split.call.rpartition(".")[2]
-    if name == "train_test_split" and "." in split.call:
-        return say("{call}(…, seed=42)", call=split.call)  # datasets
-    if name == "train_test_split":
-        return say("{call}(…, random_state=42)", call=split.call)  # scikit-learn
-    if split.call.startswith("random."):
-        return say("random.Random(42).{name}(…)", name=name)
-    return say("{call}(…, generator=torch.Generator().manual_seed(42))", call=split.call)
+def _title(split: UnseededSplit) -> Text:
+    if split.why == "hash-order":
+        return say("Sort it; no seed reaches the order of a set of strings (PYTHONHASHSEED does, set for all ranks)")
+    return say("Give it a seed that is the same on every rank")
 
 
 def _because(split: UnseededSplit) -> Iterator[Text]:
@@ -63,9 +57,10 @@ def _because(split: UnseededSplit) -> Iterator[Text]:
 
 
 def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
-    splits = split.call.rpartition(".")[2] in _SPLITS
     if split.why == "no-seed":
         summary = say("{call} has no seed: every rank may get other data", call=split.call)
+    elif split.why == "hash-order":
+        summary = say("{call} has another order in every process: every rank may get other data", call=split.call)
     else:
         summary = say("{call} is seeded with the rank: every rank gets other data", call=split.call)
     text = source.text.splitlines()[split.line - 1].strip()
@@ -74,16 +69,16 @@ def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
         f"{source.path}:{split.line}",
         Cause.UNEVEN_DATA,
         summary,
-        certainty=Certainty.LIKELY if splits else Certainty.POSSIBLE,
-        severity=Severity.STOPS if splits else Severity.NOTE,
+        certainty=Certainty.LIKELY if split.splits else Certainty.POSSIBLE,
+        severity=Severity.STOPS if split.splits else Severity.NOTE,
         where=Where(source.path, split.line, ""),
         because=tuple(_because(split)),
         evidence=(Evidence(Source(source.path, split.line), text),),
         remedies=(
             Remedy(
-                say("Give it a seed that is the same on every rank"),
+                _title(split),
                 RemedyKind.CODE,
-                _with_seed(split),
+                say("{code}", code=split.with_seed),
                 say("none"),
                 say("print len(loader) on every rank: one number"),
             ),

@@ -17,6 +17,7 @@ Possible when: it is not; then nothing is said.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from unhang.facts.preflight.settings import Setting, Settings
 from unhang.facts.preflight.situation import Situation
@@ -48,7 +49,8 @@ def ask(here: Situation) -> Iterator[Answer]:
     if blocking is not None and entries:
         name = set_to.name if set_to is not None else NAMES[1]
         summary = say("{name} is useless beside {other}: no watchdog, no dump", name=name, other=blocking)
-        yield _note(name, summary, quoted, (*_what_it_does(versions, set_to), *_nccl2(name, settings, versions)))
+        because = (*_what_it_does(versions, set_to), *_nccl2(name, settings, versions))
+        yield _note(name, summary, quoted, _without(blocking, set_to, versions), because)
     elif not entries:
         yield _off(versions, quoted)
     elif set_to is not None and versions.at_least("torch", ON_BY_DEFAULT) and entries < DEFAULT_ENTRIES:
@@ -58,7 +60,8 @@ def ask(here: Situation) -> Iterator[Answer]:
             value=set_to.value,
             torch=torch,
         )
-        yield _note(set_to.name, summary, quoted, _nccl2(set_to.name, settings, versions))
+        because = _nccl2(set_to.name, settings, versions)
+        yield _note(set_to.name, summary, quoted, _taken_out(set_to.name), because)
     else:
         yield Checked(
             CHECK, say("the flight recorder is on in torch {torch}: {entries} entries", torch=torch, entries=entries)
@@ -87,7 +90,9 @@ def _nccl2(name: str, settings: Settings, versions: Versions) -> tuple[Text, ...
     return (say("torch's rewritten backend nccl2 is in force: {effect}", effect=effect),) if effect else ()
 
 
-def _note(name: str, summary: Text, evidence: tuple[Evidence, ...], because: tuple[Text, ...] = ()) -> Finding:
+def _note(
+    name: str, summary: Text, evidence: tuple[Evidence, ...], remedy: Remedy, because: tuple[Text, ...]
+) -> Finding:
     return risk(
         CHECK,
         name,
@@ -97,24 +102,37 @@ def _note(name: str, summary: Text, evidence: tuple[Evidence, ...], because: tup
         severity=Severity.NOTE,
         because=because,
         evidence=evidence,
-        remedies=(
-            Remedy(
-                say("Take {name} out", name=name),
-                RemedyKind.ENVIRONMENT,
-                Text(""),
-                say("none"),
-                say("unhang check --only environment says how many entries are kept"),
-                unset=(name,),
-            ),
-        ),
+        remedies=(remedy,),
     )
 
 
-def _off(versions: Versions, evidence: tuple[Evidence, ...]) -> Finding:
+def _taken_out(name: str) -> Remedy:
+    return Remedy(
+        say("Take {name} out", name=name),
+        RemedyKind.ENVIRONMENT,
+        Text(""),
+        say("none"),
+        say("unhang check --only environment says how many entries are kept"),
+        unset=(name,),
+    )
+
+
+def _without(blocking: str, set_to: Setting | None, versions: Versions) -> Remedy:
+    """Take out what is in the way, and leave the recorder on: a size is needed where none is the default."""
+    if versions.at_least("torch", ON_BY_DEFAULT):
+        needless = () if set_to is None else (set_to.name,)
+        return replace(_taken_out(blocking), unset=(blocking, *needless))
+    return replace(_taken_out(blocking), unset=(blocking,), set=_wanted(versions))
+
+
+def _wanted(versions: Versions) -> dict[str, str]:
+    """What turns the recorder on in a version where it is off by default."""
     both = NAMES if versions.at_least("torch", KNOWS_BOTH_NAMES) else NAMES[1:]
     wanted = {name: str(DEFAULT_ENTRIES) for name in both}
-    if not versions.at_least("torch", (2, 7)):
-        wanted["TORCH_NCCL_DUMP_ON_TIMEOUT"] = "1"
+    return wanted if versions.at_least("torch", (2, 7)) else {**wanted, "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
+
+
+def _off(versions: Versions, evidence: tuple[Evidence, ...]) -> Finding:
     return risk(
         CHECK,
         NAMES[1],
@@ -133,7 +151,7 @@ def _off(versions: Versions, evidence: tuple[Evidence, ...]) -> Finding:
                 say("or start the job with unhang run, which does it"),
                 say("a few MB of host memory a rank; no measurable time"),
                 say("unhang check --only environment says how many entries are kept"),
-                set=wanted,
+                set=_wanted(versions),
             ),
         ),
     )

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.preflight.peer_ways import without_p2p
+from unhang.facts.preflight.peer_ways import detoured, without_p2p
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, Text, say
 from unhang.knowledge.costly import costly
 from unhang.knowledge.standing import Standing
 from unhang.rules.risks.risk import Answer, risk
-from unhang.rules.risks.variables import CHECK, judged
+from unhang.rules.risks.variables import CHECK, Judged, judged
 
 _READ = (Standing.READ, Standing.OLD_NAME, Standing.DEPRECATED)
 
@@ -37,6 +37,9 @@ def ask(here: Situation) -> Iterator[Answer]:
             continue
         if one.setting.name == "NCCL_P2P_DISABLE" and without_p2p(here):
             yield Checked(CHECK, say("these cards have no P2P that {name} could take away", name=one.setting.name))
+            continue
+        if one.setting.name == "NCCL_P2P_DISABLE" and detoured(here):
+            yield _needed(one)
             continue
         yield risk(
             CHECK,
@@ -62,3 +65,25 @@ def ask(here: Situation) -> Iterator[Answer]:
                 ),
             ),
         )
+
+
+def _needed(one: Judged) -> Answer:
+    """It works around this very machine: taken out alone, it brings back what it was set against."""
+    name = one.setting.name
+    return risk(
+        CHECK,
+        name,
+        Cause.P2P_BROKEN,
+        say("{name}=1 keeps the cards off the way through the processor, where P2P may never end", name=name),
+        severity=Severity.NOTE,
+        evidence=(one.evidence,),
+        remedies=(
+            Remedy(
+                say("Keep {name} until that way is gone (ACS off, IOMMU passed through)", name=name),
+                RemedyKind.INFRASTRUCTURE,
+                say("then take it out, and let `unhang check --only probe` show that the cards still meet"),
+                say("until then traffic of one machine goes through host memory"),
+                say("unhang check --only topology names no ACS and no IOMMU"),
+            ),
+        ),
+    )

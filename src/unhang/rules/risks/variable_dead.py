@@ -9,6 +9,8 @@ Example: ``NCCL_TIMEOUT=3600``: no version of NCCL or torch reads it.
 
 Fix: take it out, or set what it was meant to be.
 
+A program may read such a name itself (``int(os.environ["NCCL_TIMEOUT"])``): taken out, it would break.
+
 Certain when: the name is in no version that is installed.
 
 Possible when: the version that is installed is not known.
@@ -18,8 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.environment_reads import first_read
+from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
-from unhang.findings import Certainty, Finding, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Certainty, Checked, Finding, Remedy, RemedyKind, Severity, Text, say
 from unhang.knowledge.environment import similar_names, variable
 from unhang.knowledge.standing import Standing
 from unhang.rules.risks.risk import Answer, risk
@@ -28,11 +32,24 @@ from unhang.rules.risks.variables import CHECK, Judged, judged, quote, stall_of,
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One note for each name that has no effect."""
+    program = here.found(ProgramSource)
     for one in judged(here):
         summary = _summary(one)
-        if summary is not None:
+        read = first_read(program, one.setting.name) if program is not None and summary is not None else None
+        if read is not None:
+            place = f"{read.path}:{read.line}"
+            yield Checked(
+                CHECK, say("no library reads {name}, this program does: {place}", name=read.name, place=place)
+            )
+        elif summary is not None:
             known = one.row.status == "unread" or one.version is not None
-            yield _note(one.setting.name, summary, one, Certainty.CERTAIN if known else Certainty.POSSIBLE)
+            yield _note(
+                one.setting.name,
+                summary,
+                one,
+                Certainty.CERTAIN if known else Certainty.POSSIBLE,
+                looked=program is not None and not program.partly,
+            )
     for setting in unknown_names(here):
         name, similar = setting.name, similar_names(setting.name)
         if similar:
@@ -67,7 +84,7 @@ def _summary(one: Judged) -> Text | None:
     return None
 
 
-def _note(name: str, summary: Text, one: Judged, certainty: Certainty) -> Finding:
+def _note(name: str, summary: Text, one: Judged, certainty: Certainty, *, looked: bool) -> Finding:
     return risk(
         CHECK,
         name,
@@ -75,6 +92,7 @@ def _note(name: str, summary: Text, one: Judged, certainty: Certainty) -> Findin
         summary,
         certainty=certainty,
         severity=Severity.NOTE,
+        because=() if looked else (say("whether the program reads it itself was not looked at"),),
         evidence=(one.evidence,),
         remedies=(_take_out(name, one.row.replacement),),
     )
