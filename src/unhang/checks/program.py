@@ -29,7 +29,7 @@ NAME = "program"
 LIMIT_S = 60.0
 READING_S = 40.0
 """Of that for reading; what was not read by then is said to be missing."""
-NEEDS = ("limits", "configuration", "timers")
+NEEDS = ("environment", "limits", "configuration", "timers")
 
 
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:

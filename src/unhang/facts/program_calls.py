@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from unhang.evidence.items import SourceFile
 from unhang.facts.program import Function, Program, Scope, call_name, dotted, own_nodes, parse_program, statements
 
-_DEEPEST = 6
+_MOST_DEEP = 6
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
 
@@ -79,7 +79,7 @@ class ProgramCalls:
     def called(self, call: ast.Call, here: Defined) -> list[Defined]:
         """The functions that ``call`` in ``here`` leads to."""
         if call not in self._targets:
-            self._targets[call] = self._functions_of(call.func, here, _DEEPEST)
+            self._targets[call] = self._functions_of(call.func, here, _MOST_DEEP)
         return self._targets[call]
 
     def made(self, call: ast.Call, here: Defined) -> str:
@@ -141,7 +141,7 @@ class ProgramCalls:
         found = self._functions.get(real, [])
         return [one for one in found if one.file is here.file] or found
 
-    def _method(self, kind: str, name: str, deep: int = _DEEPEST) -> Defined | None:
+    def _method(self, kind: str, name: str, deep: int = _MOST_DEEP) -> Defined | None:
         known = self.classes.get(kind)
         if known is None or deep <= 0:
             return None

@@ -194,6 +194,9 @@ class Evaluation:
                 return UNKNOWN
             there = Evaluation(self.settings, {}, path, scopes, self.used, self.looks)
             found.append(there.value(value))
+            self.looks = there.looks
+            if found[-1] is UNKNOWN:
+                return UNKNOWN
         same_everywhere = bool(found) and all(one is not UNKNOWN and one == found[0] for one in found)
         return found[0] if same_everywhere else UNKNOWN
 

@@ -27,7 +27,7 @@ _SHARES_GRADIENTS = (
 )
 _JUMPS = {"return", "raise", "continue", "break", "exit"}
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_DEEPEST = 6
+_MOST_DEEP = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _Search:
             around = At(here.file.path, loop.lineno, here.name, ast.unparse(head))
             yield SingleRankWork(step.kind, at, branch, way[0][0].file.path, around, waits)
             return
-        if len(way) >= _DEEPEST:
+        if len(way) >= _MOST_DEEP:
             return
         for caller, call in self._calls.callers.get(here, ()):
             if caller not in {one for one, _ in way} and self._branch(caller, call.lineno) is None:
