@@ -13,10 +13,7 @@ from unhang.diagnosis.preflight import judge
 from unhang.findings import Cause, Finding, Severity, Verdict
 
 CHECK = [check for check in ALL_CHECKS if check.name == "program"]
-RANKS = (
-    "def is_master(args):\n    return args.rank == 0\n"
-    "def start(args):\n    args.rank = int(os.environ['RANK'])\n"
-)
+RANKS = "def is_master(args):\n    return args.rank == 0\ndef start(args):\n    args.rank = int(os.environ['RANK'])\n"
 TRAIN = (
     "from torch.nn.parallel import DistributedDataParallel\nfrom ranks import is_master\n"
     "def train_one_epoch(model, loader):\n    for batch in loader:\n        loss = model(batch)\n        loss.backward()\n"

@@ -118,7 +118,11 @@ class _Arithmetic:
     def divides(self, node: ast.expr, deep: int = 6) -> bool:
         """A remainder is taken, in ``node`` or in what its names stand for."""
         for inner in ast.walk(node):
-            if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Mod) and not isinstance(inner.left, ast.JoinedStr):
+            if (
+                isinstance(inner, ast.BinOp)
+                and isinstance(inner.op, ast.Mod)
+                and not isinstance(inner.left, ast.JoinedStr)
+            ):
                 return True
             if isinstance(inner, ast.Name) and deep and (value := self.assigned.get(inner.id)) is not None:
                 if value is not node and self.divides(value, deep - 1):

@@ -170,7 +170,9 @@ class _Search:
     def _after(self, way: list[tuple[Defined, int]], loop: Loop) -> At | None:
         """The next collective of the ranks that do not work: behind it in each function, then from the loop's start."""
         here, line = way[-1]
-        ends = [(one, at + 1, last_line(one.node) if not isinstance(one.node, ast.Module) else at) for one, at in way[:-1]]
+        ends = [
+            (one, at + 1, last_line(one.node) if not isinstance(one.node, ast.Module) else at) for one, at in way[:-1]
+        ]
         ends += [(here, line + 1, last_line(loop)), (here, loop.lineno, line)]
         behind = [(one, call) for one, first, last in ends for call in one.calls if first <= call.lineno <= last]
         for always in (True, False):  # what each round does tells more than ``if step == 1: barrier()``
@@ -266,6 +268,3 @@ def _writes(call: ast.Call) -> str:
 
 def _shares_gradients(call: ast.Call) -> bool:
     return call_name(call) in _TRAINS and isinstance(call.func, ast.Attribute)
-
-
-

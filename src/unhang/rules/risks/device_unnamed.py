@@ -99,7 +99,9 @@ def _made_by_a_library(
         where=Where(path, line, "<module>"),
         because=(
             say("the library makes the group without device_id; the barrier then takes the card from the rank"),
-            say("if every rank stands there with a busy card, it is the transport between these cards, not the program"),
+            say(
+                "if every rank stands there with a busy card, it is the transport between these cards, not the program"
+            ),
         ),
         evidence=(
             Evidence(Source(path, line), text),

@@ -106,9 +106,7 @@ def _summary(one: SingleRankWork, limit: Timer) -> Text:
 
 
 def _because(here: Situation, one: SingleRankWork, limit: Timer, others: int) -> Iterator[Text]:
-    yield say(
-        "the ranks part at {place}: {test}", place=f"{one.branch_path}:{one.branch.line}", test=one.branch.test
-    )
+    yield say("the ranks part at {place}: {test}", place=f"{one.branch_path}:{one.branch.line}", test=one.branch.test)
     yield say("it is done in the loop at {place}", place=_place(one.loop))
     if one.kind == LOG:
         logs = tuple(name.name for name in path_names() if name.use == "logs" and name.where == "argument")
