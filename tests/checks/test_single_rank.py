@@ -16,7 +16,8 @@ CHECK = [check for check in ALL_CHECKS if check.name == "program"]
 RANKS = "def is_master(args):\n    return args.rank == 0\ndef start(args):\n    args.rank = int(os.environ['RANK'])\n"
 TRAIN = (
     "from torch.nn.parallel import DistributedDataParallel\nfrom ranks import is_master\n"
-    "def train_one_epoch(model, loader):\n    for batch in loader:\n        loss = model(batch)\n        loss.backward()\n"
+    "def train_one_epoch(model, loader):\n    for batch in loader:\n        loss = model(batch)\n"
+    "        loss.backward()\n"
     "def evaluate(model, val_loader, args):\n{guard}    for batch in val_loader:\n        model(batch)\n"
 )
 GUARD = "    if not is_master(args):\n        return {}\n"
@@ -92,8 +93,8 @@ LOGGERS = (
 LOGS = (
     "from torch.distributed.fsdp import fully_shard\nfrom loggers import Metrics\n"
     "class Trainer:\n    def __init__(self):\n        self.metrics = Metrics('runs')\n"
-    "    def train(self):\n        for step in range(10):\n            loss = model(step)\n            loss.backward()\n"
-    "            self.metrics.log(step)\nTrainer().train()\n"
+    "    def train(self):\n        for step in range(10):\n            loss = model(step)\n"
+    "            loss.backward()\n            self.metrics.log(step)\nTrainer().train()\n"
 )
 
 

@@ -215,8 +215,9 @@ def _assigned_in(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
     """Values that ``scope`` gives to names, also to ``self.x``."""
     found: dict[str, list[ast.expr | None]] = {}
     for node in own_nodes(scope):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        for one in targets if isinstance(node, ast.Assign | ast.AnnAssign) else ():
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(one, ast.Name | ast.Attribute):
                 found.setdefault(dotted(one), []).append(node.value)
     return found

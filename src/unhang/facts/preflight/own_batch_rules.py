@@ -1,4 +1,4 @@
-"""The program's own arithmetic of batches: a test with ``%`` before a ``raise``, worked out with the values in force."""
+"""The program's own arithmetic of batches: a test with ``%`` before a ``raise``, with the values in force."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ class _Arithmetic:
                 and not isinstance(inner.left, ast.JoinedStr)
             ):
                 return True
-            if isinstance(inner, ast.Name) and deep and (value := self.assigned.get(inner.id)) is not None:
-                if value is not node and self.divides(value, deep - 1):
-                    return True
+            value = self.assigned.get(inner.id) if isinstance(inner, ast.Name) and deep else None
+            if value is not None and value is not node and self.divides(value, deep - 1):
+                return True
         return False
 
     def value(self, node: ast.expr) -> Any:

@@ -49,8 +49,8 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield Checked(
             CHECK,
             say(
-                "an answer of {tokens:,} tokens takes {seconds:,.0f} s at {speed:g} a second, and fits in {limit:,.0f} s "
-                "({name})",
+                "an answer of {tokens:,} tokens takes {seconds:,.0f} s at {speed:g} a second, and fits in "
+                "{limit:,.0f} s ({name})",
                 tokens=length.whole,
                 seconds=seconds,
                 speed=speed,

@@ -8,8 +8,8 @@ Why it hangs: the limit of a collective counts for this wait too. Work that take
 Example: ``if not is_master(args): return`` at the top of ``evaluate()``, called after every epoch; 3 million rows
 tokenised at 900 rows a second take 55 minutes, the Trainer's ``ddp_timeout`` is 30.
 
-Fix: share the work among the ranks, do it outside the loop, wait on the store (``unhang.rank_zero_first``), or raise the
-limit that counts.
+Fix: share the work among the ranks, do it outside the loop, wait on the store (``unhang.rank_zero_first``), or raise
+the limit that counts.
 
 Certain when: never; how long the work takes is not in the source.
 
