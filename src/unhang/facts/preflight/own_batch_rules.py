@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.items import SourceFile
@@ -104,16 +104,16 @@ def _assigned_before(scope: Scope, line: int) -> dict[str, ast.expr]:
     return {target.id: node.value for node in found for target in node.targets if isinstance(target, ast.Name)}
 
 
-@dataclass(slots=True)
 class _Arithmetic:
-    here: Situation
-    assigned: Mapping[str, ast.expr]
-    used: dict[str, Any] = field(default_factory=dict)
-    """Settings that were looked up, and the number of ranks."""
-    names: dict[str, ast.expr] = field(default_factory=dict)
-    """Names of the program that stand for something, in the order they were needed."""
-    bound: dict[str, Any] = field(default_factory=dict)
-    rounds: int = 0
+    """Works a test out. ``used``: settings that were looked up, and the number of ranks; ``names``: those of the
+    program that stand for something, in the order they were needed."""
+
+    def __init__(self, here: Situation, assigned: Mapping[str, ast.expr]) -> None:
+        self.here, self.assigned = here, assigned
+        self.used: dict[str, Any] = {}
+        self.names: dict[str, ast.expr] = {}
+        self.bound: dict[str, Any] = {}
+        self.rounds = 0
 
     def divides(self, node: ast.expr, deep: int = 6) -> bool:
         """A remainder is taken, in ``node`` or in what its names stand for."""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.preflight.lonely_calls import is_collective
@@ -53,8 +54,7 @@ class SingleRankWork:
     waits: At
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """One way from a function to work: the line in the function, then the lines in those it calls."""
 
     kind: str
