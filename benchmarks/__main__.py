@@ -3,7 +3,8 @@
 prefixed); ``inprocess`` (what being recorded costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and
 HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
 ``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
-the library of incidents is worth).
+the library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
+reports).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks import (
     logs,
     many_nodes,
     many_ranks,
+    real_projects,
     resharding,
     start,
     traces,
@@ -42,6 +44,7 @@ OTHERS = {
     "traces": traces.main,
     "many-nodes": many_nodes.main,
     "many-ranks": many_ranks.main,
+    "real-projects": real_projects.main,
     "start": start.main,
 }
 

@@ -77,7 +77,7 @@ def test_what_the_script_imports_from_beside_it_is_read_too(tmp_path: Path) -> N
     (tmp_path / "data").mkdir()
     (tmp_path / "data/split.py").write_text("def f(d):\n    return d.train_test_split(0.1)\n")
 
-    verdict = ask(tmp_path, "from data import split\nimport os, missing\n")
+    verdict = ask(tmp_path, "from data import split\nimport os, missing\nsplit.f(1)\n")
 
     assert [finding.subject for finding in verdict.findings] == ["data/split.py:2"]
 

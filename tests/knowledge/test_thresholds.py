@@ -33,7 +33,7 @@ NO_JUDGEMENT = {
         "facts/transport_lines.py: RETRY_EXCEEDED",
         "rules/risks/grpo_generations.py: DEFAULT_BATCH",
         "rules/risks/limit_of_subgroups.py: DEFAULT_S",
-        "rules/risks/program_turnstile.py: SHORT_S",
+        "rules/risks/program_single_rank.py: SHORT_S",
         "rules/risks/recorder.py: (ON_BY_DEFAULT, KNOWS_BOTH_NAMES)",
         "rules/risks/recorder.py: DEFAULT_ENTRIES",
         "rules/risks/storage_checkpoint.py: DEFAULT_LIMIT_S",

@@ -32,7 +32,7 @@ else:
 
 NAME = "configuration"
 LIMIT_S = 5.0
-NEEDS = ("timers",)
+NEEDS = ("timers", "program")
 ENDINGS = (".json", ".yaml", ".yml", ".toml")
 MOST_FILES = 20
 _NOTHING = object()

@@ -17,9 +17,10 @@ from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.evidence.items import SourceFile
 from unhang.facts.in_force.conditions import Settings, as_run, imported_by_setting, settings_of
-from unhang.facts.in_force.values import Values, not_declared
+from unhang.facts.in_force.values import Values, defaults_of, not_declared
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.program import LeftOut, ProgramSource
+from unhang.facts.preflight.reached import as_reached
 from unhang.facts.preflight.situation import Look
 from unhang.facts.untaken_branches import statically_live
 from unhang.findings import Source, say
@@ -28,7 +29,7 @@ NAME = "program"
 LIMIT_S = 60.0
 READING_S = 40.0
 """Of that for reading; what was not read by then is said to be missing."""
-NEEDS = ("limits", "configuration", "timers")
+NEEDS = ("environment", "limits", "configuration", "timers")
 
 
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
@@ -79,6 +80,8 @@ def _source(
         live = _live(folders, start, follower.follow(more))
         settings = settings_of(live, libraries, values)
     files, left_out = as_run(live, settings)
+    entered = {folders.shown(file) for one in named for file in one.files} | {folders.shown(start.script)}
+    files, unreached = as_reached(files, entered)
     return ProgramSource(
         files=files,
         absent=tuple(followed.absent),
@@ -90,6 +93,8 @@ def _source(
         unreadable=tuple(followed.unreadable),
         not_understood=tuple(_not_understood(named, settings, launch)),
         left_out=left_out,
+        unreached=unreached,
+        defaults=defaults_of(settings.declared),
     )
 
 

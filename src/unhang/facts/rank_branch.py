@@ -28,9 +28,14 @@ class RankBranch:
 _EXITS = {"exit", "_exit", "quit", "abort"}
 
 
-def rank_branch_at(program: Program, place: Place, line: int, *, loops: bool = False) -> RankBranch | None:
-    """The innermost reason why only some ranks reach ``line``, or None. ``loops`` counts rank-dependent loops in."""
-    values = rank_values(program)
+def rank_branch_at(
+    program: Program, place: Place, line: int, *, loops: bool = False, values: RankValues | None = None
+) -> RankBranch | None:
+    """The innermost reason why only some ranks reach ``line``, or None. ``loops`` counts rank-dependent loops in.
+
+    ``values``: what is known of the whole program; without it the file alone decides.
+    """
+    values = values or rank_values(program)
     found = _in_expression(values, place, line)
     if found is not None and (loops or found.kind != "loop"):
         return found

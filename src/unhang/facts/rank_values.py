@@ -7,8 +7,9 @@ Two degrees: :data:`SURE` (comes from ``get_rank()``, ``os.environ["RANK"]``, ``
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
 from unhang.facts.program import Function, Program, Scope, call_name, own_nodes
 
@@ -169,10 +170,19 @@ _ROUNDS = 4
 
 
 class RankValues:
-    """Answers whether an expression of one program depends on the rank."""
+    """Answers whether an expression of one program depends on the rank.
 
-    def __init__(self, program: Program) -> None:
+    ``returns``, ``attributes``: what other files of the program define so (``is_master()``, ``args.save_logs``).
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        returns: Mapping[str, int] = MappingProxyType({}),
+        attributes: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._program = program
+        self._elsewhere = attributes
         self._scopes = list(program.owners)
         self._derived: dict[Scope, dict[str, int]] = {scope: {} for scope in self._scopes}
         self._assigned: dict[Scope, set[str]] = {scope: _assigned_names(scope) for scope in self._scopes}
@@ -180,7 +190,7 @@ class RankValues:
         self._attributes: dict[str, int] = {}
         self._plain_attributes: set[str] = set()
         self._functions: dict[str, list[Function]] = {}
-        self._returns: dict[str, int] = {}
+        self._returns: dict[str, int] = dict(returns)
         for scope in self._scopes:
             if not isinstance(scope, ast.Module):
                 self._functions.setdefault(scope.name, []).append(scope)
@@ -189,6 +199,16 @@ class RankValues:
                 break
 
     # -- questions
+
+    @property
+    def returns(self) -> Mapping[str, int]:
+        """Functions that answer another thing on every rank."""
+        return self._returns
+
+    @property
+    def attributes(self) -> Mapping[str, int]:
+        """Attributes that never get anything but a value that depends on the rank."""
+        return {name: how for name, how in self._attributes.items() if name not in self._plain_attributes}
 
     def test_depends(self, test: ast.AST, scopes: Sequence[Scope]) -> int:
         """0, BY_NAME or SURE: whether two ranks can take different ways at ``test``.
@@ -313,7 +333,7 @@ class RankValues:
             return self._attributes[node.attr]
         if own and node.attr in self._plain_attributes:
             return 0
-        return _degree_of_name(node.attr)
+        return self._elsewhere.get(node.attr, 0) or _degree_of_name(node.attr)
 
 
 def _degree_of_name(name: str) -> int:

@@ -179,8 +179,26 @@ class Evaluation:
             if told is not None and not assigned:
                 return self._noted(self.settings.of_parameter(told))
             if name in (stores := _stores(scope)):
-                return self.value(assigned[0]) if len(assigned) == 1 and stores[name] == 1 and assigned[0] else UNKNOWN
+                if len(assigned) == 1 and stores[name] == 1 and assigned[0]:
+                    return self.value(assigned[0])
+                return self._handed_down(scope, name) if not assigned and stores[name] == 1 else UNKNOWN
         return UNKNOWN
+
+    def _handed_down(self, scope: Scope, name: str) -> Any:
+        """A parameter that every call gives the same setting: ``make(args.path, args.kind)``."""
+        given = self.settings.names.given(scope, name)
+        found = []
+        for value, path, scopes in given or ():
+            self.looks += 1
+            if self.looks > _MOST_LOOKS:
+                return UNKNOWN
+            there = Evaluation(self.settings, {}, path, scopes, self.used, self.looks)
+            found.append(there.value(value))
+            self.looks = there.looks
+            if found[-1] is UNKNOWN:
+                return UNKNOWN
+        same_everywhere = bool(found) and all(one is not UNKNOWN and one == found[0] for one in found)
+        return found[0] if same_everywhere else UNKNOWN
 
     def _attribute(self, owner: ast.expr, name: str) -> Any:
         kinds = self._kinds(owner)
@@ -190,7 +208,8 @@ class Evaluation:
             if (one := self.settings.of_option(name) if kind == OPTIONS else self.settings.of_class(kind, name))
             is not None
         ]
-        if not kinds and isinstance(owner, ast.Attribute) and (one := self.settings.of_option(f"{owner.attr}.{name}")):
+        group = self._attribute_behind(owner) if not kinds else None
+        if group is not None and (one := self.settings.of_option(f"{group.attr}.{name}")):
             found = [one]  # ``job_config.metrics.log_freq``, from ``--metrics.log_freq``
         told = same(found)
         return UNKNOWN if told is None else self._noted(told)
@@ -213,6 +232,13 @@ class Evaluation:
         }
         known = {kind for kind in inner if kind in self.settings.declared.classes}
         return known or (set() if above else names.everywhere.get(node.attr, set()))
+
+    def _attribute_behind(self, node: ast.expr) -> ast.Attribute | None:
+        """``job_config.metrics``, also as ``metrics = job_config.metrics`` above."""
+        if isinstance(node, ast.Attribute):
+            return node
+        values = self.settings.names.assigned(self.scopes[-1]).get(node.id, ()) if isinstance(node, ast.Name) else ()
+        return values[0] if len(values) == 1 and isinstance(values[0], ast.Attribute) else None
 
     def _kinds_of_assigned(self, name: str) -> set[str]:
         """``metrics = job_config.metrics`` above."""

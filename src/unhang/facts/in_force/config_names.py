@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.in_force.declared import Declared, kind_of
-from unhang.facts.program import Program, Scope, blocks, call_name, dotted, parse_program, statements
+from unhang.facts.program import Program, Scope, blocks, call_name, dotted, own_nodes, parse_program, statements
 
 OPTIONS = "*"
 """The kind of what a parser of options returns; every other kind is the name of a class."""
@@ -107,13 +108,54 @@ class ConfigNames:
             return (name,)
         return self.returned.get(name, ())
 
+    def given(self, scope: Scope, name: str) -> Sequence[tuple[ast.expr, str, Sequence[Scope]]] | None:
+        """What the calls of a function of the program give its parameter, each with its file and scopes.
+
+        None where that is not all: the function is handed to something else, two have its name, a call unpacks.
+        """
+        if isinstance(scope, ast.Module) or self._defined.get(scope.name) != 1:
+            return None
+        calls = self._called.get(scope.name, [])
+        if len(calls) != self._mentioned.get(scope.name, 0):
+            return None
+        names = [one.arg for one in (*scope.args.posonlyargs, *scope.args.args)]
+        found: list[tuple[ast.expr, str, Sequence[Scope]]] = []
+        for call, path, scopes in calls:
+            words = {word.arg: word.value for word in call.keywords}
+            if None in words or any(isinstance(one, ast.Starred) for one in call.args):
+                return None
+            at = names.index(name) if name in names else len(call.args)
+            value = words.get(name) or (call.args[at] if at < len(call.args) else None)
+            if value is None:
+                return None
+            found.append((value, path, scopes))
+        return found
+
+    def _read_calls(self, program: Program, path: str) -> None:
+        for scope, outer in program.owners.items():
+            if not isinstance(scope, ast.Module):
+                self._defined[scope.name] += 1
+            for node in own_nodes(scope):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    self._called.setdefault(node.func.id, []).append((node, path, (*outer, scope)))
+                if isinstance(node, ast.Name | ast.Attribute):
+                    self._mentioned[getattr(node, "id", getattr(node, "attr", ""))] += 1
+                elif isinstance(node, ast.ImportFrom):
+                    self._mentioned.update(one.name for one in node.names if one.asname)
+
+    _defined: Counter[str] = field(default_factory=Counter)
+    _called: dict[str, list[tuple[ast.Call, str, Sequence[Scope]]]] = field(default_factory=dict)
+    _mentioned: Counter[str] = field(default_factory=Counter)
     parsed: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Classes that a parser fills, by its call."""
 
     def read(self, files: Iterable[SourceFile]) -> None:
         """Learn the names of all ``files``: twice, because some stand for others."""
-        read = [(file.text, p) for file in files if not isinstance(p := parse_program(file.text), str)]
+        told = [(file, p) for file in files if not isinstance(p := parse_program(file.text), str)]
+        read = [(file.text, program) for file, program in told]
         programs = [program for _, program in read]
+        for file, program in told:
+            self._read_calls(program, file.path)
         for program in programs:
             self._read_aliases(program.tree)
             self.changed |= set(_stored(program.tree))

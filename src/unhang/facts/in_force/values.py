@@ -129,3 +129,16 @@ def not_declared(declared: Declared, launch: Launch) -> Iterator[tuple[str, str]
         if name not in spelled and not any(one.startswith(name) for one in spelled):
             alike = sorted(one for one in spelled if _last(one) == _last(name))
             yield name, next(iter(alike or difflib.get_close_matches(name, sorted(spelled), 1)), "")
+
+
+def defaults_of(declared: Declared) -> dict[str, tuple[Any, str]]:
+    """Defaults by name, each with its place; a name with several defaults has none."""
+    told: dict[str, list[Setting]] = {}
+    for one in (*declared.options.values(), *(tuple(kind.fields.values()) for kind in declared.classes.values())):
+        for setting in one:
+            told.setdefault(setting.name, []).append(setting)
+    return {
+        name: (settings[0].default, settings[0].place)
+        for name, settings in told.items()
+        if settings[0].default is not UNKNOWN and all(one.default == settings[0].default for one in settings)
+    }

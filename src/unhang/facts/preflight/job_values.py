@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.facts.preflight.launch import Configuration, Launch
+from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Evidence, Source
 from unhang.knowledge import numbers
@@ -57,6 +58,16 @@ def job_values(here: Situation, *names: str, kind: str = "") -> Iterator[JobValu
 def job_value(here: Situation, *names: str, kind: str = "") -> JobValue | None:
     """The first of :func:`job_values`: the one in force."""
     return next(job_values(here, *names, kind=kind), None)
+
+
+def value_in_force(here: Situation, name: str) -> JobValue | None:
+    """What the command or a file sets, else what the program's source says holds where nobody does."""
+    told, program = job_value(here, name), here.found(ProgramSource)
+    if told is not None or program is None or name not in program.defaults:
+        return told
+    value, place = program.defaults[name]
+    path, _, line = place.rpartition(":")
+    return JobValue(name, value, Evidence(Source(path, int(line)), f"{name}: {value}"))
 
 
 def world_size_of(here: Situation) -> int | None:

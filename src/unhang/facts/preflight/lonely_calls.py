@@ -72,7 +72,7 @@ def lonely_calls(source: SourceFile) -> Iterator[LonelyCall]:
 def _in_scope(source: SourceFile, program: Program, scope: Scope, *, sharding: bool) -> Iterator[LonelyCall]:
     calls: Sequence[ast.Call] = [node for node in own_nodes(scope) if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: node.lineno):
-        collective, sharded = _is_collective(call), sharding and call_name(call) in SHARDED
+        collective, sharded = is_collective(call), sharding and call_name(call) in SHARDED
         place = program.place(call.lineno) if collective or sharded else None
         branch = rank_branch_at(program, place, call.lineno) if place is not None else None
         if branch is not None and branch.sure:
@@ -80,6 +80,7 @@ def _in_scope(source: SourceFile, program: Program, scope: Scope, *, sharding: b
             yield LonelyCall(source.path, call.lineno, dotted(call.func), name, branch, not collective)
 
 
-def _is_collective(call: ast.Call) -> bool:
+def is_collective(call: ast.Call) -> bool:
+    """Whether ``call`` waits for every rank of its group."""
     name, owner = call_name(call), dotted(call.func).rpartition(".")[0]
     return name in COLLECTIVES or (name in AMBIGUOUS and owner in _LIBRARIES)

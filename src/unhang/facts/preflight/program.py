@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from unhang.evidence.items import SourceFile
 
@@ -44,3 +46,7 @@ class ProgramSource:
     """Arguments that must name code, and lead to none."""
     left_out: tuple[LeftOut, ...] = ()
     """Branches that this launch never takes."""
+    unreached: int = 0
+    """Functions that nothing this launch runs ever names; their bodies are blank in ``files``."""
+    defaults: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    """What settings are where nobody sets them, with the place (``file:line``) that says so."""

@@ -12,25 +12,31 @@ Fix: ``torch.cuda.set_device(local_rank)`` first, and ``init_process_group(devic
 
 Certain when: never; a library may set the device.
 
-Possible when: neither the script nor the files beside it name a device, and no library that does is imported.
+Possible when: neither the script nor the files beside it name a device, and no library does; or a library makes the
+group without one, the program meets in a barrier before anything else, and its cards are chosen by number.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.main_process_first import is_turnstile
 from unhang.facts.preflight.program import ProgramSource
+from unhang.facts.preflight.settings import Settings
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.program import call_name, parse_program, statements
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Where, say
+from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
+VARIABLE = "CUDA_VISIBLE_DEVICES"
 _SETTERS = {"set_device", "set_device_index", "Accelerator", "PartialState", "Trainer", "Fabric", "initialize"}
-_CALLED = (*_SETTERS, "init_process_group", "barrier")
+_CALLED = (*_SETTERS, "init_process_group", "barrier", "_first")
 _LIBRARIES = {"accelerate", "transformers", "trl", "lightning", "pytorch_lightning", "deepspeed", "torchtitan", "ray"}
+_WITHOUT_DEVICE = {"accelerate", "transformers", "trl"}
+"""They make the group without ``device_id`` (accelerate/state.py, 0.26 - 1.15), and set the device after that."""
 _OTHER_BACKENDS = {"gloo", "mpi", "xccl", "hccl"}
 
 
@@ -40,15 +46,19 @@ def ask(here: Situation) -> Iterator[Answer]:
     if found is None:
         return
     calls: list[tuple[SourceFile, ast.Call]] = []
+    libraries: set[str] = set()
     for file in found.files:
         program = parse_program(file.text)
         if isinstance(program, str):
             continue
-        if _imports(program.tree) & _LIBRARIES:
-            return
+        libraries |= _imports(program.tree) & _LIBRARIES
         if any(word in file.text for word in _CALLED):
             calls += [(file, node) for node in ast.walk(program.tree) if isinstance(node, ast.Call)]
     makers = [(file, call) for file, call in calls if call_name(call) == "init_process_group"]
+    if libraries:
+        if libraries & _WITHOUT_DEVICE and not makers:
+            yield from _made_by_a_library(here, found, calls)
+        return
     if not makers or all(_backend(call) in _OTHER_BACKENDS for _, call in makers):
         return
     if any(call_name(call) in _SETTERS for _, call in calls) or any(_has(call, "device_id") for _, call in makers):
@@ -56,6 +66,57 @@ def ask(here: Situation) -> Iterator[Answer]:
         return
     barriers = [(file, call) for file, call in calls if call_name(call) == "barrier" and not _has(call, "device_ids")]
     yield _note(*min(barriers or makers, key=lambda one: (one[0].path != found.files[0].path, one[1].lineno)))
+
+
+def _made_by_a_library(
+    here: Situation, program: ProgramSource, calls: Sequence[tuple[SourceFile, ast.Call]]
+) -> Iterator[Answer]:
+    """A note where the cards are chosen by number and the program meets in a barrier of its own."""
+    settings = here.found(Settings)
+    cards = settings.in_force.get(VARIABLE) if settings is not None else None
+    numbers = cards.value.split(",") if cards is not None else []
+    if cards is None or not all(one.strip().isdigit() for one in numbers):
+        return
+    if [int(one) for one in numbers] == list(range(len(numbers))):
+        return
+    barriers = [(file, call) for file, call in calls if call_name(call) == "barrier" or is_turnstile(call_name(call))]
+    if not barriers:
+        return
+    file, call = min(barriers, key=lambda one: (program.files.index(one[0]), one[1].lineno))
+    path, line, name = file.path, call.lineno, call_name(call)
+    text = file.text.splitlines()[line - 1].strip()
+    yield risk(
+        CHECK,
+        f"{path}:{line}",
+        Cause.DEVICE_MAPPING,
+        say(
+            "cards {cards} are chosen by number, and no device is given to the group before its first barrier ({call})",
+            cards=cards.value,
+            call=name,
+        ),
+        severity=Severity.NOTE,
+        certainty=Certainty.POSSIBLE,
+        where=Where(path, line, "<module>"),
+        because=(
+            say("the library makes the group without device_id; the barrier then takes the card from the rank"),
+            say(
+                "if every rank stands there with a busy card, it is the transport between these cards, not the program"
+            ),
+        ),
+        evidence=(
+            Evidence(Source(path, line), text),
+            Evidence(Source(cards.origin, cards.line), f"{VARIABLE}={cards.value}"),
+        ),
+        remedies=(
+            _command(say("Try a collective between these cards"), "unhang check --only probe"),
+            _command(say("If it hangs: find the setting that gets around it"), "unhang bisect"),
+        ),
+    )
+
+
+def _command(title: Text, command: str) -> Remedy:
+    change = say("{variable} as in the job; {command}", variable=VARIABLE, command=command)
+    return Remedy(title, RemedyKind.COLLECT, change, say("some minutes on the cards"), say("it ends well"))
 
 
 def _imports(tree: ast.Module) -> set[str]:

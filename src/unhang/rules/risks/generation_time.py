@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.preflight.job_values import job_value
+from unhang.facts.preflight.job_values import job_value, value_in_force
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.timers import Timers
 from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
@@ -32,8 +32,8 @@ SLOW_UNDER_STAGE_3 = threshold("generation_time.slow_under_stage_3")
 
 def ask(here: Situation) -> Iterator[Answer]:
     """Compare a slow generation with the limit."""
-    length = job_value(here, "max_completion_length", "max_new_tokens")
-    engine, timers = job_value(here, "use_vllm"), here.found(Timers)
+    length = job_value(here, "max_completion_length", "max_new_tokens") or value_in_force(here, "max_completion_length")
+    engine, timers = value_in_force(here, "use_vllm"), here.found(Timers)
     limits = timers.of("collective", "later steps") if timers is not None else ()
     generates = job_value(here, "num_generations", "predict_with_generate")
     if length is None or length.whole is None or generates is None or not limits:
@@ -47,7 +47,16 @@ def ask(here: Situation) -> Iterator[Answer]:
     seconds, limit = length.whole / speed, limits[0]
     if seconds <= limit.seconds:
         yield Checked(
-            CHECK, say("the longest answer should fit in the limit of {seconds:,.0f} s", seconds=limit.seconds)
+            CHECK,
+            say(
+                "an answer of {tokens:,} tokens takes {seconds:,.0f} s at {speed:g} a second, and fits in "
+                "{limit:,.0f} s ({name})",
+                tokens=length.whole,
+                seconds=seconds,
+                speed=speed,
+                limit=limit.seconds,
+                name=limit.name,
+            ),
         )
         return
     yield risk(

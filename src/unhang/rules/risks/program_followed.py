@@ -42,6 +42,10 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield Checked(CHECK, _read(program))
     else:
         yield Checked(CHECK, say("the script and all it imports of its own were read ({read})", read=_read(program)))
+    if program.unreached:
+        yield Checked(
+            CHECK, say("{count} functions that nothing in this launch calls were left out", count=program.unreached)
+        )
     if program.left_out:
         yield Checked(CHECK, _left_out(program.left_out))
 
