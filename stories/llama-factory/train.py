@@ -2,9 +2,7 @@
 
 import sys
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-import torch
 import torch.distributed as dist
 import yaml
 from loader import DataArguments, get_dataset, get_tokenizer
@@ -31,11 +29,6 @@ class FinetuningArguments:
     lora_rank: int = 8
     lora_alpha: int = 16
     lora_target: list[str] = field(default_factory=lambda: ["q_proj", "v_proj"])
-
-
-def init_distributed():
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(seconds=10))  # a rank that cannot come shows at once
 
 
 def get_train_args():
@@ -82,7 +75,6 @@ def run_sft(model_args, data_args, training_args, finetuning_args):
 
 
 def main():
-    init_distributed()
     model_args, data_args, training_args, finetuning_args = get_train_args()
     set_seed(training_args.seed)
     run_sft(model_args, data_args, training_args, finetuning_args)

@@ -1,13 +1,11 @@
 import csv
-import io
-import itertools
 import logging
 from dataclasses import dataclass
 
 import torch
-import webdataset as wds
 from PIL import Image
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
 
 
 def preprocess(image):
@@ -20,69 +18,64 @@ def tokenize(text, context_length=32):
     return torch.tensor(tokens + [0] * (context_length - len(tokens)))
 
 
-class CsvDataset(IterableDataset):
-    """Streams the rows of a CSV that is too large to hold; every rank and worker takes its own rows."""
+class CsvDataset(Dataset):
+    def __init__(self, input_filename, transforms, img_key, caption_key, sep="\t", tokenizer=None):
+        logging.debug(f"Loading csv data from {input_filename}.")
+        with open(input_filename, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, delimiter=sep))
+        self.images = [row[img_key] for row in rows]
+        self.captions = [row[caption_key] for row in rows]
+        self.transforms = transforms
+        self.tokenize = tokenizer
 
-    def __init__(self, path, img_key, caption_key, sep, rank, world_size, repeat=False):
-        self.path, self.img_key, self.caption_key, self.sep = path, img_key, caption_key, sep
-        self.rank, self.world_size, self.repeat = rank, world_size, repeat
+    def __len__(self):
+        return len(self.captions)
 
-    def __iter__(self):
-        worker = get_worker_info()
-        seen = skipped = 0
-        index, count = (worker.id, worker.num_workers) if worker is not None else (0, 1)
-        for _ in itertools.count() if self.repeat else range(1):
-            with open(self.path, newline="", encoding="utf-8") as file:
-                rows = csv.DictReader(file, delimiter=self.sep)
-                for row in itertools.islice(rows, self.rank * count + index, None, self.world_size * count):
-                    try:
-                        image = preprocess(Image.open(row[self.img_key]))
-                    except OSError as error:
-                        logging.debug("skipping %s: %s", row[self.img_key], error)
-                        skipped += 1
-                        continue
-                    seen += 1
-                    yield image, tokenize(row[self.caption_key])
-            if not self.repeat:
-                logging.warning(f"[rank{self.rank}] {self.path}: Processed {seen} samples, skipped {skipped}")
+    def __getitem__(self, idx):
+        images = self.transforms(Image.open(str(self.images[idx])))
+        texts = self.tokenize(str(self.captions[idx]))
+        return images, texts
 
 
 @dataclass
 class DataInfo:
     dataloader: DataLoader
-    num_batches: int
+    sampler: DistributedSampler = None
+
+    def set_epoch(self, epoch):
+        if self.sampler is not None:
+            self.sampler.set_epoch(epoch)
 
 
-def get_csv_dataset(args, is_train):
+def get_csv_dataset(args, preprocess_fn, is_train, tokenizer=None):
+    input_filename = args.train_data if is_train else args.val_data
     dataset = CsvDataset(
-        args.train_data if is_train else args.val_data,
+        input_filename,
+        preprocess_fn,
         img_key=args.csv_img_key,
         caption_key=args.csv_caption_key,
         sep=args.csv_separator,
-        rank=args.rank,
-        world_size=args.world_size,
-        repeat=is_train,
+        tokenizer=tokenizer,
     )
-    dataloader = DataLoader(dataset, batch_size=args.batch_size, num_workers=args.workers, drop_last=True)
-    return DataInfo(dataloader, args.train_num_samples // (args.batch_size * args.world_size))
+    num_samples = len(dataset)
+    sampler = DistributedSampler(dataset) if args.distributed and is_train else None
+    shuffle = is_train and sampler is None
 
-
-def get_wds_dataset(args, is_train):
-    dataset = wds.WebDataset(
-        args.train_data if is_train else args.val_data,
-        nodesplitter=wds.split_by_node,
-        workersplitter=wds.split_by_worker,
-        shardshuffle=False,
+    dataloader = DataLoader(
+        dataset,
+        batch_size=args.batch_size,
+        shuffle=shuffle,
+        num_workers=args.workers,
+        sampler=sampler,
+        drop_last=is_train,
     )
-    dataset = dataset.to_tuple("jpg", "txt").map_tuple(
-        lambda data: preprocess(Image.open(io.BytesIO(data))), lambda data: tokenize(data.decode())
-    )
-    if is_train:
-        dataset = dataset.repeat()
-    dataloader = DataLoader(dataset, batch_size=args.batch_size, num_workers=args.workers, drop_last=True)
-    return DataInfo(dataloader, args.train_num_samples // (args.batch_size * args.world_size))
+    dataloader.num_samples = num_samples
+    dataloader.num_batches = len(dataloader)
+    return DataInfo(dataloader, sampler)
 
 
 def get_data(args):
-    get_dataset = get_wds_dataset if args.dataset_type == "webdataset" else get_csv_dataset
-    return {"train": get_dataset(args, is_train=True), "val": get_dataset(args, is_train=False)}
+    data = {"train": get_csv_dataset(args, preprocess, is_train=True, tokenizer=tokenize)}
+    if args.val_data:
+        data["val"] = get_csv_dataset(args, preprocess, is_train=False, tokenizer=tokenize)
+    return data

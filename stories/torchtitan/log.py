@@ -11,4 +11,3 @@ def init_logger() -> None:
     logger.addHandler(handler)
     # suppress verbose torch.profiler logging
     os.environ["KINETO_LOG_LEVEL"] = "5"
-    logging.getLogger("botocore").setLevel(logging.WARNING)

@@ -1,6 +1,5 @@
-import faulthandler
-import signal
 import sys
+import time
 from datetime import timedelta
 
 try:
@@ -8,6 +7,7 @@ try:
 except ImportError:
     import tomli as tomllib
 
+import slow_storage
 import torch
 import torch.distributed as dist
 from log import init_logger, logger
@@ -29,12 +29,16 @@ def batches(config: dict, rank: int):
         yield torch.randint(0, 512, (config["local_batch_size"], config["seq_len"] + 1), generator=generator)
 
 
+def dist_reduce(x: torch.Tensor, op) -> float:
+    dist.all_reduce(x, op)
+    return x.item()
+
+
 @record
 def main() -> None:
-    # when the scheduler or torchrun ends us, say where we were
-    faulthandler.register(signal.SIGTERM, chain=True)
     config = load_config(sys.argv)
     init_logger()
+    slow_storage.mount("shared")
     training = config["training"]
     dist.init_process_group("gloo", timeout=timedelta(seconds=config["comm"]["train_timeout_seconds"]))
     mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("dp_shard",))
@@ -47,24 +51,27 @@ def main() -> None:
     fully_shard(model, mesh=mesh)
     logger.info("Applied FSDP to the model")
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["optimizer"]["lr"])
-    metrics = MetricsProcessor(config["metrics"], config["job"]["dump_folder"])
-    data = batches(training, dist.get_rank())
+    metrics_processor = MetricsProcessor(config["metrics"], config["job"]["dump_folder"])
+    data_iterator = batches(training, dist.get_rank())
 
-    logger.info(f"Training starts at step 1, total steps {training['steps']}")
+    logger.info("Training starts at step 1.")
     for step in range(1, training["steps"] + 1):
-        tokens = next(data)
-        logits = model(tokens[:, :-1])
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()
-        grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), training["max_norm"]).full_tensor()
-        optimizer.step()
-        metrics.ntokens_since_last_log += tokens.numel()
-        if metrics.should_log(step):
-            avg_loss = loss.detach() / dist.get_world_size()
-            dist.all_reduce(avg_loss)
-            metrics.log(step, avg_loss.item(), grad_norm.item(), model)
+        began = time.perf_counter()
+        tokens = next(data_iterator)
+        metrics_processor.ntokens_since_last_log += tokens.numel()
+        metrics_processor.data_loading_times.append(time.perf_counter() - began)
         optimizer.zero_grad()
-    metrics.close()
+        pred = model(tokens[:, :-1])
+        loss = nn.functional.cross_entropy(pred.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), training["max_norm"])
+        optimizer.step()
+        if metrics_processor.should_log(step):
+            loss = loss.detach()
+            global_avg_loss = dist_reduce(loss / dist.get_world_size(), dist.ReduceOp.SUM)
+            global_max_loss = dist_reduce(loss.clone(), dist.ReduceOp.MAX)
+            metrics_processor.log(step, global_avg_loss, global_max_loss)
+    metrics_processor.close()
     logger.info("Training completed")
     dist.destroy_process_group()
 

@@ -48,7 +48,7 @@ def _answers(step: Step) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (step.verdict or {}).get("findings", [])
     if not step.command.startswith("unhang check"):
         return found[:1]
-    wanted = {one.cause.value for one in step.wanted}
+    wanted = {one.cause.value for one in step.wanted if one.cause is not None}
     return [finding for finding in found if finding["cause"] in wanted][:3]
 
 

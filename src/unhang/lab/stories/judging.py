@@ -24,7 +24,7 @@ def mistakes(document: Document, wanted: Wanted, folder: Path, output: str) -> t
         output: what the job printed, for the ranks that had the fewest.
     """
     if not document.get("findings"):
-        return (say("there is no finding, it must be {cause}", cause=wanted.cause.value),)
+        return (_none_found(wanted),)
     found = list(_wrong(document["findings"][0], wanted, folder, output))
     if wanted.status is not None and document["status"] != wanted.status.value:
         found.insert(0, _differs("status", document["status"], wanted.status.value))
@@ -36,11 +36,15 @@ def missing(document: Document, wanted: Wanted, folder: Path) -> tuple[Text, ...
     if wanted.status is not None and document["status"] != wanted.status.value:
         return (_differs("status", document["status"], wanted.status.value),)
     tried = [tuple(_wrong(finding, wanted, folder, "")) for finding in document["findings"]]
-    return min(tried, key=len, default=(say("there is no finding, it must be {cause}", cause=wanted.cause.value),))
+    return min(tried, key=len, default=(_none_found(wanted),))
+
+
+def _none_found(wanted: Wanted) -> Text:
+    return say("there is no finding, it must be {cause}", cause="-" if wanted.cause is None else wanted.cause.value)
 
 
 def _wrong(finding: Document, wanted: Wanted, folder: Path, output: str) -> Iterator[Text]:
-    if finding["cause"] != wanted.cause.value:
+    if wanted.cause is not None and finding["cause"] != wanted.cause.value:
         yield _differs("cause", finding["cause"], wanted.cause.value)
     if _ORDER.index(finding["certainty"]) < _ORDER.index(wanted.certainty.value):
         yield _differs("certainty", finding["certainty"], wanted.certainty.value)

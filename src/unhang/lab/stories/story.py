@@ -29,7 +29,7 @@ class Moment(str, enum.Enum):
 class Wanted:
     """What a verdict must say; what is None or empty is not asked. ``story_file.py`` explains each."""
 
-    cause: Cause
+    cause: Cause | None = None
     status: Status | None = None
     certainty: Certainty = Certainty.POSSIBLE
     ranks: tuple[int, ...] | None = None
@@ -114,6 +114,7 @@ class Story:
     environment: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     by_chance: bool = False
+    permits: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ r"""Read ``story.toml``.
     title = "…"                          one line; title_zh = "…" in Chinese
     command = ["torchrun", …]            run in a copy of the folder; so may be accelerate, deepspeed, python, unhang
     needs = ["datasets"]                 modules the job imports besides torch (optional)
+    permits = ["unshare", …]             a command that must work, or the story cannot be run here (optional)
     ranks = 2
     limit_s = 90                         the whole run is ended then (on a loaded machine too: be generous)
     by_chance = true                     once in a while it ends well by luck: it is run again then (optional)
@@ -31,11 +32,11 @@ r"""Read ``story.toml``.
     [fixed.better]                       a figure of both runs (optional): what = "step time", pattern with one group
     at_most_share = 0.5                  (the last match counts), and how much of the first may be left
 
-WANTED, all but ``cause`` optional: ``cause``; ``status``; ``certainty`` (at least this); ``ranks = [0]``, or
-``fewest = "rank (?P<rank>\d+): (?P<count>\d+) batches"`` (the ranks with the smallest count in the output); ``file``
-and ``line`` (text, or several, of a line of that file: the verdict must stand on one that holds it); ``check`` and
-``subject`` (of a finding of check); ``says`` (words of its sentences); ``remedy`` (words of a remedy's title or
-change); ``change`` (words of that remedy's ``change`` or ``set``).
+WANTED: ``cause`` or, where nothing can be known, ``status`` alone; all else is optional: ``certainty`` (at least
+this); ``ranks = [0]``, or ``fewest = "rank (?P<rank>\d+): (?P<count>\d+) batches"`` (the ranks with the smallest
+count in the output); ``file`` and ``line`` (text, or several, of a line of that file: the verdict must stand on one
+that holds it); ``check`` and ``subject`` (of a finding of check); ``says`` (words of its sentences); ``remedy`` (words
+of a remedy's title or change); ``change`` (words of that remedy's ``change`` or ``set``).
 """
 
 from __future__ import annotations
@@ -185,6 +186,7 @@ def _story(table: _Table) -> Story:
         environment=table.variables(),
         needs=table.texts("needs", ()),
         by_chance=table.yes("by_chance"),
+        permits=table.texts("permits", ()),
     )
 
 
@@ -196,6 +198,7 @@ def _command(table: _Table) -> tuple[str, ...]:
 
 
 def _wanted(table: _Table) -> Wanted:
+    needs_cause = "status" not in table.values  # a log alone may leave the cause open, and must say so
     asked = {name: table.values.pop(name) for name in _WANTED & set(table.values)}
     words = _Table(table.path, table.place, asked)
     ranks = asked.pop("ranks", None)
@@ -205,7 +208,7 @@ def _wanted(table: _Table) -> Wanted:
     fewest = words.text("fewest", "")
     return words.read(
         lambda one: Wanted(
-            cause=one.one_of("cause", Cause),
+            cause=one.one_of("cause", Cause) if needs_cause or "cause" in one.values else None,
             status=one.one_of("status", Status) if "status" in one.values else None,
             certainty=one.one_of("certainty", Certainty, Certainty.POSSIBLE),
             ranks=None if ranks is None else tuple(ranks),

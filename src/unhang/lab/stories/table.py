@@ -113,7 +113,7 @@ _CERTAINTIES = {"certain": say("certain"), "likely": say("likely"), "possible": 
 def _meant(step: Step, wanted: Wanted) -> dict[str, Any] | None:
     """The finding of a check that is the wanted one."""
     for finding in (step.verdict or {}).get("findings", ()):
-        same = finding["cause"] == wanted.cause.value and wanted.check in ("", finding["check"])
+        same = wanted.cause in (None, finding["cause"]) and wanted.check in ("", finding["check"])
         if same and wanted.subject in ("", finding["subject"]):
             return dict(finding)
     return None

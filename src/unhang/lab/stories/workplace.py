@@ -154,6 +154,17 @@ def _require(story: Story) -> None:
             "not installed here.",
             next_step=f"pip install {' '.join(missing)}",
         )
+    if story.permits and not _works(story.permits, story.folder):
+        raise MissingExtra(
+            f"The story {story.name} could not be looked at: this machine does not permit {shlex.join(story.permits)}.",
+            next_step="run it as root, or where users may make namespaces",
+        )
+
+
+def _works(words: Sequence[str], folder: Path) -> bool:
+    with suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(words, cwd=folder, capture_output=True, timeout=10.0, check=False).returncode == 0
+    return False
 
 
 def _lay_out(place: Workplace) -> None:
