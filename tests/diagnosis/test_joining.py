@@ -94,6 +94,14 @@ def test_what_else_is_to_be_changed_and_what_else_followed_is_kept() -> None:
     assert (only.remedies, only.consequences) == ((CHANGE,), (lost,))
 
 
+def test_what_both_advise_is_said_once() -> None:
+    named = found(Cause.RENDEZVOUS, LIKELY, (1,), remedies=(CHANGE,))
+    unnamed = found(Cause.RENDEZVOUS, LIKELY, remedies=(replace(CHANGE, change=say("another port")),))
+
+    (only,) = ranked(named, unnamed)
+    assert only.remedies == (CHANGE,)
+
+
 def test_what_follows_from_a_consequence_follows_from_its_root() -> None:
     uneven = found(Cause.UNEVEN_DATA, CERTAIN, (1,), group="g")
     mismatch = found(Cause.COLLECTIVE_MISMATCH, LIKELY, (0,), group="g", evidence=FIRST)

@@ -241,20 +241,6 @@ def _of_split(facts: Facts) -> Iterator[Text]:
         )
 
 
-def _seeded(call: str) -> Text:
-    """How this call is given a seed that is the same on all ranks."""
-    name = call.rsplit(".", 1)[-1]
-    if name == "shuffle" and call.startswith(("random", "np", "numpy")):
-        return say("random.Random(42).shuffle(...), or numpy.random.default_rng(42).shuffle(...)")
-    if name in ("sample", "choice", "choices"):
-        return say("draw from random.Random(42) instead of the module's own state")
-    if name == "train_test_split" and "." in call and "model_selection" not in call:
-        return say("{call}(..., seed=42)", call=call)  # of datasets
-    if name in ("train_test_split", "shuffle"):
-        return say("{call}(..., seed=42) (datasets) or random_state=42 (scikit-learn)", call=name)
-    return say("{call}(..., generator=torch.Generator().manual_seed(42))", call=name)
-
-
 def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalCounts | None) -> Iterator[Remedy]:
     path, split = _split(facts)
     if split is not None:
@@ -263,7 +249,7 @@ def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalC
                 "Give the split a seed: {call} at {path}:{line} has none", call=split.call, path=path, line=split.line
             ),
             kind=RemedyKind.CODE,
-            change=_seeded(split.call),
+            change=say("{code}", code=split.with_seed),
             cost=say("none"),
             verify=say("print(len(loader)) shows the same number on every rank"),
         )

@@ -166,6 +166,7 @@ def _join(first: Finding, second: Finding) -> Finding:
     ranks = first.ranks
     if first.where == second.where and first.grade is second.grade:
         ranks = tuple(sorted({*first.ranks, *second.ranks}))
+    told = {str(remedy.title) for remedy in first.remedies}
     changes = (remedy for remedy in second.remedies if remedy.kind is not RemedyKind.COLLECT)
     return replace(
         first,
@@ -173,6 +174,6 @@ def _join(first: Finding, second: Finding) -> Finding:
         nodes=first.nodes or second.nodes,
         where=first.where or (second.where if first.certainty is second.certainty else None),
         evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence)))[:8],
-        remedies=(*first.remedies, *(remedy for remedy in changes if remedy not in first.remedies)),
+        remedies=(*first.remedies, *(remedy for remedy in changes if str(remedy.title) not in told)),
         consequences=tuple(dict.fromkeys((*first.consequences, *second.consequences))),
     )
