@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tensorboard.compat.tensorflow_stub.io import gfile
 
-QUICK, SLOW = 400, 1300  # appends
+QUICK, SLOW = 400, 1600  # appends
 SLOW_S, STOPPED_S = 0.05, 25.0  # seconds an append
 
 
