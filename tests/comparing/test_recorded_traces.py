@@ -41,7 +41,8 @@ def test_what_grew_is_found_in_traces_that_torch_wrote(recorded: tuple[Path, Pat
     wait = next(part for part in grew if part["kind"] == "waiting")
     assert (work["ranks"], work["where"]["function"], work["called"]) == ([0], "add_scalar", "built-in sleep")
     assert work["grew_s"] == pytest.approx(0.059, rel=0.3)
-    assert (wait["ranks"], wait["phase"], wait["where"]["function"]) == ([1], "communication", "step")
+    assert 1 in wait["ranks"]  # on a busy machine rank 0 waits longer, too
+    assert (wait["phase"], wait["where"]["function"]) == ("communication", "step")
 
 
 def test_ranks_of_one_trace(recorded: tuple[Path, Path]) -> None:

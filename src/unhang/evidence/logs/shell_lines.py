@@ -29,6 +29,10 @@ _NO_JOB = late_pattern(
     r"&\s*$|\|\||^\s*(?:sbatch|qsub|bsub|screen|tmux|tail|cat|less|grep|head|sed|awk|pip3?|conda|apt|git|ls|vim|nano|cd"
     r"|which|rm|mkdir|cp|mv|scp|rsync|kubectl|watch|ps|kill|pkill|python[\d.]* (?:-c|-V|--version|-m pip))\b"
 )
+_PROGRAM = late_pattern(r"\.(?:py|sh|ya?ml|json|toml)\b|\s-m\s+\S|[\w.~-]*/\w|\s[a-z]\w+_(?:perf|test)\b")
+"""What a launcher runs; a command without it was cut."""
+_GOES_ON = late_pattern(r"\s*(?:[|<>;&]|2>|--?[a-z])")
+"""A line behind a command that begins as the rest of one: a viewer wrapped it."""
 _OWN_PROGRAM = late_pattern(r"^(?:\w+=\S* +|(?:env|time|nohup|exec) +)*[\w.~-]*/\S")
 """Run by its path."""
 _OF_ONE_NODE = late_pattern(r"(?:^|[\s;&/<])(?:torchrun|torch\.distributed\.(?:run|launch)|composer|deepspeed)\s")
@@ -98,6 +102,8 @@ class ShellReader:
         self._open: _Shown | None = None
         self._continued = ""
         self._pipefail = False
+        self._typed = False
+        """A command stands in the line before."""
         self.programs = 0
         """How many of them run a program of the job: what only looks at files, queues and codes is none."""
 
@@ -105,14 +111,22 @@ class ShellReader:
     def waits(self) -> bool:
         """The next line may go on with a command, or print what one ended with."""
         shown = self._open
-        return bool(self._continued) or (shown is not None and (shown.status is not None or bool(shown.spoken)))
+        return (
+            self._typed
+            or bool(self._continued)
+            or (shown is not None and (shown.status is not None or bool(shown.spoken)))
+        )
 
     def take(self, text: str) -> str | None:
         """The command that the line shows, from all its lines; empty where it goes on in the next; None for others."""
+        typed, self._typed = self._typed, False
         if self._continued:
             text, self._continued = f"{self._continued} {text.strip()}", ""
         elif ("$ " in text or "# " in text or text[:1] == "+") and (prompt := _PROMPT.match(text)) is not None:
             text = prompt["command"]
+        elif typed and self._before is not None and _GOES_ON.match(text):
+            self._before.text, self._typed = f"{self._before.text} {text.strip()}", True
+            return ""
         else:
             return None
         if text.endswith("\\"):
@@ -122,6 +136,7 @@ class ShellReader:
         return text
 
     def _command(self, text: str) -> None:
+        self._typed = True
         self._pipefail = self._pipefail or "pipefail" in text
         asks = re.match(r"(?:echo|printf)\s+[\"']?(?P<words>[^\"']*)", text)
         if asks is not None and _STATUS.search(asks["words"]):
@@ -157,7 +172,8 @@ class ShellReader:
         return (code, started(shown.text) if self._is_job(shown.text) else None) if code is not None else None
 
     def _is_job(self, text: str) -> bool:
-        return launches(_SEVERAL.split(text)[-1]) and (self._pipefail or _PIPE.search(text) is None)
+        last = _SEVERAL.split(text)[-1]
+        return launches(last) and _PROGRAM.search(last) is not None and (self._pipefail or _PIPE.search(text) is None)
 
 
 def _printed(words: str) -> re.Pattern[str]:
