@@ -156,7 +156,11 @@ def test_no_place_for_the_file_at_all(how: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_removed_is_said(tmp_path: Path) -> None:
-    program = f"import shutil\nprint('one', flush=True)\nshutil.rmtree({str(tmp_path / 'run')!r})\nprint('two')"
+    folder = str(tmp_path / "run")  # in which somebody may just write
+    program = (
+        f"import os, shutil\nprint('one', flush=True)\nwhile os.path.exists({folder!r}):\n"
+        f"    shutil.rmtree({folder!r}, ignore_errors=True)\nprint('two')"
+    )
 
     done = captured(tmp_path, sys.executable, "-c", program)
 
