@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.logs.times import Clock
+from unhang.findings import shortened
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
@@ -96,6 +97,7 @@ class ExitReader:
             self.torchrun = True
         if told_by is None:
             return
+        text = shortened(text, 300)
         code = _code(kind, values)
         local = values.get("local_rank")
         if kind == "ds.exit" and (found := _LOCAL_RANK.search(str(values.get("command", "")))) is not None:

@@ -195,7 +195,7 @@ class LineReader:
             speaker = speaker._replace(host=kernel_host(text))
         self._note(row, values, told)
         self.exits.take_event(
-            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=shortened(text, 300)
+            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text
         )
         self.events.add(Heard(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt))
 
