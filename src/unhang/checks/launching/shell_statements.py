@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from unhang.checks.launching import shell_commands, shell_loops
@@ -162,7 +163,7 @@ def _items(frame: Frame, subject: str, items: list[Any]) -> bool | None:
         if "*" in patterns:
             return _all(frame, body)
         if not is_known(subject):
-            branch(frame, item, lambda b=body: _all(frame, b), lambda a=at: _items(frame, subject, items[a + 1 :]))  # type: ignore[misc]
+            branch(frame, item, partial(_all, frame, body), partial(_items, frame, subject, items[at + 1 :]))
             return None
         if any(fnmatch.fnmatchcase(subject, pattern.replace("\\", "")) for pattern in patterns):
             return _all(frame, body)

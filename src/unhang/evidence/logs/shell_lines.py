@@ -29,7 +29,7 @@ _NO_JOB = late_pattern(
     r"&\s*$|\|\||^\s*(?:sbatch|qsub|bsub|screen|tmux|tail|cat|less|grep|head|sed|awk|pip3?|conda|apt|git|ls|vim|nano|cd"
     r"|which|rm|mkdir|cp|mv|scp|rsync|kubectl|watch|ps|kill|pkill|python[\d.]* (?:-c|-V|--version|-m pip))\b"
 )
-_PROGRAM = late_pattern(r"\.(?:py|sh|ya?ml|json|toml)\b|\s-m\s+\S|[\w.~-]*/\w|\s[a-z]\w+_(?:perf|test)\b")
+_PROGRAM = late_pattern(r"\.(?:py|sh|ya?ml|json|toml)\b|\s-m\s+\S|[\w.~-]*/\w")
 """What a launcher runs; a command without it was cut."""
 _GOES_ON = late_pattern(r"\s*(?:[|<>;&]|2>|--?[a-z])")
 """A line behind a command that begins as the rest of one: a viewer wrapped it."""

@@ -21,7 +21,7 @@ from unhang.facts.preflight.program import LeftOut
 from unhang.facts.program import Scope, call_name, own_nodes, parse_program
 from unhang.facts.untaken_branches import without_untaken
 
-_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -163,7 +163,7 @@ class Evaluation:
             if isinstance(does, ast.Is | ast.IsNot) and not (left is None or right is None or right in (True, False)):
                 return UNKNOWN
             try:
-                if not _COMPARE[type(does)](left, right):
+                if not COMPARE[type(does)](left, right):
                     return False
             except TypeError:
                 return UNKNOWN

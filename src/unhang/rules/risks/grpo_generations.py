@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.preflight.job_values import JobValue, job_value, world_size_of
-from unhang.facts.preflight.own_batch_rules import own_batch_rules
+from unhang.facts.preflight.own_rules import own_rules
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Text, say
 from unhang.rules.risks.risk import Answer, risk
@@ -33,7 +33,7 @@ def ask(here: Situation) -> Iterator[Answer]:
 
     A trainer whose own rule could be read and worked out is judged by that: see :mod:`program_own_rule`.
     """
-    if any(name == "num_generations" for rule in own_batch_rules(here) for name, _ in rule.values):
+    if any(name == "num_generations" for rule in own_rules(here) for name, _ in rule.values):
         return
     generations = job_value(here, "num_generations")
     if generations is None or generations.whole is None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.preflight.own_batch_rules import OwnRule, own_batch_rules
+from unhang.facts.preflight.own_rules import OwnRule, own_rules
 from unhang.facts.preflight.situation import Situation
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Source, Where, say
 from unhang.rules.risks.risk import Answer, risk
@@ -27,7 +27,7 @@ CHECK = "program"
 
 def ask(here: Situation) -> Iterator[Answer]:
     """Each rule that could be worked out: it holds, or the job stops there."""
-    for rule in own_batch_rules(here):
+    for rule in own_rules(here):
         if rule.holds:
             yield Checked(
                 CHECK,
@@ -65,7 +65,7 @@ def _finding(rule: OwnRule) -> Answer:
                 say("Choose numbers that divide"),
                 RemedyKind.CONFIG,
                 say("values for which this is false: {formula}", formula=rule.formula),
-                say("another effective batch size"),
+                say("other values than were meant"),
                 say("unhang check --only program"),
             ),
         ),

@@ -1,15 +1,15 @@
-"""The program's own arithmetic of batches: a test with ``%`` before a ``raise``, with the values in force."""
+"""What the program itself demands of its settings: a test with ``%`` before a ``raise``, with the values in force."""
 
 from __future__ import annotations
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.in_force.conditions import COMPARE
 from unhang.facts.in_force.declared import UNKNOWN
 from unhang.facts.preflight.job_values import value_in_force, world_size_of
 from unhang.facts.preflight.program import ProgramSource
@@ -17,18 +17,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.program import Program, Scope, call_name, own_nodes, parse_program
 
 _WORLD = {"num_processes", "world_size", "get_world_size", "WORLD_SIZE"}
-_ABOUT_BATCHES = re.compile(r"batch|generations|accumulation|world|num_processes|micro")
 _MOST_ROUNDS = 100_000
-_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda left, right: left in right,
-    ast.NotIn: lambda left, right: left not in right,
-}
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -53,7 +42,7 @@ class OwnRule:
     where: tuple[str, ...] = ()
 
 
-def own_batch_rules(here: Situation) -> tuple[OwnRule, ...]:
+def own_rules(here: Situation) -> tuple[OwnRule, ...]:
     """The rules of the program, then of its libraries, whose values are all known in this launch."""
     found = here.found(ProgramSource)
     files = (*found.files, *found.libraries) if found is not None else ()
@@ -77,7 +66,7 @@ def _worked_out(file: SourceFile, program: Program, scope: Scope, node: ast.If, 
     if not one.divides(node.test) or not _is_reached(program, node, here, scope):
         return None
     truth = one.value(node.test)
-    if truth is UNKNOWN or not one.used or not any(_ABOUT_BATCHES.search(name) for name in one.used):
+    if truth is UNKNOWN or not one.used:
         return None
     names = getattr(scope, "name", "<module>")
     where = tuple(f"{name} = {ast.unparse(value)}" for name, value in one.names.items())
@@ -144,7 +133,7 @@ class _Arithmetic:
             does = _ARITHMETIC.get(type(node.op))
             return self._apply(does, node.left, node.right) if does is not None else UNKNOWN
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            does = _COMPARE.get(type(node.ops[0]))
+            does = COMPARE.get(type(node.ops[0]))
             return self._apply(does, node.left, node.comparators[0]) if does is not None else UNKNOWN
         if isinstance(node, ast.BoolOp):
             return self._either([self.value(one) for one in node.values], isinstance(node.op, ast.Or))
