@@ -38,7 +38,6 @@ _HEADERS = (
 _COOKIE_LINE = late_pattern(r"\b(?:set-)?cookies?[\"']?\s*[:=]\s*(?P<jar>[^\n]{4,4096})", re.IGNORECASE)
 _CRUMB = late_pattern(r"[\w.-]{1,64}[\"']?\s*[=:]\s*[\"']?(?P<secret>(?=[^;,\s\"'}]*\d)[^;,\s\"'}]{12,})")
 _VALUE = r"(?:\"(?P<d>[^\"\n]{2,200})\"|'(?P<s>[^'\n]{2,200})'|(?P<b>[^\s\"'|;&-][^\s\"'|;&]*))"
-_MIXED = r"(?=[^\s@]{0,64}\d)(?=[^\s@]{0,64}[A-Za-z])"
 _MIDDLE = r"\b[^|;&\n]{0,300}?\s"
 
 

@@ -26,11 +26,6 @@ class Relay:
         self._target = _own_descriptor(target)
         self._file: int | None = None
 
-    @property
-    def read_to(self) -> int:
-        """So many bytes were read: whatever is done to them now changes nothing of what is printed."""
-        return self._at
-
     def pump(self) -> bool:
         """Print what can be printed now. True when everything said so far is out (or nobody can read it)."""
         self._read()

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from unhang.checks.importing.folders import Folders
 
-_MOST_LINKS = 8
-
 
 @dataclass(frozen=True, slots=True)
 class Installed:

@@ -16,12 +16,11 @@ from unhang.checks.plan import Plan
 from unhang.facts.preflight.launch import Followed, Launch, NotUnderstood
 from unhang.facts.preflight.sameness import of_families
 from unhang.facts.preflight.settings import Setting
-from unhang.findings import Source, say
+from unhang.findings import say
 
 MOST_NOTES, MOST_OTHERS, MOST_NAMES = 12, 3, 4
 _WEIGHT = {"torchrun": 3, "accelerate": 3, "deepspeed": 3, "llamafactory": 3, "composer": 3, "tune": 3, "colossalai": 3}
 _MEETING = ("MASTER_", "WORLD_SIZE", "RANK", "NODE_RANK", "PYTHONPATH", "CUDA_", "NPROC")
-_SHELL = Source("command")
 
 
 def followed(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:

@@ -13,7 +13,6 @@ from unhang.checks.launching.unknown_text import without_marks
 from unhang.findings import Source, say
 
 MOST_DEEP = 24
-_CARDS = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi")
 
 
 def applied(session: Session, state: State, words: list[str], source: Source | None, stdin: str | None) -> None:

@@ -56,13 +56,6 @@ def without_colours(text: str) -> str:
     return _ANSI.sub("", text)
 
 
-def without_stamps(text: str) -> str:
-    """``text`` without the times that a collector or a viewer wrote in front of its lines; as many lines as before."""
-    lines = text.split("\n")
-    stamp = stamp_in([line for line in lines if line.strip()][:2000]) or _KUBE_TIME
-    return "\n".join([line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines])
-
-
 _KERNEL_HOST = late_pattern(
     r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.,+Z-]{8,24})"
     r" (?P<host>[\w.-]{1,253}) kernel:"

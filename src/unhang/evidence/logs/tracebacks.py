@@ -12,7 +12,6 @@ from unhang.knowledge import numbers
 from unhang.knowledge.libraries import is_ours_in_process
 from unhang.late_pattern import late_pattern
 
-_HEADER = late_pattern(r"Traceback \(most recent call last\)")
 _FRAME = late_pattern(
     r'^[\s|+]*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?\s*$'
 )
