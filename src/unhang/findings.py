@@ -83,6 +83,8 @@ class Ending(enum.Enum):
 
     FROM_OUTSIDE = "ended from outside"
     """Somebody or a scheduler ended the job: what was wrong with it before is why, or at least what to look at."""
+    NAMED = "ended for a named cause"
+    """Its own error names another cause, or says only that something below it failed: that one is why."""
     CUT_OFF = "cut off"
     """Their nodes cannot be reached any more, and do not come back with the next start."""
 

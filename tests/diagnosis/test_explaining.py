@@ -104,3 +104,18 @@ def test_a_node_that_is_cut_off_is_left_out_of_the_next_start() -> None:
 
     assert restart_after((replace(network, ending=Ending.CUT_OFF),)).exclude_nodes == ("h2",)
     assert restart_after((network,)).exclude_nodes == ()
+
+
+def test_a_crash_whose_error_names_a_reason_follows_from_the_cause_that_was_found() -> None:
+    crash = found(Cause.RANK_CRASHED, LIKELY, (1,), evidence=LINE, ending=Ending.NAMED)
+    meeting = found(Cause.RENDEZVOUS, LIKELY, (1,))
+
+    assert shown(crash, meeting) == [(Cause.RENDEZVOUS, (Cause.RANK_CRASHED,))]
+    suspected = replace(meeting, certainty=POSSIBLE)
+    assert shown(crash, suspected) == [(Cause.RENDEZVOUS, ()), (Cause.RANK_CRASHED, ())]
+
+
+def test_a_crash_whose_error_names_a_reason_that_nobody_found_is_told_itself() -> None:
+    crash = found(Cause.RANK_CRASHED, LIKELY, (1,), evidence=LINE, ending=Ending.NAMED)
+
+    assert shown(crash) == [(Cause.RANK_CRASHED, ())]

@@ -119,7 +119,7 @@ def _shared_memory(facts: Facts) -> Answer | None:
 def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -> Signal | None:
     """There was room: a larger /dev/shm would not help."""
     if trouble is SegmentTrouble.NO_NAME:
-        return None  # a defect of NCCL: version-mismatch names it
+        return None  # a defect of NCCL, not a lack of memory
     if trouble is SegmentTrouble.NO_RIGHT:
         summary = say("this user may not write to /dev/shm on this machine")
         return _found(facts, events, Grade.STATED, summary, _open_shm(), whole=False)

@@ -17,7 +17,7 @@ from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_j
 from unhang.facts.failures import names_another
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.stages import is_preparing
-from unhang.findings import Cause, Consequence, Evidence, Grade, Remedy, Text, say, shortened
+from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, Text, say, shortened
 from unhang.rules.evidence_lines import call_of, group_label, operation_of, place_of, quote_rank
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
@@ -31,7 +31,7 @@ SENT_BY_HAND = (15, 2, 1)
 
 def check(facts: Facts) -> Iterator[Answer]:
     """The first failure that is nobody's echo; ranks that live on after an exception."""
-    crashes = [c for c in own_crashes(facts) if not c.is_gpu_memory and not _names_its_cause(c, facts)]
+    crashes = [c for c in own_crashes(facts) if not c.is_gpu_memory and not _says_nothing(c, facts)]
     told: set[int | None] = set()
     if crashes:
         first = crashes[0]
@@ -45,16 +45,23 @@ def check(facts: Facts) -> Iterator[Answer]:
                 yield swallowed
 
 
+def _says_nothing(crash: Crash, facts: Facts) -> bool:
+    """A torn traceback says nothing, and an exit code nothing more than the exceptions whose rank the log does not
+    name."""
+    if crash.exception or crash.signal is not None:
+        return False
+    return crash.exit_code is None or any(t.rank is None and t.exception and not is_echo(t) for t in facts.tracebacks)
+
+
 def _names_its_cause(crash: Crash, facts: Facts) -> bool:
-    """The error says itself what it died of (a device, a port, a driver): that rule leads. A torn traceback says
-    nothing, and an exit code nothing more than the exceptions whose rank the log does not name."""
+    """The error says itself what it died of (a device, a port, a driver), or that something below it failed."""
     if not crash.exception:
-        told = any(t.rank is None and t.exception and not is_echo(t) for t in facts.tracebacks)
-        return crash.signal is None and (crash.exit_code is None or told)
-    cause = cause_of_text(f"{crash.exception}: {crash.message}")
+        return False
+    text = f"{crash.exception}: {crash.message}"
+    cause = cause_of_text(text)
     if cause is Cause.RENDEZVOUS and "already in use" in crash.message:
         return port_of_the_job(facts.tracebacks)
-    if cause is Cause.UNKNOWN and known_cause(f"{crash.exception}: {crash.message}") is None:
+    if cause is Cause.UNKNOWN and known_cause(text) is None:
         return names_another(crash, facts)
     return cause is not None
 
@@ -82,6 +89,7 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
         evidence=tuple(_evidence(crash, same, stall)),
         remedies=(_remedy(crash),),
         consequences=_consequences(facts, ranks, stall),
+        ending=Ending.NAMED if _names_its_cause(crash, facts) else None,
     )
 
 

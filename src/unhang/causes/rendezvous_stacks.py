@@ -29,7 +29,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     alive = [known for known in facts.ranks.values() if known.alive and known.stack is not None]
     if not alive or facts.graph.edges or not all(in_meeting(known.activity) for known in alive):
         return
-    if any(known.unanswered for known in alive):  # they have met and cannot reach each other: network-config
+    if any(known.unanswered for known in alive):  # they have met: nobody is missing
         return
     calls = {MEETINGS[known.activity.what] for known in alive if known.activity is not None}
     if len(calls) != 1:

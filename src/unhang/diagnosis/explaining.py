@@ -20,8 +20,10 @@ EXPLAINS: dict[Cause, frozenset[Cause]] = {
 }
 """By cause: what follows from it for the same ranks. A process that died answers nobody and does no step; one whose
 memory or card failed dies. Work that a limit was too short for is that limit's cause, not the stall's."""
-DIED_OF = frozenset(Cause) - _WAITS - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
-"""Causes that an exception can name: a crash that rests on the same lines is what they led to."""
+_REASONS = frozenset(Cause) - {Cause.RANK_CRASHED, Cause.UNKNOWN, Cause.RANK_FROZEN}
+"""Causes that an error can name: a crash whose own error names one is what any of them led to."""
+DIED_OF = _REASONS - _WAITS
+"""Those that end a process: a crash that rests on the same lines is what they led to."""
 
 
 def _of_one_group(root: Finding, other: Finding) -> bool:
@@ -55,6 +57,8 @@ def explains(root: Finding, other: Finding) -> bool:
         return False
     if leads_whatever(root, other) or (other.ending is Ending.FROM_OUTSIDE and root.cause in DIED_OF):
         return True
+    if root.ending is Ending.NAMED and other.cause in _REASONS:
+        return False
     alike = root.cause is other.cause or other.cause in EXPLAINS.get(root.cause, ())
     return alike and bool(other.ranks) and set(other.ranks) <= set(root.ranks)
 
@@ -62,7 +66,11 @@ def explains(root: Finding, other: Finding) -> bool:
 def leads_whatever(root: Finding, other: Finding) -> bool:
     """``root`` is why ``other`` is so, also where that is the more certain of the two: a process ended for the reason
     that ``root`` names, its partners lost their connections, or ranks that it took elsewhere are in other calls."""
-    if root.certainty is Certainty.POSSIBLE or root.severity is not other.severity:
+    if root.severity is not other.severity:
+        return False
+    if other.ending is Ending.NAMED:
+        return root.cause in _REASONS
+    if root.certainty is Certainty.POSSIBLE:
         return False
     follows = FOLLOWS.get((root.cause, other.cause))
     if follows is not None:

@@ -14,6 +14,7 @@ from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
 from unhang.knowledge.torch_lines import torch_version_from_line
+from unhang.late_pattern import late_pattern
 
 EQUAL_EVENTS, EQUAL_PLAIN, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 1, 400, 60_000, 60_000
 FLOOD, FLOOD_BENIGN = EVENTS_OF_KIND, 2048
@@ -78,7 +79,9 @@ class EventKeeper:
         voice = (rank, heard.speaker, told.get("group_rank"), told.get("nccl_pid"), heard.attempt)
         told_once = row.says in _ONCE
         values = (
-            (name, str(value)) for name, value in heard.match.values.items() if name not in _MEASURED or not told_once
+            (name, _without_lengths(str(value)))
+            for name, value in heard.match.values.items()
+            if name not in _MEASURED or not told_once
         )
         equal = (row.id, voice, tuple(sorted(values)))
         if len(self._equal) > EVENTS:
@@ -131,6 +134,14 @@ class EventKeeper:
                     continue
                 seen.add(key)
             yield event
+
+
+_LENGTH = late_pattern(r"\b\d+(?:\.\d+)?(?= ?(?:ms|milliseconds|s|sec|seconds)\b)")
+
+
+def _without_lengths(text: str) -> str:
+    """The text without how long something lasted: a wait told of again a moment later is the same wait."""
+    return _LENGTH.sub("", text) if " " in text else text
 
 
 def _log_event(heard: Heard, voices: Voices, source: str, file_host: str | None) -> LogEvent:
