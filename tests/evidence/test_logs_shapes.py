@@ -290,8 +290,8 @@ def test_a_wait_told_of_again_and_again_is_one_event_however_long_it_lasted() ->
     again = "".join(
         f"[rank3]:[E1121 12:40:00.000000000 ProcessGroupNCCL.cpp:2106] [PG ID 0 PG GUID 0(default_pg) Rank 3] Process "
         f"group watchdog thread terminated with exception: [Rank 3] Watchdog caught collective operation timeout: "
-        f"WorkNCCL(SeqNum=88172, OpType=ALLREDUCE, NumelIn=6, NumelOut=6, Timeout(ms)=600000) ran for {600_000 + number} "
-        "milliseconds before timing out.\n"
+        f"WorkNCCL(SeqNum=88172, OpType=ALLREDUCE, NumelIn=6, NumelOut=6, Timeout(ms)=600000) ran for "
+        f"{600_000 + number} milliseconds before timing out.\n"
         for number in range(50)
     )
     kinds = [event.kind for event in read(again).events]
