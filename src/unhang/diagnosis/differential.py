@@ -16,7 +16,20 @@ from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
 from unhang.facts.model import Facts
 from unhang.facts.situation import situation_of
-from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Text, Verdict, say
+from unhang.facts.step_pace import growing_steps
+from unhang.findings import (
+    Candidate,
+    Cause,
+    Certainty,
+    Finding,
+    Grade,
+    KnownIncident,
+    Severity,
+    Status,
+    Text,
+    Verdict,
+    say,
+)
 from unhang.knowledge.incidents import Operation, Situation
 from unhang.knowledge.similar_incidents import similar
 from unhang.knowledge.situations import Share, shares
@@ -41,6 +54,8 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
     """``verdict`` with its candidates where none of its findings is *likely*; the first of them leads then."""
     if not verdict.findings or verdict.findings[0].severity is Severity.NOTE or _explained(verdict.findings):
         return verdict
+    if growing_steps(facts) is not None:
+        return verdict  # counted were jobs that kept their pace until they stood still
     if facts.manifests:
         return verdict  # counted were logs: of a job that was looked at, a longer look tells more
     told = shares(features_of(facts, verdict.findings))

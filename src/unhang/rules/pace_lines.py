@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from unhang.facts.machine_state import Sign
 from unhang.facts.model import Activity, Facts, Straggler
+from unhang.facts.step_pace import TRAINER_LINES, GrowingSteps
 from unhang.facts.worker_stacks import loader_workers
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.knowledge.thresholds import whole_threshold
@@ -52,6 +53,21 @@ def slows(
         because=(*because(straggler), *machine_lines.because(signs)),
         evidence=(*((activity.evidence,) if activity is not None else ()), *workers, *machine_lines.evidence(signs)),
         remedies=(*machine_lines.remedies(signs), *remedies),
+    )
+
+
+def slowed(growing: GrowingSteps) -> Text:
+    """How much longer steps take than before, and since when."""
+    values = {"times": growing.times, "step": growing.since_step, "now": growing.now_s, "before": growing.before_s}
+    if growing.unit == TRAINER_LINES:
+        return say(
+            "the Trainer's lines come {times:.2g} times as slowly since about the {step}th: {now:.2g} s each; "
+            "before, {before:.2g} s",
+            **values,
+        )
+    return say(
+        "steps take {times:.2g} times as long since about step {step}: {now:.2g} s each; before, {before:.2g} s",
+        **values,
     )
 
 
