@@ -25,7 +25,6 @@ from unhang.findings import (
     Grade,
     KnownIncident,
     Severity,
-    Status,
     Text,
     Verdict,
     say,
