@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unhang.facts.lone_loop import LOADING
 from unhang.facts.machine_state import Sign
 from unhang.facts.model import Activity, Facts, Straggler
 from unhang.facts.step_pace import TRAINER_LINES, GrowingSteps
@@ -14,8 +15,6 @@ from unhang.rules import machine_lines
 from unhang.rules.rule import Signal, signal
 
 MANY_LOOKS = whole_threshold("pace_lines.many_looks")
-LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
-"""Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
 _OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)
 _OWN_WORK = {"file-io", "subprocess", "http", "json", "tokenize", "file-lock", "plot", "download"}
 
