@@ -20,9 +20,9 @@ from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.guard_errors import guard_errors
 from unhang.facts.guard_waits import is_guard
 from unhang.facts.lock_holders import holds_lock
+from unhang.facts.lone_loop import LOADING, runs_a_loop_of_its_own
 from unhang.facts.longer_generation import longer_generation
 from unhang.facts.machine_state import storage_signs
-from unhang.facts.lone_loop import LOADING, runs_a_loop_of_its_own
 from unhang.facts.main_process_first import turnstile_of
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.operations import is_barrier

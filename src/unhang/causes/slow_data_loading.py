@@ -5,11 +5,11 @@ Why it hangs: this rank does not start its step, the others are already in the s
 Example: a worker reads from a network file system that no longer answers; the others wait in backward's all_reduce.
 In logs: seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET …c4-train.00002-of-01024.json.gz`.
 Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
-Certain when: the laggard stood in the loader's queue in two looks and the others wait for it; never where it runs a loop
-of its own (rank 0 alone validates): that is single-rank-work.
-Possible when: only the log's last lines speak of data; *likely* when one look shows the laggard there, or it moves, when a loader's or a file server's own limit passed,
-when few of many stacks without ranks wait for data and all others stand in collectives, or when the lines of the steps
-tell that most of their time goes into waiting for data.
+Certain when: two looks found the laggard in the loader's queue and the others wait for it; a loop of batches of its own
+(rank 0 alone validates) is single-rank-work.
+Possible when: only the log's last lines speak of data; *likely* when one look shows the laggard there or it moves, when
+a loader's or a file server's own limit passed, when few of many stacks without ranks wait for data and all others stand
+in collectives, or when the lines of the steps tell that most of their time goes into waiting for data.
 """
 
 from __future__ import annotations
