@@ -11,6 +11,7 @@ import pytest
 
 from tests.facts.test_log_facts import facts_of
 from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.differential import SLOWS_BEFORE
 from unhang.facts.step_pace import GrowingSteps, growing_steps
 from unhang.findings import Certainty, Status
 
@@ -132,3 +133,22 @@ def test_the_log_that_simply_ends_is_slow_and_says_what_it_cannot_tell(tmp_path:
     assert "steps take 6 times as long since about step 1801: 12 s each; before, 2 s" in told
     assert not verdict.differential, "counted were stalls, not jobs that slow down"
     assert "how the job ended" in [str(gap.what) for gap in verdict.not_checked]
+
+
+def test_behind_a_limit_that_passed_the_slow_down_is_kept_and_narrows_the_candidates(tmp_path: Path) -> None:
+    line, every = FORMATS["torchtitan"]
+    steps = [*logged(line, [2.0] * 1800 + [12.0] * 189, every=every)]
+    limit = (
+        "[rank1]:[E504 09:40:09.922386 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=23411, OpType=_ALLGATHER_BASE, NumelIn=262675456, NumelOut=1050701824, Timeout(ms)=100000) ran "
+        "for 138021 milliseconds before timing out."
+    )
+
+    slowed, stopped = (diagnose(facts_of(tmp_path, *lines)) for lines in ([*steps, limit], [*steps[:150], limit]))
+
+    because = " ".join(map(str, slowed.findings[0].because))
+    assert slowed.status is Status.HANG
+    assert "6 times as long since about step 1801" in because
+    assert "the limit in force is 100 s" in because
+    assert {candidate.cause for candidate in slowed.differential} <= SLOWS_BEFORE
+    assert not {candidate.cause for candidate in stopped.differential} <= SLOWS_BEFORE
