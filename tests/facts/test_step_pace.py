@@ -139,8 +139,9 @@ def test_behind_a_limit_that_passed_the_slow_down_is_kept_and_narrows_the_candid
     line, every = FORMATS["torchtitan"]
     steps = [*logged(line, [2.0] * 1800 + [12.0] * 189, every=every)]
     limit = (
-        "[rank1]:[E504 09:40:09.922386 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=23411, OpType=_ALLGATHER_BASE, NumelIn=262675456, NumelOut=1050701824, Timeout(ms)=100000) ran "
+        "[rank1]:[E504 09:40:09.922386 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=23411, OpType=_ALLGATHER_BASE, NumelIn=262675456, NumelOut=1050701824, "
+        "Timeout(ms)=100000) ran "
         "for 138021 milliseconds before timing out."
     )
 
