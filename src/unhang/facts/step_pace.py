@@ -45,6 +45,10 @@ class GrowingSteps:
 
 def growing_steps(facts: Facts) -> GrowingSteps | None:
     """The loop that slowed most; None when all keep their pace or too few steps carry a time."""
+    return facts.once(_slowed_most)
+
+
+def _slowed_most(facts: Facts) -> GrowingSteps | None:
     found = [g for log in facts.logs for p in log.progress if (g := _growing(p)) is not None]
     return max(found, key=lambda g: (g.unit != TRAINER_LINES, g.times), default=None)
 

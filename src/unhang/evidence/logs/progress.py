@@ -174,7 +174,7 @@ def _bar_pace(rate: str | None, unit: str | None) -> float | None:
 
 def pace_in(text: str) -> float | None:
     """Seconds a step took, as its line prints them; None where it does not."""
-    if "time" not in text and "dt" not in text and "/" not in text:
+    if "time" not in text and "/it" not in text and "/step" not in text and "dt" not in text:
         return None
     if (found := _PER_STEP_MS.search(text)) is not None:
         return numbers.duration_s(found["ms"], 0.001)
