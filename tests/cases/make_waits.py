@@ -42,6 +42,45 @@ def lookup(batch):
 
 main()
 """
+VALIDATE = """
+import torch
+import torch.distributed as dist
+
+
+def main():
+    for epoch in range(10):
+        for batch in make_loader():
+            dist.all_reduce(step(batch))
+        if dist.get_rank() == 0:
+            validate(model, make_validation_loader())
+
+
+def validate(model, loader):
+    total = 0.0
+    for images, labels in loader:
+        total += accuracy(model(images), labels)
+    return total / len(loader)
+
+
+main()
+"""
+FETCH = """
+import torch.distributed as dist
+
+
+def main():
+    for step in range(1000):
+        if dist.get_rank() == 0:
+            batch = fetch()
+        dist.broadcast(batch, 0)
+
+
+def fetch():
+    return next(batches)
+
+
+main()
+"""
 AT, SAVING = "dist.all_reduce(step(batch))", 'torch.save(model.state_dict(), "model.pt")'
 SPINNING = "count += 1 < lookup(batch)"
 WAIT_FOR_BATCH = (
@@ -66,14 +105,22 @@ def make() -> None:
     _unknown_gaps()
 
 
-def stalled(laggard: int = 0, ranks: int = 4, program: str = SAVE, backend: str = "nccl") -> Job:
+def stalled(
+    laggard: int = 0,
+    ranks: int = 4,
+    program: str = SAVE,
+    backend: str = "nccl",
+    *,
+    at: str = AT,
+    operation: str = "all_reduce",
+) -> Job:
     """Everyone but ``laggard`` waits at position 41 of the training loop, with dumps and stacks."""
     job = Job(program, ranks, backend=backend)
     others = [rank for rank in range(ranks) if rank != laggard]
-    job.history(range(ranks), 40, AT)
-    job.call(others, 41, "all_reduce", AT, open=True)
+    job.history(range(ranks), 40, at, operation=operation)
+    job.call(others, 41, operation, at, open=True)
     job.dump(*range(ranks))
-    job.waits(others, "all_reduce", AT)
+    job.waits(others, operation, at)
     return job
 
 
@@ -169,6 +216,35 @@ def _loader() -> None:
     job.files = {name: data for name, data in job.files.items() if not name.split(".")[0].endswith("3")}
     missing = {**found, "ranks_missing": [3], "certainty_at_most": "likely"}
     job.write("slow-data-loading/unsure_a_rank_is_missing", missing)
+
+    job = stalled(laggard=2)
+    job.stack(2, "for batch in make_loader():", WAIT_FOR_BATCH)
+    job.process(2, moving=None)
+    job.write("slow-data-loading/unsure_seen_once", {**found, "certainty_at_most": "likely"})
+    job.process(2, moving=True)
+    job.write("slow-data-loading/unsure_it_moves", {**found, "certainty_at_most": "likely"})
+
+    validating = "for images, labels in loader: < validate(model, make_validation_loader())"
+    job = stalled(program=VALIDATE)
+    job.stack(0, validating, WAIT_FOR_BATCH)
+    job.process(0, moving=True)
+    alone = {"not_cause": "slow-data-loading", "cause": "single-rank-work", "ranks": [0]}
+    alone |= {"where": job.place("for images, labels in loader:"), "waiter_where": job.place(AT)}
+    job.write("slow-data-loading/miss_rank_0_validates_alone", alone)
+    job.process(0, moving=None)
+    job.write("slow-data-loading/miss_rank_0_validates_alone_seen_once", alone)
+    job.process(0, moving=True)
+    thin = {"cause": "slow-data-loading", "ranks": [0], "certainty_at_most": "likely"}
+    job.write("slow-data-loading/unsure_a_loop_without_its_source", thin, source=False)
+
+    forward = "forward (torch/nn/modules/conv.py:554) < _call_impl (torch/nn/modules/module.py:1773)"
+    computing = "total += accuracy(model(images), labels) < validate(model, make_validation_loader())"
+    job.stack(0, computing, forward, name="rank_0.1.txt")
+    job.write("slow-data-loading/miss_it_computed_between_two_batches", alone, source=False)
+
+    job = stalled(program=FETCH, at="dist.broadcast(batch, 0)", operation="broadcast")
+    job.stack(0, "return next(batches) < batch = fetch()", WAIT_FOR_BATCH)
+    job.write("slow-data-loading/hit_one_rank_loads_for_all", {"cause": "slow-data-loading", "ranks": [0]})
 
     job = stalled(laggard=2)
     job.stack(2, SAVING, "_save (torch/serialization.py:1214) < save (torch/serialization.py:967)")

@@ -192,12 +192,12 @@ def test_of_a_thousand_ranks_those_that_changed_are_looked_at() -> None:
 def test_a_large_difference_from_a_handful_of_samples_is_not_called_the_same() -> None:
     """A run of three seconds beside one that became seven times as slow half way: rows of a second each."""
 
-    def rows(rank: int, seconds: list[float]) -> RankTimes:
+    def seconds_of(rank: int, seconds: list[float]) -> RankTimes:
         steps = np.array([max(1.0, 1.0 // one) for one in seconds])
         return RankTimes(Source("t"), rank, np.cumsum(steps), steps, np.array(seconds), {})
 
-    short = [rows(0, [0.0212, 0.0213, 0.0216]), rows(1, [0.0212, 0.0216])]
-    long = [rows(rank, [0.0212] * 13 + [0.067] + [0.151] * 23) for rank in (0, 1)]
+    short = [seconds_of(0, [0.0212, 0.0213, 0.0216]), seconds_of(1, [0.0212, 0.0216])]
+    long = [seconds_of(rank, [0.0212] * 13 + [0.067] + [0.151] * 23) for rank in (0, 1)]
 
     found = compared(short, long)
 
@@ -217,3 +217,32 @@ def test_a_headline_without_enough_samples_carries_the_figures_of_the_table() ->
     assert found.before.steps is not None
     assert str(found.summary).startswith("Steps take 501 ms instead of 126 ms, from too few samples (2 before")
     assert "few steps" not in str(found.summary)
+    assert str(found.summary).endswith("5 steps on each side would be enough")
+
+
+def rows(rank: int, *samples: tuple[int, float, float]) -> RankTimes:
+    """As ``unhang run`` keeps them: (steps, seconds a step, longest step) of about a second each."""
+    steps, step_s, longest_s = (np.array(column, dtype=float) for column in zip(*samples, strict=True))
+    return RankTimes(Source("t"), rank, np.cumsum(steps), steps, step_s, {}, longest_s)
+
+
+def test_few_samples_tell_what_lies_far_apart() -> None:
+    """Seconds of 126 ms steps beside seconds of 501 ms steps: no step of one side is as long as any of the other."""
+    before = [rows(rank, (8, 0.126, 0.129)) for rank in (0, 1)]
+    after = [rows(rank, (2, 0.5010, 0.5015), (2, 0.5003, 0.506), (2, 0.502, 0.503)) for rank in (0, 1)]
+
+    slower, faster = compare_spans(side(*before), side(*after)), compare_spans(side(*after), side(*before))
+
+    assert (slower.answer, faster.answer) == (GREW, SHRANK)
+    assert "501 ms instead of 126 ms" in str(slower.summary)
+    assert slower.pairs[0].median.low_s > 0.36
+
+
+def test_samples_that_may_hide_a_step_as_long_tell_how_many_would_be_enough() -> None:
+    before = [rows(rank, (8, 0.126, 0.52)) for rank in (0, 1)]
+    after = [rows(rank, (2, 0.501, 0.5015), (2, 0.5003, 0.506)) for rank in (0, 1)]
+
+    found = compare_spans(side(*before), side(*after))
+
+    assert found.answer == NOT_TOLD
+    assert str(found.summary).endswith("96 steps on each side would be enough")

@@ -13,12 +13,14 @@ Possible when: in a job that moves, two looks show the same rank at such work wh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from unhang.evidence.stacks.torn import is_torn
 from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.guard_errors import guard_errors
 from unhang.facts.guard_waits import is_guard
 from unhang.facts.lock_holders import holds_lock
+from unhang.facts.lone_loop import LOADING, runs_a_loop_of_its_own
 from unhang.facts.longer_generation import longer_generation
 from unhang.facts.machine_state import storage_signs
 from unhang.facts.main_process_first import turnstile_of
@@ -69,6 +71,7 @@ WORK = {
 _FILES = {"file-io", "json", "file-lock", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
 _MEANS = {"http", "file-io", "json", "file-lock"}
 """How something is done, not what: where the phase is known, it says more."""
+_OWN_LOOP = "own-loop"
 _SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
 
 
@@ -82,11 +85,12 @@ def check(facts: Facts) -> Iterator[Answer]:
         lag, wait = camps_of_stall(facts, stall)
         # On a processor at the look, it computes, although both looks fell on one line.
         moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
-        if _belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag):
+        validates = lag.what.startswith(LOADING) and runs_a_loop_of_its_own(facts, lag, wait)
+        if not validates and (_belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag)):
             continue
         if longer_generation(facts, stall) is not None:
             continue  # the others did the same work, and are done
-        yield _found(facts, stall, lag)
+        yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
 
 
 def _can_work(facts: Facts, stall: Stall) -> bool:
@@ -134,13 +138,11 @@ def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
 
 
 def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
-    doing = WORK.get(lag.what) or (
-        say("busy in {function}", function=lag.where.function) if lag.where is not None else "working alone"
-    )
+    doing = _doing(lag)
     moving = any(facts.ranks[r].moving for r in stall.laggards)
-    if lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
+    if lag.what not in (*WORK, _OWN_LOOP) and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
         doing = f"standing still in {lag.where.function}"
-    known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
+    known_work = lag.what in (*WORK, _OWN_LOOP) and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
     return stall_signal(
@@ -155,6 +157,14 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         more_evidence=machine_lines.evidence(signs),
         remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
     )
+
+
+def _doing(lag: Camp) -> str | Text:
+    if lag.where is None:
+        return WORK.get(lag.what, "working alone")
+    if lag.what == _OWN_LOOP:
+        return say("going through batches of its own in {function}", function=lag.where.function)
+    return WORK.get(lag.what) or say("busy in {function}", function=lag.where.function)
 
 
 def _may_have_left_its_loop(lag: Camp) -> bool:

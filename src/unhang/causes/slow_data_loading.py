@@ -5,10 +5,11 @@ Why it hangs: this rank does not start its step, the others are already in the s
 Example: a worker reads from a network file system that no longer answers; the others wait in backward's all_reduce.
 In logs: seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET …c4-train.00002-of-01024.json.gz`.
 Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
-Certain when: the laggard stands in the loader's queue and the others wait for it.
-Possible when: only the log's last lines speak of data; *likely* when a loader's or a file server's own limit passed,
-when few of many stacks without ranks wait for data and all others stand in collectives, or when the lines of the steps
-tell that most of their time goes into waiting for data.
+Certain when: two looks found the laggard in the loader's queue and the others wait for it; a loop of batches of its own
+(rank 0 alone validates) is single-rank-work.
+Possible when: only the log's last lines speak of data; *likely* when one look shows the laggard there or it moves, when
+a loader's or a file server's own limit passed, when few of many stacks without ranks wait for data and all others stand
+in collectives, or when the lines of the steps tell that most of their time goes into waiting for data.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from unhang.facts.camps import camps_of_stall
 from unhang.facts.data_pace import data_pace
 from unhang.facts.last_words import last_words
 from unhang.facts.log_waits import incident_of
+from unhang.facts.lone_loop import LOADING, runs_a_loop_of_its_own
 from unhang.facts.machine_state import signs_of_rank, storage_signs
 from unhang.facts.model import Facts, Stall
 from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in
@@ -40,9 +42,10 @@ def check(facts: Facts) -> Iterator[Answer]:
     """Laggards or a straggler that wait for a batch; the same from stacks without ranks, and from lines."""
     yield from _slows(facts)
     for stall in facts.stalls:
-        lag, _ = camps_of_stall(facts, stall)
+        lag, wait = camps_of_stall(facts, stall)
         alive = all(facts.ranks[rank].outlived_the_others for rank in stall.laggards)
-        if lag.phase is Phase.DATA and lag.what.startswith(pace_lines.LOADING) and alive:
+        loads = lag.phase is Phase.DATA and lag.what.startswith(LOADING)
+        if loads and alive and not runs_a_loop_of_its_own(facts, lag, wait):
             yield _holds_up(facts, stall)
     yield from _stray(facts)
     yield from _own_limit(facts)
@@ -74,6 +77,7 @@ def _holds_up(facts: Facts, stall: Stall) -> Answer:
         say("{ranks:who} {ranks:waits|wait} for its data loader; the others wait for it", ranks=stall.laggards),
         facts,
         stall,
+        whole=all(facts.ranks[rank].moving is False for rank in stall.laggards),  # one look is one moment
         phase=Phase.DATA,
         because=(*_because(stall, workers), *machine_lines.because(signs)),
         more_evidence=(*workers[:2], *machine_lines.evidence(signs)),

@@ -237,6 +237,8 @@ def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
             position=stall.position,
             group=group_label(facts, stall.group),
         )
+    if stall.call is not None and stall.call.timeout_ms is not None:
+        yield say("the limit in force is {limit:g} s", limit=stall.call.timeout_ms / 1000)
     yield from _last_seen(facts, stall)
     for rank in stall.laggards[:4]:
         progress = group.progress.get(rank) if group is not None else None

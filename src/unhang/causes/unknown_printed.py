@@ -26,6 +26,7 @@ from unhang.facts.step_pace import growing_steps
 from unhang.facts.transport_lines import transport_trouble
 from unhang.findings import Call, Cause, Grade, Severity, Text, say
 from unhang.knowledge.numbers import moment
+from unhang.rules.pace_lines import slowed
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
 
@@ -175,14 +176,9 @@ def _slower_steps(facts: Facts) -> Signal | None:
     return signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "steps take longer and longer since step {step}: {before:.2g} s at first, {now:.2g} s at last",
-            step=growing.since_step,
-            before=growing.before_s,
-            now=growing.now_s,
-        ),
+        slowed(growing),
         severity=Severity.SLOWS,
-        because=(say("the lines of '{label}' carry their times, and the pace only falls", label=growing.label),),
+        because=(say("the lines of '{label}' tell how long each took, and they stay slow", label=growing.label),),
         evidence=(growing.evidence,),
         remedies=(remedy("find-what-grows-with-the-steps"),),
     )

@@ -38,6 +38,8 @@ class RankPair:
     after: Steps
     median: Difference
     mean: Difference
+    apart: bool = False
+    """Every step of one side is longer than every step of the other."""
 
 
 @dataclass(frozen=True, slots=True)

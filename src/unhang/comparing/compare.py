@@ -67,7 +67,7 @@ def compare_ranks(before: Material, after: Material) -> Comparison:
     other = tuple(sorted(times.rank for times in sides[0] if times.rank is not None))
     grew = tuple(replace(part, ranks=named) for part in parts if part.difference.grew_s > 0)
     shrank = tuple(replace(part, ranks=other) for part in parts if part.difference.grew_s < 0)
-    whole = compare_rank(None, *pair)
+    whole = compare_rank(None, *pair, (len(sides[0]), len(sides[1])))
     answer = GREW if any(part.kind == OWN for part in (*grew, *shrank)) else SAME
     if not whole.mean.told:
         answer = NOT_TOLD
@@ -89,7 +89,8 @@ def _compared(kind: str, before: Material, after: Material, changed: Sequence[Ch
     columns = list(pairing.pairs.values())
     looked_at = {rank: aligned(*sides) if edited else sides for rank, sides in _most_changed(pairing.pairs).items()}
     pairs = {rank: compare_rank(rank, *sides) for rank, sides in looked_at.items()}
-    whole = compare_rank(None, together([one for one, _ in columns]), together([other for _, other in columns]))
+    both = together([one for one, _ in columns]), together([other for _, other in columns])
+    whole = compare_rank(None, *both, (len(columns), len(columns)))
     parts = compare_parts(looked_at)
     grew = tuple(part for part in parts if part.difference.grew_s > 0)
     shrank = tuple(part for part in parts if part.difference.grew_s < 0)

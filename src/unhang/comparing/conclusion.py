@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.comparing.answer import GREW, NOT_TOLD, RANKS, SAME, Part, RankPair
-from unhang.comparing.spread import SMALLEST
+from unhang.comparing.spread import ENOUGH, FEW, SMALLEST
 from unhang.evidence.rank_times import CARD, DEVICE, MAIN, OWN, WAITING
 from unhang.findings import Text, say
 
@@ -54,18 +54,20 @@ def concluded(told: Told) -> tuple[Text, tuple[Text, ...]]:
     if told.answer == NOT_TOLD and told.whole.mean.told:
         return say(
             "Steps take {after} on average instead of {before}, and what was recorded is too short to tell that from "
-            "noise: compare longer runs, or longer spans",
+            "noise: {enough} steps on each side would be enough",
             before=seconds(told.whole.before.mean_s),
             after=seconds(told.whole.after.mean_s),
+            enough=_enough(told.whole),
         ), ()
     if told.answer == NOT_TOLD:
         return say(
             "Steps take {after} instead of {before}, from too few samples ({few} before, {more} after) to tell that"
-            " from noise: compare longer spans",
+            " from noise: {enough} steps on each side would be enough",
             before=seconds(told.whole.before.median_s),
             after=seconds(told.whole.after.median_s),
             few=told.whole.before.samples,
             more=told.whole.after.samples,
+            enough=_enough(told.whole),
         ), ()
     if told.kind == RANKS:
         return _of_ranks(told)
@@ -75,6 +77,14 @@ def concluded(told: Told) -> tuple[Text, tuple[Text, ...]]:
         return _grew(told)
     change = _steps(told.whole)
     return say("Steps take {after} instead of {before}: they became faster", **change), ()
+
+
+def _enough(whole: RankPair) -> int:
+    """Steps on each side from which the answer is no longer that it cannot be told: so many samples as are not few, or
+    fewer steps where none of one side is as long as any of the other."""
+    if whole.apart:
+        return ENOUGH
+    return FEW * max(1, round(max(side.count / side.samples for side in (whole.before, whole.after))))
 
 
 def _without_steps(told: Told) -> Text:

@@ -80,14 +80,17 @@ def together(times: Sequence[RankTimes]) -> RankTimes:
     )
 
 
-def compare_rank(rank: int | None, before: RankTimes, after: RankTimes) -> RankPair:
-    """How long the steps took."""
+def compare_rank(rank: int | None, before: RankTimes, after: RankTimes, ranks: tuple[int, int] = (1, 1)) -> RankPair:
+    """How long the steps took; of so many ``ranks`` together on each side."""
     samples = (len(before.step_s), len(after.step_s))
-    mean = spread.difference(_mean(before), _mean(after), samples)
+    ranges = spread.range_of(before, ranks[0]), spread.range_of(after, ranks[1])
+    gap_s = spread.gap_s(*ranges)
+    sure_s = gap_s if spread.rarely_apart(ranges[0].count, ranges[1].count) else 0.0
+    mean = spread.difference(_mean(before), _mean(after), samples, sure_s)
     median = spread.difference(
-        spread.medians(before.step_s, before.steps), spread.medians(after.step_s, after.steps), samples
+        spread.medians(before.step_s, before.steps), spread.medians(after.step_s, after.steps), samples, sure_s
     )
-    return RankPair(rank, steps_of(before), steps_of(after), median, mean)
+    return RankPair(rank, steps_of(before), steps_of(after), median, mean, gap_s != 0)
 
 
 def _mean(times: RankTimes) -> tuple[float, FloatColumn]:

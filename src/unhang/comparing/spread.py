@@ -2,29 +2,42 @@
 
 Samples are drawn again many times in short stretches (neighbours are alike: a slow minute is one slow thing), and a
 difference counts when 99 of 100 draws agree on its sign and it is not tiny. Few samples say less than they seem to,
-so their intervals are widened. What differs between two starts of the same job is not in the samples.
+so their intervals are widened. Where every step of one side is longer than every step of the other, it is counted how
+likely that is by chance. What differs between two starts of the same job is not in the samples.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from unhang.evidence.rank_times import FloatColumn
+    from unhang.evidence.rank_times import FloatColumn, RankTimes
 
 LEAST = 3
 """Samples on each side below which nothing is told from noise."""
 FEW = 12
 """Samples below which neighbours are not drawn together, and a difference may be missed."""
+MANY = 1000
+"""Steps on the longer side beyond which more of them change nothing."""
 DRAWS = 600
 SURE = 0.99
 SMALLEST = 0.03
 """Of a step: a smaller difference of steps is none that anybody would act on."""
 SMALLEST_PART = 0.01
 """The same of a part of the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The shortest and the longest of ``count`` steps, as far as samples of several steps tell."""
+
+    count: int
+    shortest_s: float
+    longest_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +117,50 @@ def medians(values: FloatColumn, weights: FloatColumn) -> tuple[float, FloatColu
     return weighted_median(values, weights), np.array([weighted_median(values, row * weights + 1e-12) for row in taken])
 
 
+def range_of(times: RankTimes, ranks: int) -> Range:
+    """Of the steps of ``ranks`` ranks together, which step alike: counted once."""
+    if times.longest_s is None:
+        return Range(len(times.step_s) // ranks, float(times.step_s.min()), float(times.step_s.max()))
+    others = (times.steps - 1) * times.longest_s  # no step of a sample is longer: so much all but one took at most
+    shortest = np.maximum(0.0, times.steps * times.step_s - others)
+    return Range(int(times.steps.sum()) // ranks, float(shortest.min()), float(times.longest_s.max()))
+
+
+def gap_s(before: Range, after: Range) -> float:
+    """Seconds between the two where every step of one is longer than every step of the other, below 0 where those
+    before are the longer ones; 0 where they overlap."""
+    return max(0.0, after.shortest_s - before.longest_s) or min(0.0, after.longest_s - before.shortest_s)
+
+
+def rarely_apart(one: int, other: int) -> bool:
+    """Of all ways to deal so many steps to two sides, the two that part them are at most one of a hundred."""
+    few, many = sorted((one, other))
+    return few >= LEAST and comb(min(few, FEW) + min(many, MANY), min(few, FEW)) >= 2 / (1 - SURE)
+
+
+ENOUGH = next(count for count in range(LEAST, FEW) if rarely_apart(count, count))
+"""So many steps on each side tell a difference where none of one side is as long as any of the other."""
+
+
 def difference(
-    before: tuple[float, FloatColumn], after: tuple[float, FloatColumn], samples: tuple[int, int]
+    before: tuple[float, FloatColumn],
+    after: tuple[float, FloatColumn],
+    samples: tuple[int, int],
+    apart_by_s: float = 0.0,
 ) -> Difference:
-    """Of two figures with their draws, from so many samples."""
+    """Of two figures with their draws, from so many samples, of which all lie ``apart_by_s`` apart (0: they do not)."""
     fewest = min(samples)
     grew = after[0] - before[0]
     low, high = np.quantile(after[1] - before[1], ((1 - SURE) / 2, (1 + SURE) / 2))
     wider = 1 + 3 / max(fewest, 1)
+    low_s, high_s = min(grew, grew + (low - grew) * wider), max(grew, grew + (high - grew) * wider)
+    if apart_by_s:
+        low_s, high_s = (max(low_s, apart_by_s), high_s) if apart_by_s > 0 else (low_s, min(high_s, apart_by_s))
     return Difference(
         float(before[0]),
         float(after[0]),
-        float(min(grew, grew + (low - grew) * wider)),
-        float(max(grew, grew + (high - grew) * wider)),
-        fewest >= LEAST,
-        fewest < FEW,
+        float(low_s),
+        float(high_s),
+        told=fewest >= LEAST or apart_by_s != 0,
+        few=fewest < FEW and apart_by_s == 0,
     )

@@ -9,7 +9,7 @@ from unhang.diagnosis.by_elimination import naming_who_is_left
 from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.differential import with_differential
 from unhang.diagnosis.failed import joined, without_health_of_the_rest
-from unhang.diagnosis.gaps import gaps_of, stacks_wanted
+from unhang.diagnosis.gaps import end_wanted, gaps_of, stacks_wanted
 from unhang.diagnosis.grades import graded
 from unhang.diagnosis.health import Health, health_of, shown
 from unhang.diagnosis.levels import at_moment_of_look
@@ -65,7 +65,7 @@ def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
     health = made(_STATE, lambda: health_of(facts), Health(()))
     if not health.proof and all(finding.severity is Severity.NOTE for finding in findings):
         findings = behind(facts, unproven(facts, health), findings)
-    gaps += made(say("what is missing"), lambda: [*stacks_wanted(facts, findings)], _NONE)
+    gaps += made(say("what is missing"), lambda: [*stacks_wanted(facts, findings), *end_wanted(facts, findings)], _NONE)
     findings = made(
         say("what machines tell"), lambda: noting_machines(facts, noting_repeats(facts, findings)), findings
     )

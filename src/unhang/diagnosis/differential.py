@@ -12,16 +12,32 @@ from typing import get_args
 
 from msgspec import convert
 
+from unhang.diagnosis.levels import WORK
 from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
 from unhang.facts.model import Facts
 from unhang.facts.situation import situation_of
-from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Text, Verdict, say
+from unhang.facts.step_pace import growing_steps
+from unhang.findings import (
+    Candidate,
+    Cause,
+    Certainty,
+    Finding,
+    Grade,
+    KnownIncident,
+    Severity,
+    Status,
+    Text,
+    Verdict,
+    say,
+)
 from unhang.knowledge.incidents import Operation, Situation
 from unhang.knowledge.similar_incidents import similar
 from unhang.knowledge.situations import Share, shares
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
+SLOWS_BEFORE = WORK | {Cause.NETWORK_FAULT}
+"""What makes steps longer before it stops them; a call that somebody never makes stops a job at once."""
 MOST_CANDIDATES = 3
 LEAST_SHARE = threshold("differential.least_share")
 """A smaller share is not worth anybody's time."""
@@ -41,12 +57,23 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
     """``verdict`` with its candidates where none of its findings is *likely*; the first of them leads then."""
     if not verdict.findings or verdict.findings[0].severity is Severity.NOTE or _explained(verdict.findings):
         return verdict
+    if verdict.status is Status.SLOW:
+        return verdict  # counted were stalls and crashes: of a job that only slows down they say nothing
     if facts.manifests:
         return verdict  # counted were logs: of a job that was looked at, a longer look tells more
     told = shares(features_of(facts, verdict.findings))
+    if growing_steps(facts) is not None:
+        told = _among(told, SLOWS_BEFORE)
     candidates = tuple(_candidate(share) for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE)
     alike = _alike(facts, verdict.findings[0])
     return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
+
+
+def _among(told: Sequence[Share], causes: frozenset[Cause]) -> tuple[Share, ...]:
+    """The shares of these causes, which add up to 1 again."""
+    kept = [share for share in told if Cause(share.cause) in causes]
+    whole = sum(share.share for share in kept)
+    return tuple(replace(share, share=share.share / whole) for share in kept)
 
 
 def _explained(findings: Sequence[Finding]) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.facts.endings import ended_well
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Certainty, Finding, NotChecked, say
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, say
 
 RECORDER_ON = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000"
 
@@ -21,6 +22,20 @@ def stacks_wanted(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotCh
             say("no stack of it was given"),
             how="py-spy dump --pid PID > stack_rank_N.txt",
         )
+
+
+def end_wanted(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
+    """Where logs show a slow job, and no line behind its last step tells what became of it."""
+    if not findings or findings[0].severity is not Severity.SLOWS or facts.manifests or not facts.logs:
+        return
+    ended = ended_well(facts)
+    if facts.exits or facts.tracebacks or ended.whole or ended.ranks or facts.events_of("te.", "slurm.", "k8s."):
+        return
+    yield NotChecked(
+        say("how the job ended"),
+        say("no exit, no limit and no word of an end was read: it may have gone on, stood still or been killed"),
+        how="unhang diagnose launcher.log rank_*.log, each to its last line",
+    )
 
 
 def gaps_of(facts: Facts) -> Iterator[NotChecked]:

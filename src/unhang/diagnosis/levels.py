@@ -12,20 +12,26 @@ from unhang.facts.model import Facts
 from unhang.facts.near_limit import is_near, look_at_life
 from unhang.facts.step_pace import GrowingSteps, growing_steps, slowed_to_its_end
 from unhang.findings import Cause, Finding, Restart, Severity, Status, Text, Verdict, say
+from unhang.rules.pace_lines import slowed
+from unhang.rules.remedies import remedy
 
 WORK = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
 """The laggard gets on by itself."""
 
 
 def at_moment_of_look(verdict: Verdict, facts: Facts) -> Verdict:
-    """``verdict``, milder where a job that lived on was looked at while its laggard worked, far from its limit; no more
-    than a note while that is work its author marked."""
+    """``verdict``, with the step since which steps take longer; milder where a job that lived on was looked at while
+    its laggard worked, far from its limit; no more than a note while that is work its author marked."""
     looked = look_at_life(facts)
-    if not verdict.findings or verdict.findings[0].cause not in WORK:
+    if not verdict.findings:
+        return verdict
+    growing = growing_steps(facts) if _since_is_not_said(facts) else None
+    if growing is not None and verdict.findings[0].severity is not Severity.NOTE:
+        verdict = _with_growth(verdict, growing)
+    if verdict.findings[0].cause not in WORK:
         return verdict
     if looked is None:
-        slowed = slowed_to_its_end(facts)
-        return verdict if slowed is None else _as_slow(_with_growth(verdict, slowed))
+        return verdict if slowed_to_its_end(facts) is None else _as_slow(verdict)
     verdict = _with_marks(verdict, facts)
     near = is_near(looked, facts)
     first = verdict.findings[0]
@@ -36,22 +42,25 @@ def at_moment_of_look(verdict: Verdict, facts: Facts) -> Verdict:
         return verdict
     if near:
         return verdict
-    growing = growing_steps(facts) if _since_is_not_said(facts) else None
-    return _as_slow(verdict if growing is None else _with_growth(verdict, growing))
+    return _as_slow(verdict)
 
 
 def _since_is_not_said(facts: Facts) -> bool:
     return facts.straggler is None or facts.straggler.change is None
 
 
-def _with_growth(verdict: Verdict, slowed: GrowingSteps) -> Verdict:
-    said = say(
-        "steps took longer and longer since step {step}: {before:.2g} s at first, {now:.2g} s at last",
-        step=slowed.since_step,
-        before=slowed.before_s,
-        now=slowed.now_s,
+def _with_growth(verdict: Verdict, growing: GrowingSteps) -> Verdict:
+    first = verdict.findings[0]
+    said = slowed(growing)
+    if first.summary == said:
+        return verdict
+    remedies = (remedy("find-what-grows-with-the-steps"),) if first.cause is Cause.UNKNOWN else ()
+    first = replace(
+        first,
+        because=(said, *first.because),
+        evidence=tuple(dict.fromkeys((*first.evidence, growing.evidence))),
+        remedies=(*first.remedies, *remedies),
     )
-    first = replace(verdict.findings[0], because=(said, *verdict.findings[0].because))
     return replace(verdict, findings=(first, *verdict.findings[1:]))
 
 

@@ -287,6 +287,9 @@ class Progress:
     """(step, seconds it waited for its data, seconds in all) of at most the last 4,096 steps whose lines tell both."""
     repeated: bool = False
     """More lines told its last step than any before: it was told again without a step being done."""
+    printed: tuple[tuple[int, float], ...] = ()
+    """(step, seconds) of at most the last 4,096 steps, where the lines print them: since the start with ``elapsed_s``,
+    else of a step, or since the start where they only grow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 
 from unhang.knowledge.thresholds import threshold, whole_threshold
@@ -21,6 +21,8 @@ NOISE_TIMES = threshold("pace_change.noise_times")
 _WINDOW = whole_threshold("pace_change.window")
 _FIRST_SHARE = threshold("pace_change.first_share")
 """Of the growth: a pace that climbs slowly changed where it had climbed so far."""
+DIP_SHARE = threshold("pace_change.dip_share")
+"""Of the slow entries on either side: so short a dip is none, where other programs want the machine too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,11 @@ def find_step_change(steps: Sequence[tuple[int, float]]) -> StepChange | None:
     smooth = [median(seconds[i : i + _WINDOW]) for i in range(len(seconds) - _WINDOW + 1)]
     slowest, fastest = median(seconds[-LEAST:]), min(smooth)
     limit = fastest + _FIRST_SHARE * (slowest - fastest)
-    since = next((i + 1 for i in range(len(smooth) - 1, -1, -1) if smooth[i] < limit), 0)
+    stretches = [(is_slow, len(list(group))) for is_slow, group in groupby(pace >= limit for pace in smooth)]
+    last = _last_slow(stretches)
+    since = len(smooth) - sum(length for _, length in stretches[last:])
+    if any(is_slow and length >= len(smooth) - since for is_slow, length in stretches[:last]):
+        return None  # it was as slow for as long before, and recovered
     since = min(since + _WINDOW // 2, len(seconds) - 1)  # the middle of the window: half of it was slow already
     before, after = seconds[:since], seconds[since:]
     if len(before) < LEAST or len(after) < LEAST:
@@ -57,3 +63,16 @@ def find_step_change(steps: Sequence[tuple[int, float]]) -> StepChange | None:
     if since_s - before_s < NOISE_TIMES * jumps:
         return None
     return StepChange(steps[since - 1][0] + 1, before_s, since_s)
+
+
+def _last_slow(stretches: Sequence[tuple[bool, int]]) -> int:
+    """Where the slow stretch begins that lasts to the end, across dips that are short beside it."""
+    last = len(stretches)
+    if not stretches[-1][0]:
+        return last
+    last -= 1
+    behind = stretches[last][1]
+    while last >= 2 and stretches[last - 1][1] <= DIP_SHARE * min(stretches[last - 2][1], behind):
+        behind += stretches[last - 1][1] + stretches[last - 2][1]
+        last -= 2
+    return last

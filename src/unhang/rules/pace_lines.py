@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unhang.facts.lone_loop import LOADING
 from unhang.facts.machine_state import Sign
 from unhang.facts.model import Activity, Facts, Straggler
+from unhang.facts.step_pace import TRAINER_LINES, GrowingSteps
 from unhang.facts.worker_stacks import loader_workers
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.knowledge.thresholds import whole_threshold
@@ -13,8 +15,6 @@ from unhang.rules import machine_lines
 from unhang.rules.rule import Signal, signal
 
 MANY_LOOKS = whole_threshold("pace_lines.many_looks")
-LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
-"""Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
 _OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)
 _OWN_WORK = {"file-io", "subprocess", "http", "json", "tokenize", "file-lock", "plot", "download"}
 
@@ -52,6 +52,21 @@ def slows(
         because=(*because(straggler), *machine_lines.because(signs)),
         evidence=(*((activity.evidence,) if activity is not None else ()), *workers, *machine_lines.evidence(signs)),
         remedies=(*machine_lines.remedies(signs), *remedies),
+    )
+
+
+def slowed(growing: GrowingSteps) -> Text:
+    """How much longer steps take than before, and since when."""
+    values = {"times": growing.times, "step": growing.since_step, "now": growing.now_s, "before": growing.before_s}
+    if growing.unit == TRAINER_LINES:
+        return say(
+            "the Trainer's lines come {times:.2g} times as slowly since about the {step}th: {now:.2g} s each; "
+            "before, {before:.2g} s",
+            **values,
+        )
+    return say(
+        "steps take {times:.2g} times as long since about step {step}: {now:.2g} s each; before, {before:.2g} s",
+        **values,
     )
 
 

@@ -51,7 +51,12 @@ def slower_by_many_times_the_noise(times: float) -> object:
 
 @turns("pace_change.window", 2, 3)
 def fast_again_for_a_moment(entries: int) -> object:
-    return change(*[0.4] * 40, *[0.8] * 20, *[0.4] * entries, *[0.8] * 20)
+    return change(*[0.4] * 40, *[0.8] * 20, *[0.4] * entries, *[0.8] * 8)
+
+
+@turns("pace_change.dip_share")
+def as_fast_as_before_for_a_part_of_the_slow_end(share: float) -> object:
+    return change(*[0.4] * 60, *[0.8] * 400, *[0.4] * round(share * 400), *[0.8] * 600)
 
 
 @turns("pace_change.first_share")
@@ -195,11 +200,6 @@ def grown(*seconds: float) -> int | None:
     return found.since_step if found is not None else None
 
 
-@turns("step_pace.least_steps")
-def few_steps(count: int) -> object:
-    return grown(*[0.2] * (count // 2), *[1.0] * (count - count // 2)) is not None
-
-
 @turns("step_pace.slower")
 def grown_by(ratio: float) -> object:
     return grown(*[1.0] * 50, *[ratio] * 50) is not None
@@ -208,20 +208,3 @@ def grown_by(ratio: float) -> object:
 @turns("step_pace.still_moves")
 def ended_after(steps: float) -> object:
     return slowed_to_its_end(build_facts(loop(*[0.2] * 50, *[1.0] * 50, end_s=steps))) is not None
-
-
-@turns("step_pace.dip_share")
-def faster_for_a_while(share: float) -> object:
-    return grown(*[1.0] * 40, *[2.0] * 20, *[2.0 - share] * 20, *[2.0] * 20) is not None
-
-
-@turns("step_pace.smoothed", 2, 3)
-def faster_for_a_moment(steps: int) -> object:
-    return grown(*[0.2] * 60, *[1.0] * 20, *[0.2] * steps, *[1.0] * 37)
-
-
-@turns("step_pace.windows", 9, 11)
-def as_fast_as_ever_for_a_part_of_the_loop(parts: int) -> object:
-    """Just over half a window of five shows that the pace recovered, just under half does not."""
-    recovered = round(100 / parts)
-    return grown(*[0.2] * 40, *[1.4] * 20, *[0.2] * recovered, *[1.4] * (40 - recovered)) is not None

@@ -16,7 +16,7 @@ from unhang.evidence.logs.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.line_parts import anchors_of, ends_of, parts_behind_bars, rows_in, within_reach
 from unhang.evidence.logs.line_shapes import LineShapes
 from unhang.evidence.logs.prefixes import NOBODY, PrefixReader, Speaker, kernel_host, origin_of
-from unhang.evidence.logs.progress import ProgressReader, Step, step_in, trainer_line
+from unhang.evidence.logs.progress import ProgressReader, Step, pace_in, step_in, trainer_line
 from unhang.evidence.logs.resolving import Ending, Resolver
 from unhang.evidence.logs.story import StoryKeeper
 from unhang.evidence.logs.times import Clock, year_in
@@ -147,7 +147,7 @@ class LineReader:
 
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
         shape = self._shapes.of(text)
-        step = self._trainer_step(speaker) if trainer_line(text) else step_in(text) if shape.step else None
+        step = self._step(speaker, text, may_count=shape.step)
         rank = _spoken_rank(text) if shape.rank else None
         if rank is not None:
             self.voices.learn_spoken(speaker, rank)
@@ -167,10 +167,17 @@ class LineReader:
             quoted, since = shortened(text, 300), self.endings.command_line
             self._endings.append(Ending(said, speaker, _spoken_rank(text), quoted, line, self.attempt, since))
 
-    def _trainer_step(self, speaker: Speaker) -> Step:
+    def _step(self, speaker: Speaker, text: str, *, may_count: bool) -> Step | None:
+        if text.startswith("{'") and trainer_line(text):
+            return self._trainer_step(speaker, text)
+        step = step_in(text) if may_count else None
+        told_less = step is None or step.unit == "epoch"
+        return self._trainer_step(speaker, text) if told_less and trainer_line(text) else step
+
+    def _trainer_step(self, speaker: Speaker, text: str) -> Step:
         """Lines of the transformers Trainer carry no step: they are counted."""
         count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
-        return Step("trainer log", count, None, "log")
+        return Step("trainer log", count, None, "log", pace_in(text))
 
     def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, dated: str) -> bool:
         """Keep what the line tells; False when it only looked like a message."""

@@ -40,14 +40,15 @@ _DONE_OF = late_pattern(
     r"(?P<unit>batch|step|iter(?:ation)?)(?:e?s)?\b"
 )
 _EPOCH = late_pattern(rf"\b(?P<label>[Ee]poch)['\"]?[ :=#\[]{{1,3}}(?P<n>{_NUMBER})(?:\s?/\s?(?P<total>{_NUMBER}))?\b")
-_TRAINER = late_pattern(r"^\{'(?:loss|eval_loss|train_loss)': ")
+_TRAINER = late_pattern(r"\{'(?:loss|eval_loss|train_loss)': ")
 _PER_STEP_MS = late_pattern(
     r"(?:elapsed time per iteration|time per (?:step|iteration)|(?:step|iter(?:ation)?)[_ ]time) ?"
     r"\((?:ms|msec)\)[:= ]+(?P<ms>[\d.]+)"
 )
 _PER_STEP_S = late_pattern(
-    r"(?:elapsed time per iteration(?: \(s\))?|time per (?:step|iteration)(?: \(s\))?|sec/(?:step|it)|(?<!_)time"
-    r"|step[_ ]time|iter[_ ]time|dt)[:= ]+(?P<s>\d+\.\d+)"
+    r"(?:elapsed time per iteration(?: \(s\))?|time(?: per |/)(?:step|iter(?:ation)?)(?: \(s\))?|sec/(?:step|it)"
+    r"|(?<!_)time|step[_ ]time|iter[_ ]time|dt)['\"]?[:= ]+(?P<s>\d+\.\d+) ?(?P<milli>ms\b)?"
+    r"|(?P<each_s>\d+\.\d+) ?(?:s|secs?|seconds|(?P<each_milli>ms)) ?/ ?(?:step|it|iter(?:ation)?)\b"
 )
 # `Data (t): 38.702 Batch (t): 39.291` (open_clip), `Time: 0.61s (0.59) Data: 0.005` (timm),
 # `time: 0.35 data_time: 0.01` (mmengine, detectron2), `Time  0.231 ( 0.5)  Data  0.003` (PyTorch's ImageNet example).
@@ -92,12 +93,12 @@ def step_in(text: str) -> Step | None:
             elapsed_s(bar["elapsed"]),
         )
     if "poch" in text and (found := _EPOCH_STEP.search(text)) is not None:
-        return Step("step of epoch", _plain(found["n"]), _plain(found["total"]), "step", _pace(text))
+        return Step("step of epoch", _plain(found["n"]), _plain(found["total"]), "step", pace_in(text))
     if (found := _STEP.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
-        return Step(_label(found["label"]).lower(), _plain(found["n"]), total, "step", _pace(text))
+        return Step(_label(found["label"]).lower(), _plain(found["n"]), total, "step", pace_in(text))
     if "/" in text and (found := _DONE_OF.search(text)) is not None:
-        return Step(_label(found["label"]), _plain(found["n"]), _plain(found["total"]), found["unit"], _pace(text))
+        return Step(_label(found["label"]), _plain(found["n"]), _plain(found["total"]), found["unit"], pace_in(text))
     if (found := _EPOCH.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
         return Step("epoch", _plain(found["n"]), total, "epoch")
@@ -138,7 +139,7 @@ def load_in(text: str) -> tuple[float, float] | None:
 
 def trainer_line(text: str) -> bool:
     """A line of the transformers Trainer: a dict without a step."""
-    return text.startswith("{'") and _TRAINER.match(text) is not None
+    return "{'" in text and _TRAINER.search(text) is not None
 
 
 def _label(text: str) -> str:
@@ -171,13 +172,15 @@ def _bar_pace(rate: str | None, unit: str | None) -> float | None:
     return 1 / value if value > 0 else None
 
 
-def _pace(text: str) -> float | None:
-    if "time" not in text and "sec/" not in text and "dt" not in text:
+def pace_in(text: str) -> float | None:
+    """Seconds a step took, as its line prints them; None where it does not."""
+    if "time" not in text and "/it" not in text and "/step" not in text and "dt" not in text:
         return None
     if (found := _PER_STEP_MS.search(text)) is not None:
         return numbers.duration_s(found["ms"], 0.001)
     if (found := _PER_STEP_S.search(text)) is not None:
-        return numbers.duration_s(found["s"])
+        milli = found["milli"] or found["each_milli"]
+        return numbers.duration_s(found["s"] or found["each_s"], 0.001 if milli else 1)
     return None
 
 
@@ -186,8 +189,8 @@ class Run:
 
     __slots__ = (
         "attempt", "elapsed_s", "first_line", "first_step", "first_time_s", "label", "last_line", "last_step",
-        "last_text", "last_time_s", "loads", "most_told", "per_step_s", "rank", "recent", "speaker", "told", "total",
-        "unit",
+        "last_text", "last_time_s", "loads", "most_told", "per_step_s", "printed", "rank", "recent", "speaker", "told",
+        "total", "unit",
     )  # fmt: skip
 
     def __init__(
@@ -210,6 +213,7 @@ class Run:
         self.elapsed_s: float | None = None
         self.recent: deque[tuple[int, float | None]] = deque(maxlen=RECENT)
         self.loads: deque[tuple[int, float, float]] = deque(maxlen=RECENT)
+        self.printed: deque[tuple[int, float]] = deque(maxlen=RECENT)
 
 
 class ProgressReader:
@@ -241,6 +245,8 @@ class ProgressReader:
                 self.dropped += 1
         if not run.recent or run.recent[-1][0] != step.number:
             run.recent.append((step.number, time_s))
+            if (printed_s := step.elapsed_s if step.elapsed_s is not None else step.per_step_s) is not None:
+                run.printed.append((step.number, printed_s))
             if (load := load_in(text)) is not None:
                 run.loads.append((step.number, *load))
         if step.number != run.last_step:

@@ -125,6 +125,7 @@ class Resolver:
             run.elapsed_s,
             tuple(run.loads),
             run.told > run.most_told > 0,
+            tuple(run.printed),
         )
 
     def said(self, told: Told) -> LastLine:
