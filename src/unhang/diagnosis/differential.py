@@ -12,6 +12,7 @@ from typing import get_args
 
 from msgspec import convert
 
+from unhang.diagnosis.after_the_limit import contradicted
 from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
 from unhang.facts.model import Facts
@@ -43,10 +44,17 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
         return verdict
     if facts.manifests:
         return verdict  # counted were logs: of a job that was looked at, a longer look tells more
-    told = shares(features_of(facts, verdict.findings))
+    told = _without(contradicted(facts), shares(features_of(facts, verdict.findings)))
     candidates = tuple(_candidate(share) for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE)
     alike = _alike(facts, verdict.findings[0])
     return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
+
+
+def _without(causes: frozenset[Cause], told: Sequence[Share]) -> tuple[Share, ...]:
+    """What is left of the shares when some causes are excluded by what the log shows; they add up to 1 again."""
+    left = tuple(share for share in told if share.cause not in {cause.value for cause in causes})
+    whole = sum(share.share for share in left)
+    return tuple(replace(share, share=share.share / whole) for share in left) if whole else ()
 
 
 def _explained(findings: Sequence[Finding]) -> bool:

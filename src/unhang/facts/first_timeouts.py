@@ -1,0 +1,90 @@
+"""Whether a process ended before or after ranks had waited in vain.
+
+When a limit has passed, watchdogs abort, interpreters crash on their way out and launchers send signals: whatever ends
+then made nobody wait. Times decide; without them the order of lines does, but only of what one speaker said, since the
+lines of several are mixed as their buffers fill.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from unhang.evidence.items import LogEvent, LogReading, ProcessExit, PythonTraceback
+
+_KINDS = ("wd.timeout", "gloo.to")
+
+
+class When(enum.Enum):
+    """Where an end stands in relation to the first timeout of its attempt."""
+
+    BEFORE = "before"
+    """Also where nobody had timed out."""
+    AFTER = "after"
+    NOT_TOLD = "not-told"
+
+
+class FirstTimeouts:
+    """The first moment, and each speaker's first line, of a wait that ran out, by attempt."""
+
+    def __init__(self, logs: Iterable[LogReading]) -> None:
+        """Timeouts that the job went on after do not count."""
+        self._time_s: dict[int, float] = {}
+        self._attempts: set[int] = set()
+        self._speakers: set[tuple[int, int | None]] = set()
+        self._lines: dict[tuple[int, str, int], int] = {}
+        for log in logs:
+            for event in log.events:
+                if event.kind in _KINDS and not _went_on(log, event):
+                    self._add(event)
+
+    def _add(self, event: LogEvent) -> None:
+        self._attempts.add(event.attempt)
+        if event.time_s is not None:
+            self._time_s[event.attempt] = min(self._time_s.get(event.attempt, event.time_s), event.time_s)
+        if event.rank is not None and event.source.line is not None:
+            speaker = (event.attempt, event.source.path, event.rank)
+            self._speakers.add((event.attempt, event.rank))
+            self._lines[speaker] = min(self._lines.get(speaker, event.source.line), event.source.line)
+
+    def time_s(self, attempt: int) -> float | None:
+        """When the first limit passed."""
+        return self._time_s.get(attempt)
+
+    def of_exception(self, raised: PythonTraceback, ended_s: float | None = None) -> When:
+        """``ended_s``: when its process had ended, which is the latest that it can have been raised."""
+        if raised.attempt not in self._attempts:
+            return When.BEFORE
+        line = self._lines.get((raised.attempt, raised.source.path, raised.rank if raised.rank is not None else -1))
+        if line is not None and raised.source.line is not None:
+            return When.AFTER if line < raised.source.line else When.BEFORE
+        if raised.time_s is not None:
+            return self._of_time(raised.time_s, raised.attempt)
+        latest = self._of_time(ended_s, raised.attempt)
+        return When.BEFORE if latest is When.BEFORE else When.NOT_TOLD
+
+    def of_exit(self, ended: ProcessExit, rank: int | None = None) -> When:
+        """A process that spoke of a timeout was there. A bundle's clock counts from the epoch, that of log lines from
+        wherever their machine stands: these two are not compared."""
+        if ended.attempt not in self._attempts or ended.told_by == "bundle":
+            return When.BEFORE
+        if (ended.attempt, rank) in self._speakers:
+            return When.AFTER
+        return self._of_time(ended.time_s, ended.attempt)
+
+    def _of_time(self, time_s: float | None, attempt: int) -> When:
+        first = self._time_s.get(attempt)
+        if time_s is None or first is None:
+            return When.NOT_TOLD
+        return When.AFTER if time_s > first else When.BEFORE
+
+
+def _went_on(log: LogReading, event: LogEvent) -> bool:
+    """Steps were counted after it: by their times, as the lines of a rank that ends may come late."""
+    return any(
+        run.attempt == event.attempt
+        and run.last_time_s is not None
+        and event.time_s is not None
+        and run.last_time_s > event.time_s
+        for run in log.progress
+    )
