@@ -6,7 +6,7 @@ Shares are counted, not judged: how often known incidents that looked like this 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -15,6 +15,7 @@ from msgspec import convert
 from unhang.diagnosis.after_the_limit import contradicted
 from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
+from unhang.diagnosis.source_suspects import suspects
 from unhang.facts.model import Facts
 from unhang.facts.situation import situation_of
 from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Text, Verdict, say
@@ -45,7 +46,7 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
     if facts.manifests:
         return verdict  # counted were logs: of a job that was looked at, a longer look tells more
     told = _without(contradicted(facts), shares(features_of(facts, verdict.findings)))
-    candidates = tuple(_candidate(share) for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE)
+    candidates = _candidates(told, suspects(facts))
     alike = _alike(facts, verdict.findings[0])
     return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
 
@@ -89,10 +90,17 @@ def cause_words(cause: Cause) -> Text:
     return say("{cause}", cause=cause.value)
 
 
-def _candidate(share: Share) -> Candidate:
+def _candidates(told: Sequence[Share], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
+    """The largest shares, and whatever the source itself makes possible."""
+    usual = [share for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE]
+    usual += [share for share in told if share not in usual and Cause(share.cause) in in_source]
+    return tuple(_candidate(share, in_source.get(Cause(share.cause), ())) for share in usual)
+
+
+def _candidate(share: Share, seen: tuple[Text, ...]) -> Candidate:
     cause = Cause(share.cause)
     what, how = settling(cause)
-    return Candidate(cause, min(round(share.share, 2), MOST_SHARE), tuple(_reasons(share)), what, how)
+    return Candidate(cause, min(round(share.share, 2), MOST_SHARE), (*seen, *_reasons(share)), what, how)
 
 
 def _reasons(share: Share) -> Iterator[Text]:
