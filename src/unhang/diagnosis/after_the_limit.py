@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unhang.facts.crashes import Crash, first_timeouts, late_crashes, signal_name
-from unhang.facts.first_timeouts import When
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, Finding, Severity, Text, say
-
-_ENDS_A_PROCESS = frozenset((Cause.RANK_CRASHED, Cause.HOST_MEMORY))
 
 
 def noting_late_ends(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -57,16 +54,3 @@ def _told(facts: Facts, how: str, first: Crash, ranks: tuple[int, ...]) -> Text:
         how=how,
         after=after_s,
     )
-
-
-def contradicted(facts: Facts) -> frozenset[Cause]:
-    """Causes by which a process ends, where all that could be waited for were there when the first limit passed."""
-    awaited = {rank for stall in facts.stalls for rank in stall.laggards} or set(range(facts.world_size or 0))
-    timeouts = first_timeouts(facts)
-    outlived = awaited and all(
-        (known := facts.ranks.get(rank)) is not None
-        and known.exit is not None
-        and timeouts.of_exit(known.exit, rank) is When.AFTER
-        for rank in awaited
-    )
-    return _ENDS_A_PROCESS if outlived else frozenset()

@@ -12,7 +12,7 @@ from typing import get_args
 
 from msgspec import convert
 
-from unhang.diagnosis.after_the_limit import contradicted
+from unhang.diagnosis.contradicted import contradicted
 from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
 from unhang.diagnosis.source_suspects import suspects
@@ -68,7 +68,7 @@ def _explained(findings: Sequence[Finding]) -> bool:
 def _led_by(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The first candidate's finding leads; what was only seen, and not explained, is told in its words."""
     first = findings[0]
-    if not candidates or first.cause is not Cause.UNKNOWN or first.certainty is not Certainty.POSSIBLE:
+    if not candidates or first.cause is not Cause.UNKNOWN or first.certainty is not Certainty.POSSIBLE or first.ending:
         return findings
     lead = candidates[0]
     seen = next((f for f in findings if f.cause is lead.cause), None)

@@ -1,4 +1,4 @@
-"""What the program's source makes possible where nothing that ran tells the cause: a reason to look, never a finding."""
+"""What the source makes possible where nothing that ran tells the cause: a reason to look, never a finding."""
 
 from __future__ import annotations
 
