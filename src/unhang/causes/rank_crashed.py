@@ -158,7 +158,7 @@ def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | 
         lines.append(say("the exception ended thread {thread}; the process lived on", thread=crash.thread))
     elif crash.message and crash.when is When.BEFORE:
         lines.append(say("it is the first exception in time that is not an echo of a lost partner"))
-    if crash.when is When.NOT_TOLD:
+    if crash.when is When.NOT_TOLD and ranks:
         lines.append(say("nothing tells whether it ended before others had waited in vain, or after"))
     if crash.signal == SIGKILL:
         lines.append(

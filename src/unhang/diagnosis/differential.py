@@ -15,7 +15,6 @@ from msgspec import convert
 from unhang.diagnosis.contradicted import contradicted
 from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
-from unhang.diagnosis.source_suspects import suspects
 from unhang.facts.model import Facts
 from unhang.facts.situation import situation_of
 from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Text, Verdict, say
@@ -46,7 +45,7 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
     if facts.manifests:
         return verdict  # counted were logs: of a job that was looked at, a longer look tells more
     told = _without(contradicted(facts), shares(features_of(facts, verdict.findings)))
-    candidates = _candidates(told, suspects(facts))
+    candidates = _candidates(told, _in_source(facts))
     alike = _alike(facts, verdict.findings[0])
     return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
 
@@ -88,6 +87,14 @@ def _led_by(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) ->
 def cause_words(cause: Cause) -> Text:
     """A cause inside a sentence."""
     return say("{cause}", cause=cause.value)
+
+
+def _in_source(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
+    if not facts.sources:
+        return {}
+    from unhang.diagnosis.source_suspects import suspects
+
+    return suspects(facts)
 
 
 def _candidates(told: Sequence[Share], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
