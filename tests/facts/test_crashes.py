@@ -267,3 +267,14 @@ def test_a_restarted_job_crashes_by_itself_again() -> None:
     (crash,) = with_timeouts(exits=(replace(ended(2, -11, attempt=1), time_s=LIMIT_PASSED_S + 60),))
 
     assert crash.attempt == 1
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(23, 0), (-2_400, 1)])
+def test_years_are_not_compared_where_only_one_log_tells_its_own(seconds: int, count: int) -> None:
+    """NCCL's lines have no year, torchrun's table has one: the file of the former may be copied a year later."""
+    timeout = LogEvent("wd.timeout", Source("rank0.log", 5), "Watchdog caught …", 0, 1_791_536_000.0)
+    ranks = LogReading(Source("rank0.log"), 0, (timeout,), (), (), (), (), 9, (0,), timeout.time_s, year_told=False)
+    end = replace(ended(2, -11), time_s=1_791_536_000.0 - 365 * 86_400 + seconds)
+    launcher = LogReading(Source("launcher.log"), None, (), (), (end,), (), (), 9, (), end.time_s)
+
+    assert len(own_crashes(build_facts(EvidenceSet(logs=[ranks, launcher])))) == count

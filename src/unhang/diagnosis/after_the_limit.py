@@ -34,14 +34,14 @@ def _consequence(facts: Facts, how: str, crashes: list[Crash]) -> Consequence:
 
 
 def _told(facts: Facts, how: str, first: Crash, ranks: tuple[int, ...]) -> Text:
-    limit_s = first_timeouts(facts).time_s(first.attempt)
-    if first.time_s is None or limit_s is None or first.time_s <= limit_s:
+    past_s = first_timeouts(facts).after_s(first.time_s, first.attempt)
+    if past_s is None or past_s <= 0:
         if not ranks:
             return say("a process ended with {how} after a limit had passed: the stall was there before", how=how)
         return say(
             "{ranks:who} ended with {how} after a limit had passed: the stall was there before", ranks=ranks, how=how
         )
-    after_s = round(first.time_s - limit_s)
+    after_s = round(past_s)
     if not ranks:
         return say(
             "a process ended with {how} {after} s after the limit had passed: the stall was there before",

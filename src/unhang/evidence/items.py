@@ -361,6 +361,8 @@ class LogReading:
     """How many ranks the job has, as launchers and programs print it at the start."""
     started_line: int = 0
     """The last line that tells of a start."""
+    year_told: bool = True
+    """A line has a year; else all times are placed in the year of the file, which may be another log's next year."""
 
 
 @dataclass(slots=True)

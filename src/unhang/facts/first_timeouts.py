@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from datetime import datetime, timezone
 
 from unhang.evidence.items import LogEvent, LogReading, ProcessExit, PythonTraceback
+from unhang.knowledge.numbers import moment
 
 _KINDS = ("wd.timeout", "gloo.to")
 
@@ -29,6 +31,8 @@ class FirstTimeouts:
 
     def __init__(self, logs: Iterable[LogReading]) -> None:
         """Timeouts that the job went on after do not count."""
+        logs = list(logs)
+        self._by_day = len({log.year_told for log in logs if log.first_time_s is not None}) > 1
         self._time_s: dict[int, float] = {}
         self._attempts: set[int] = set()
         self._speakers: set[tuple[int, int | None]] = set()
@@ -47,9 +51,13 @@ class FirstTimeouts:
             self._speakers.add((event.attempt, event.rank))
             self._lines[speaker] = min(self._lines.get(speaker, event.source.line), event.source.line)
 
-    def time_s(self, attempt: int) -> float | None:
-        """When the first limit passed."""
-        return self._time_s.get(attempt)
+    def after_s(self, time_s: float | None, attempt: int) -> float | None:
+        """How long after the first limit had passed; below 0 before it. Years are not compared where only some logs
+        tell theirs."""
+        first_s = self._time_s.get(attempt)
+        if time_s is None or first_s is None:
+            return None
+        return _in_its_year(time_s) - _in_its_year(first_s) if self._by_day else time_s - first_s
 
     def of_exception(self, raised: PythonTraceback, ended_s: float | None = None) -> When:
         """``ended_s``: when its process had ended, which is the latest that it can have been raised."""
@@ -73,10 +81,15 @@ class FirstTimeouts:
         return self._of_time(ended.time_s, ended.attempt)
 
     def _of_time(self, time_s: float | None, attempt: int) -> When:
-        first = self._time_s.get(attempt)
-        if time_s is None or first is None:
+        after_s = self.after_s(time_s, attempt)
+        if after_s is None:
             return When.NOT_TOLD
-        return When.AFTER if time_s > first else When.BEFORE
+        return When.AFTER if after_s > 0 else When.BEFORE
+
+
+def _in_its_year(time_s: float) -> float:
+    told = moment(time_s)
+    return time_s - datetime(told.year, 1, 1, tzinfo=timezone.utc).timestamp() if told is not None else time_s
 
 
 def _went_on(log: LogReading, event: LogEvent) -> bool:

@@ -257,6 +257,7 @@ class LineReader:
             tuple(map(made.ending, self._endings)),
             tuple(sorted(self.endings.sizes)),
             self.endings.started_line,
+            self.clock.year_told,
         )
 
     def _last_time_s(self) -> float | None:
