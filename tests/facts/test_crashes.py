@@ -236,10 +236,8 @@ def test_who_gave_up_waiting_itself_was_there_when_the_limit_passed() -> None:
     assert with_timeouts(exits=(ended(1, -11),)) == []
 
 
-@pytest.mark.parametrize(
-    ("rank", "line", "when"), [(1, 40, When.BEFORE), (2, 40, When.NOT_TOLD), (2, 90, When.NOT_TOLD)]
-)
-def test_lines_are_ordered_within_one_speaker_only(rank: int, line: int, when: When) -> None:
+@pytest.mark.parametrize(("rank", "line", "when"), [(1, 40, When.BEFORE), (2, 40, When.BEFORE), (2, 90, When.NOT_TOLD)])
+def test_lines_behind_a_timeout_are_ordered_within_one_speaker_only(rank: int, line: int, when: When) -> None:
     (crash,) = with_timeouts(traceback(rank, "ValueError", "bad sample", line=line))
 
     assert crash.when is when

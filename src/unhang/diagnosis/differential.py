@@ -52,6 +52,8 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
 
 def _without(causes: frozenset[Cause], told: Sequence[Share]) -> tuple[Share, ...]:
     """What is left of the shares when some causes are excluded by what the log shows; they add up to 1 again."""
+    if not causes:
+        return tuple(told)
     left = tuple(share for share in told if share.cause not in {cause.value for cause in causes})
     whole = sum(share.share for share in left)
     return tuple(replace(share, share=share.share / whole) for share in left) if whole else ()

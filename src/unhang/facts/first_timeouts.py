@@ -37,6 +37,7 @@ class FirstTimeouts:
         self._attempts: set[int] = set()
         self._speakers: set[tuple[int, int | None]] = set()
         self._lines: dict[tuple[int, str, int], int] = {}
+        self._first_lines: dict[tuple[int, str], int] = {}
         for log in logs:
             for event in log.events:
                 if event.kind in _KINDS and not _went_on(log, event):
@@ -46,6 +47,8 @@ class FirstTimeouts:
         self._attempts.add(event.attempt)
         if event.time_s is not None:
             self._time_s[event.attempt] = min(self._time_s.get(event.attempt, event.time_s), event.time_s)
+        log = (event.attempt, event.source.path)
+        self._first_lines[log] = min(self._first_lines.get(log, event.source.line or 0), event.source.line or 0)
         if event.rank is not None and event.source.line is not None:
             speaker = (event.attempt, event.source.path, event.rank)
             self._speakers.add((event.attempt, event.rank))
@@ -68,6 +71,8 @@ class FirstTimeouts:
             return When.AFTER if line < raised.source.line else When.BEFORE
         if raised.time_s is not None:
             return self._of_time(raised.time_s, raised.attempt)
+        if (raised.source.line or 0) < self._first_lines.get((raised.attempt, raised.source.path), 0):
+            return When.BEFORE  # neither goes through a buffer: what stands in front of every timeout was said before
         latest = self._of_time(ended_s, raised.attempt)
         return When.BEFORE if latest is When.BEFORE else When.NOT_TOLD
 
