@@ -48,7 +48,8 @@ def ended_by_hand(facts: Facts) -> EndedByHand | None:
 def _ended_by_hand(facts: Facts) -> EndedByHand | None:
     told = [event for event in first_attempt(facts.events_of("te.signal", "te.sigexc")) if is_interrupt(event)]
     raised = [t for t in facts.tracebacks if t.exception.endswith("KeyboardInterrupt") and not t.chained]
-    if not (told or raised) or own_crashes(facts) or incident_of(facts) is not None:
+    failed = any(crash.exception or crash.exit_code is not None for crash in own_crashes(facts))  # a torn one: nothing
+    if not (told or raised) or failed or incident_of(facts) is not None:
         return None
     evidence = (*map(quote, told[:1]), *map(_quoted, raised[:2]))
     came = _came(facts, raised)

@@ -87,7 +87,7 @@ class FirstTimeouts:
 
     def _of_time(self, time_s: float | None, attempt: int) -> When:
         after_s = self.after_s(time_s, attempt)
-        if after_s is None:
+        if not after_s:  # or in the same moment
             return When.NOT_TOLD
         return When.AFTER if after_s > 0 else When.BEFORE
 

@@ -30,8 +30,9 @@ from unhang.late_pattern import late_pattern
 MOST_ATTEMPTS = 1_000_000
 FAILED_NAMED = 3
 _TEXT_CHARS = 2000
-_ECHOED = late_pattern(r"^(?:\^C)+(?=\S)")
-"""What a terminal shows of the keys stands in front of what the processes then say."""
+_ECHOED = late_pattern(r"(?:\^C)+(?=\S)")
+_HEAD = 160
+"""What a terminal shows of the keys stands in front of what the processes then say, behind whatever dates the line."""
 
 
 class LineReader:
@@ -111,7 +112,9 @@ class LineReader:
             self._line(text, line, rows_in(text, rows))
 
     def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
-        spoken = self.prefixes.read(within_reach(_ECHOED.sub("", whole) if whole.startswith("^C") else whole, rows))
+        if "^C" in whole[:_HEAD]:
+            whole = _ECHOED.sub("", whole, count=1)
+        spoken = self.prefixes.read(within_reach(whole, rows))
         text = spoken.text
         if not text.strip():
             if self.tracebacks.busy:
