@@ -9,6 +9,7 @@ import pytest
 from unhang.evidence.items import EvidenceSet, Frame, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.facts.build import build_facts
 from unhang.facts.crashes import Crash, is_echo, is_gpu_memory, own_crashes
+from unhang.facts.first_timeouts import When
 from unhang.findings import Source
 
 
@@ -194,3 +195,84 @@ def test_what_the_launcher_raises_for_a_rank_is_an_echo_under_a_torn_name() -> N
 
     assert is_echo(replace(traceback(None, "Failures"), frames=(frame,)))
     assert not is_echo(replace(traceback(None, "Failures"), frames=(Frame("main", "/home/u/train.py", 3), frame)))
+
+
+LIMIT_PASSED_S = 1_800.0
+
+
+def with_timeouts(
+    *raised: PythonTraceback, exits: tuple[ProcessExit, ...] = (), last_step_s: float | None = None
+) -> list[Crash]:
+    """Crashes of ranks 0 to 3 where ranks 0 and 1 gave up waiting at ``LIMIT_PASSED_S``, in line 50 of ``job.log``."""
+    events = tuple(
+        LogEvent("wd.timeout", Source("job.log", 50 + rank), "Watchdog caught …", rank, LIMIT_PASSED_S)
+        for rank in (0, 1)
+    )
+    steps = Progress(Source("job.log", 1), 0, "step", 1, 9, None, 0.0, last_step_s, 9)
+    log = LogReading(Source("job.log"), None, events, raised, exits, (steps,), (), 99, (0, 1, 2, 3))
+    return list(own_crashes(build_facts(EvidenceSet(logs=[log]))))
+
+
+@pytest.mark.parametrize("code", [-11, -9, -7, -4, 1, 139])
+def test_what_ends_after_a_limit_had_passed_is_no_crash_of_its_own(code: int) -> None:
+    assert with_timeouts(exits=(replace(ended(2, code), time_s=LIMIT_PASSED_S + 23),)) == []
+
+
+@pytest.mark.parametrize("code", [-11, -9, 1])
+@pytest.mark.parametrize("time_s", [LIMIT_PASSED_S - 5, -10.0])
+def test_what_ended_before_the_limit_had_passed_may_be_the_cause(code: int, time_s: float) -> None:
+    (crash,) = with_timeouts(exits=(replace(ended(2, code), time_s=time_s),))
+
+    assert (crash.rank, crash.when) == (2, When.BEFORE)
+
+
+def test_without_a_time_nobody_knows_whether_it_ended_before_the_limit_had_passed() -> None:
+    (crash,) = with_timeouts(exits=(ended(2, -11),))
+
+    assert crash.when is When.NOT_TOLD
+
+
+def test_who_gave_up_waiting_itself_was_there_when_the_limit_passed() -> None:
+    assert with_timeouts(exits=(ended(1, -11),)) == []
+
+
+@pytest.mark.parametrize(("rank", "line", "when"), [(1, 40, When.BEFORE), (2, 40, When.BEFORE), (2, 90, When.NOT_TOLD)])
+def test_lines_behind_a_timeout_are_ordered_within_one_speaker_only(rank: int, line: int, when: When) -> None:
+    (crash,) = with_timeouts(traceback(rank, "ValueError", "bad sample", line=line))
+
+    assert crash.when is when
+
+
+def test_an_exception_behind_the_timeout_of_the_same_rank_is_no_crash() -> None:
+    assert with_timeouts(traceback(1, "ValueError", "I/O operation on closed file.", line=90)) == []
+
+
+def test_an_exception_of_a_process_that_lived_on_may_have_come_before_the_limit() -> None:
+    (crash,) = with_timeouts(
+        traceback(2, "ValueError", "bad sample", line=90), exits=(replace(ended(2, 1), time_s=LIMIT_PASSED_S + 23),)
+    )
+
+    assert (crash.exception, crash.when) == ("ValueError", When.NOT_TOLD)
+
+
+def test_a_crash_long_after_a_timeout_that_the_job_went_on_after_is_its_own() -> None:
+    (crash,) = with_timeouts(exits=(replace(ended(2, -11), time_s=9_000.0),), last_step_s=8_990.0)
+
+    assert crash.when is When.BEFORE
+
+
+def test_a_restarted_job_crashes_by_itself_again() -> None:
+    (crash,) = with_timeouts(exits=(replace(ended(2, -11, attempt=1), time_s=LIMIT_PASSED_S + 60),))
+
+    assert crash.attempt == 1
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(23, 0), (-2_400, 1)])
+def test_years_are_not_compared_where_only_one_log_tells_its_own(seconds: int, count: int) -> None:
+    """NCCL's lines have no year, torchrun's table has one: the file of the former may be copied a year later."""
+    timeout = LogEvent("wd.timeout", Source("rank0.log", 5), "Watchdog caught …", 0, 1_791_536_000.0)
+    ranks = LogReading(Source("rank0.log"), 0, (timeout,), (), (), (), (), 9, (0,), timeout.time_s, year_told=False)
+    end = replace(ended(2, -11), time_s=1_791_536_000.0 - 365 * 86_400 + seconds)
+    launcher = LogReading(Source("launcher.log"), None, (), (), (end,), (), (), 9, (), end.time_s)
+
+    assert len(own_crashes(build_facts(EvidenceSet(logs=[ranks, launcher])))) == count

@@ -11,7 +11,7 @@ import pytest
 
 from tests.facts.test_log_facts import facts_of
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.differential import SLOWS_BEFORE
+from unhang.diagnosis.contradicted import SLOWS_BEFORE
 from unhang.facts.step_pace import GrowingSteps, growing_steps
 from unhang.findings import Certainty, Status
 

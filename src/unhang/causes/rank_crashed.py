@@ -5,7 +5,8 @@ Why it hangs: the others are inside a collective that this rank will never join;
 Example: rank 2 raises `FileNotFoundError` in its data set; ranks 0, 1 and 3 wait in all_reduce until the limit.
 Fix: mend what the exception says; let the whole job die with the rank (torchrun does, a swallowed exception does not).
 Certain when: the exception or signal is recorded, its rank is known, and the others wait or fell after it.
-Possible when: an exception is recorded but neither its rank nor its time can be told.
+Possible when: an exception is recorded but neither its rank nor its time can be told; a signal ended it, and nothing
+tells whether a limit had passed before. What ended after one had passed is a consequence and never this.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
 from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_job
 from unhang.facts.failures import names_another
+from unhang.facts.first_timeouts import When
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.stages import is_preparing
 from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, Text, say, shortened
@@ -98,6 +100,8 @@ def _grade(facts: Facts, crash: Crash, ranks: tuple[int, ...]) -> Grade:
     usually the host's: that it was something else rests on no more than that."""
     if crash.signal is None and crash.exception:
         return Grade.STATED
+    if crash.when is When.NOT_TOLD:
+        return Grade.USUAL  # processes are ended when a limit has passed, too
     return Grade.USUAL if not ranks and _killed_while_loading(facts, crash) else Grade.KERNEL
 
 
@@ -105,7 +109,7 @@ def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> 
     """What would tell that another process failed first is missing."""
     if crash.signal is None and (not crash.exception or _is_cut(crash.message)):
         return True  # what it died of, or the rest of what it said, stands in no line that was read
-    if (crash.time_s is None and _timed_out_elsewhere(facts, crash)) or _in_a_line_with_others(facts, crash):
+    if crash.when is When.NOT_TOLD or _in_a_line_with_others(facts, crash):
         return True
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
     return alone and stall is None and crash.signal is None
@@ -131,15 +135,13 @@ def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
     return any((one.path, one.line) == (place.path, place.line) for one in (*events, *others))
 
 
-def _timed_out_elsewhere(facts: Facts, crash: Crash) -> bool:
-    """Others timed out in files of their own: nothing tells whether that was before this exception or after it."""
-    return any(
-        event.rank not in (None, crash.rank) and event.source.path != crash.evidence.source.path
-        for event in facts.events_of("wd.timeout")
-    )
-
-
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
+    if crash.signal is not None and crash.when is When.NOT_TOLD and ranks:
+        return say(
+            "{ranks:who} {ranks:was|were} killed by {name} and others waited in vain; which came first is not told",
+            ranks=ranks,
+            name=signal_name(crash.signal),
+        )
     if crash.signal is not None and not ranks:
         return say("a process was killed by {name}; which rank it was is not told", name=signal_name(crash.signal))
     if crash.signal is not None:
@@ -162,8 +164,10 @@ def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | 
     lines = []
     if crash.thread:
         lines.append(say("the exception ended thread {thread}; the process lived on", thread=crash.thread))
-    elif crash.message:
+    elif crash.message and crash.when is When.BEFORE:
         lines.append(say("it is the first exception in time that is not an echo of a lost partner"))
+    if crash.when is When.NOT_TOLD and ranks:
+        lines.append(say("nothing tells whether it ended before others had waited in vain, or after"))
     if crash.signal == SIGKILL:
         lines.append(
             say("SIGKILL leaves no trace in the process: the host's OOM killer, a scheduler or a person sent it")

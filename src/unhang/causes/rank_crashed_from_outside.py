@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
+from unhang.facts.ended_by_hand import is_interrupt
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
 from unhang.facts.said import first_attempt, hosts_in, quotes, value_of
@@ -31,7 +32,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     # Ranks that had waited in vain before were in a stall already: its end is a consequence.
     if not events or own_crashes(facts) or incident_of(facts) is not None:
         return
-    by_hand = _is_interrupt(events[0])
+    by_hand = is_interrupt(events[0])
     yield signal(
         CAUSE,
         Grade.ORDER,  # nobody failed before it: the line itself would end a job that hangs just as well
@@ -59,13 +60,9 @@ def _summary(event: LogEvent) -> Text:
         return say("node {host} was lost", host=value_of(event, "host"))
     if event.kind == "k8s.evicted":
         return say("Kubernetes evicted the pod")
-    if _is_interrupt(event):
+    if is_interrupt(event):
         return say("somebody ended the job with Ctrl-C (signal 2)")
     return say("somebody outside sent signal {signal} to the launcher", signal=value_of(event, "signal"))
-
-
-def _is_interrupt(event: LogEvent) -> bool:
-    return event.kind in ("te.signal", "te.sigexc") and value_of(event, "signal") in ("2", "SIGINT")
 
 
 def _look_first() -> Remedy:

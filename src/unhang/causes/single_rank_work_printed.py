@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.evidence.items import Progress
+from unhang.facts.ended_by_hand import ended_by_hand
 from unhang.facts.last_words import LastWords, last_words
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.main_process_first import WaitsForMain, waits_for_main
@@ -110,11 +111,12 @@ def _turnstile(facts: Facts) -> Signal | None:
     if turnstile is None or _no_longer_prepares(facts, turnstile, incident_of(facts)):
         return None
     ranks = () if turnstile.local and turnstile.waiter is None else (_first_of_node(facts, turnstile),)
-    bar = unfinished_work(facts)
+    bar, by_hand = unfinished_work(facts), ended_by_hand(facts)
     return signal(
         CAUSE,
         Grade.STACK,
         say("the main process ({ranks:who}) was still preparing; the others wait for it to go first", ranks=ranks),
+        whole=by_hand is None or bar is not None,
         ranks=ranks,
         phase=Phase.DATA,
         waiter_where=turnstile.where,
@@ -122,7 +124,9 @@ def _turnstile(facts: Facts) -> Signal | None:
             say("the stack of rank {rank} ends in a barrier that lets the main process go first", rank=turnstile.waiter)
             if turnstile.waiter is not None
             else say("a waiter's stack ends in a barrier that lets the main process go first"),
-            say("it gave up by its limit; the connection was not closed, so the main process lived"),
+            say("it gave up by its limit; the connection was not closed, so the main process lived")
+            if by_hand is None
+            else say("somebody interrupted it by hand while it waited; no line tells that the main process had come"),
             *(
                 (
                     say(
@@ -146,10 +150,11 @@ def _turnstile(facts: Facts) -> Signal | None:
 
 
 def _no_longer_prepares(facts: Facts, turnstile: WaitsForMain, incident: Incident | None) -> bool:
-    """The main process is gone, or gave up waiting for others itself."""
+    """The main process is gone, or waits itself: it gave up, or stood in a call when somebody ended the job."""
+    first, by_hand = _first_of_node(facts, turnstile), ended_by_hand(facts)
     if incident is None:
-        return False
-    return _first_of_node(facts, turnstile) in incident.ranks or any(wait.partner_gone for wait in incident.waits)
+        return by_hand is not None and first in by_hand.joined
+    return first in incident.ranks or any(wait.partner_gone for wait in incident.waits)
 
 
 def _quoted(bar: Progress) -> Evidence:

@@ -25,7 +25,7 @@ from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying
 from unhang.facts.step_pace import growing_steps
 from unhang.facts.transport_lines import transport_trouble
 from unhang.findings import Call, Cause, Grade, Severity, Text, say
-from unhang.knowledge.numbers import moment
+from unhang.knowledge.numbers import written
 from unhang.rules.pace_lines import slowed
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
@@ -105,11 +105,12 @@ def _known(facts: Facts, incident: Incident) -> Iterator[Text]:
         )
     if any(w.barrier and w.operation for w in incident.waits):
         yield say("an all-reduce of one element is a barrier")
-    began = moment(incident.began_s) if incident.began_s is not None else None
-    if began is not None:
+    first = incident.began
+    began = written(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
+    if began:
         yield say(
             "the stall began at {moment} by the log's clock: the timeout's time less its limit",
-            moment=began.strftime("%Y-%m-%d %H:%M:%S"),
+            moment=began,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from unhang.diagnosis.after_the_limit import noting_late_ends
 from unhang.diagnosis.by_elimination import naming_who_is_left
 from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.differential import with_differential
@@ -70,6 +71,7 @@ def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
         say("what machines tell"), lambda: noting_machines(facts, noting_repeats(facts, findings)), findings
     )
     findings = made(say("which rank it was"), lambda: naming_who_is_left(facts, findings), findings)
+    findings = made(say("what came after the limit"), lambda: noting_late_ends(facts, findings), findings)
     status = made(_STATE, lambda: status_of(facts, findings, health), Status.UNKNOWN)
     verdict = Verdict(
         status=status,

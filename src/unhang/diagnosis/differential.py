@@ -6,18 +6,17 @@ Shares are counted, not judged: how often known incidents that looked like this 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
 from msgspec import convert
 
-from unhang.diagnosis.levels import WORK
+from unhang.diagnosis.contradicted import contradicted
 from unhang.diagnosis.looks import look_of
 from unhang.diagnosis.settling import settling
 from unhang.facts.model import Facts
 from unhang.facts.situation import situation_of
-from unhang.facts.step_pace import growing_steps
 from unhang.findings import (
     Candidate,
     Cause,
@@ -36,8 +35,6 @@ from unhang.knowledge.similar_incidents import similar
 from unhang.knowledge.situations import Share, shares
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
-SLOWS_BEFORE = WORK | {Cause.NETWORK_FAULT}
-"""What makes steps longer before it stops them; a call that somebody never makes stops a job at once."""
 MOST_CANDIDATES = 3
 LEAST_SHARE = threshold("differential.least_share")
 """A smaller share is not worth anybody's time."""
@@ -61,19 +58,19 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
         return verdict  # counted were stalls and crashes: of a job that only slows down they say nothing
     if facts.manifests:
         return verdict  # counted were logs: of a job that was looked at, a longer look tells more
-    told = shares(features_of(facts, verdict.findings))
-    if growing_steps(facts) is not None:
-        told = _among(told, SLOWS_BEFORE)
-    candidates = tuple(_candidate(share) for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE)
+    told = _without(contradicted(facts), shares(features_of(facts, verdict.findings)))
+    candidates = _candidates(told, _in_source(facts))
     alike = _alike(facts, verdict.findings[0])
     return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
 
 
-def _among(told: Sequence[Share], causes: frozenset[Cause]) -> tuple[Share, ...]:
-    """The shares of these causes, which add up to 1 again."""
-    kept = [share for share in told if Cause(share.cause) in causes]
-    whole = sum(share.share for share in kept)
-    return tuple(replace(share, share=share.share / whole) for share in kept)
+def _without(causes: frozenset[Cause], told: Sequence[Share]) -> tuple[Share, ...]:
+    """What is left of the shares when some causes are excluded by what the log shows; they add up to 1 again."""
+    if not causes:
+        return tuple(told)
+    left = tuple(share for share in told if share.cause not in {cause.value for cause in causes})
+    whole = sum(share.share for share in left)
+    return tuple(replace(share, share=share.share / whole) for share in left) if whole else ()
 
 
 def _explained(findings: Sequence[Finding]) -> bool:
@@ -86,7 +83,7 @@ def _explained(findings: Sequence[Finding]) -> bool:
 def _led_by(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The first candidate's finding leads; what was only seen, and not explained, is told in its words."""
     first = findings[0]
-    if not candidates or first.cause is not Cause.UNKNOWN or first.certainty is not Certainty.POSSIBLE:
+    if not candidates or first.cause is not Cause.UNKNOWN or first.certainty is not Certainty.POSSIBLE or first.ending:
         return findings
     lead = candidates[0]
     seen = next((f for f in findings if f.cause is lead.cause), None)
@@ -108,10 +105,25 @@ def cause_words(cause: Cause) -> Text:
     return say("{cause}", cause=cause.value)
 
 
-def _candidate(share: Share) -> Candidate:
+def _in_source(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
+    if not facts.sources:
+        return {}
+    from unhang.diagnosis.source_suspects import suspects
+
+    return suspects(facts)
+
+
+def _candidates(told: Sequence[Share], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
+    """The largest shares, and whatever the source itself makes possible."""
+    usual = [share for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE]
+    usual += [share for share in told if share not in usual and Cause(share.cause) in in_source]
+    return tuple(_candidate(share, in_source.get(Cause(share.cause), ())) for share in usual)
+
+
+def _candidate(share: Share, seen: tuple[Text, ...]) -> Candidate:
     cause = Cause(share.cause)
     what, how = settling(cause)
-    return Candidate(cause, min(round(share.share, 2), MOST_SHARE), tuple(_reasons(share)), what, how)
+    return Candidate(cause, min(round(share.share, 2), MOST_SHARE), (*seen, *_reasons(share)), what, how)
 
 
 def _reasons(share: Share) -> Iterator[Text]:

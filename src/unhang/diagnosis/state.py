@@ -7,6 +7,7 @@ from dataclasses import replace
 from unhang.diagnosis.health import Health
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.crashes import own_crashes
+from unhang.facts.ended_by_hand import ended_by_hand
 from unhang.facts.endings import ended_well
 from unhang.facts.failures import raised_at_last
 from unhang.facts.model import Facts, RankState
@@ -47,7 +48,9 @@ def status_of(facts: Facts, findings: tuple[Finding, ...], health: Health) -> St
             return Status.HANG
         return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
     if stopping:
-        return Status.HANG if _nobody_moved(facts) and _all_wait(facts) else Status.UNKNOWN
+        by_hand = ended_by_hand(facts)
+        waited = (_nobody_moved(facts) and _all_wait(facts)) or (by_hand is not None and by_hand.all_joined)
+        return Status.HANG if waited else Status.UNKNOWN
     return Status.HEALTHY if health.proof else Status.UNKNOWN
 
 

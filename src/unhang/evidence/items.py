@@ -15,7 +15,7 @@ from unhang.evidence.earlier import Guilt
 from unhang.evidence.machine_series import MachineSeries
 from unhang.evidence.nodes import NodeSight
 from unhang.findings import Source, Unread
-from unhang.knowledge.numbers import MOST
+from unhang.knowledge.numbers import MOST, TimeForm
 
 if TYPE_CHECKING:  # a log needs no columns
     import numpy as np
@@ -216,6 +216,8 @@ class LogEvent:
     attempt: int = 0
     """Restart attempt (torchelastic ``attempt_N``) the line belongs to."""
     host: str | None = None
+    time_form: TimeForm = TimeForm.DAY
+    """How much of ``time_s`` the line itself tells: no more is ever shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +364,8 @@ class LogReading:
     """How many ranks the job has, as launchers and programs print it at the start."""
     started_line: int = 0
     """The last line that tells of a start."""
+    year_told: bool = True
+    """A line has a year; else all times are placed in the year of the file, which may be another log's next year."""
 
 
 @dataclass(slots=True)

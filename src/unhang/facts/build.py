@@ -9,9 +9,10 @@ from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTrac
 from unhang.facts.aborted_receivers import settle_aborted
 from unhang.facts.activity import activity_of
 from unhang.facts.call_places import place_calls
-from unhang.facts.crashes import fell_with_others
+from unhang.facts.crashes import ended_after_timeouts, fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.failed_calls import reopen_failed
+from unhang.facts.first_timeouts import FirstTimeouts
 from unhang.facts.group_table import groups_from_recordings
 from unhang.facts.guard_waits import add_guard_waits
 from unhang.facts.last_stand import stack_at_the_end
@@ -69,7 +70,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     amended(by_stack, forget_ended, groups, ranks)
     for rank in {*world, *_members(groups)}:
         ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
-    amended(say("how each rank ended"), _mark_ended, ranks)
+    amended(say("how each rank ended"), _mark_ended, ranks, FirstTimeouts(evidence.logs))
     graph = made(say("who waits for whom"), lambda: build_wait_for(groups, ranks))
     failed = any(f.state in (RankState.CRASHED, RankState.FALLEN) for f in ranks.values())
     differ = say("whether ranks call different things")
@@ -137,7 +138,7 @@ def _mark_moving(ranks: Mapping[int, RankFacts], choice: Choice) -> None:
             ranks[rank].moving = True
 
 
-def _mark_ended(ranks: Mapping[int, RankFacts]) -> None:
+def _mark_ended(ranks: Mapping[int, RankFacts], timeouts: FirstTimeouts) -> None:
     """States that do not depend on the groups."""
     for facts in ranks.values():
         exit_ = facts.exit
@@ -145,7 +146,7 @@ def _mark_ended(ranks: Mapping[int, RankFacts]) -> None:
             facts.state = RankState.STOPPED if facts.process_state.upper().startswith("T") else facts.state
         elif exit_.exit_code == 0:
             facts.state = RankState.ENDED
-        elif fell_with_others(facts):
+        elif fell_with_others(facts) or ended_after_timeouts(facts, timeouts):
             facts.state = RankState.FALLEN
         else:
             facts.state = RankState.CRASHED

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import signal
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
+from unhang.facts.first_timeouts import FirstTimeouts, When
 from unhang.facts.guard_errors import exception_in, guard_errors, read_guard_error
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.quoting import quote_traceback
@@ -78,6 +79,8 @@ class Crash:
     """Thread that raised it, when not the main thread."""
     signal: int | None = None
     exit_code: int | None = None
+    when: When = When.BEFORE
+    """Before or after the first timeout, or nothing tells."""
 
 
 def own_crashes(facts: Facts) -> tuple[Crash, ...]:
@@ -85,19 +88,26 @@ def own_crashes(facts: Facts) -> tuple[Crash, ...]:
     return facts.once(_own_crashes)
 
 
+def late_crashes(facts: Facts) -> tuple[Crash, ...]:
+    """Failures of processes that were there when the first limit passed: nobody had waited because of them."""
+    return _sorted(crash for crash in facts.once(_failed) if crash.when is When.AFTER)
+
+
 def _own_crashes(facts: Facts) -> tuple[Crash, ...]:
-    timeouts = _own_timeouts(facts)
+    return _sorted(crash for crash in facts.once(_failed) if crash.when is not When.AFTER)
+
+
+def _sorted(crashes: Iterable[Crash]) -> tuple[Crash, ...]:
+    return tuple(sorted(_once_per_rank(crashes), key=_order))
+
+
+def _failed(facts: Facts) -> list[Crash]:
     lived = [survived(t, facts) for t in facts.tracebacks]
     handled = {(t.exception, t.frames) for t, on in zip(facts.tracebacks, lived, strict=True) if on}
     raised = [
-        t
-        for t, on in zip(facts.tracebacks, lived, strict=True)
-        if not on
-        and not _handled_again(t, handled, facts)
-        and (t.rank is None or not _follows(t, timeouts.get((t.rank, t.attempt), ())))
+        t for t, on in zip(facts.tracebacks, lived, strict=True) if not on and not _handled_again(t, handled, facts)
     ]
-    crashes = [*_from_tracebacks(raised, facts), *_told_by_guards(facts), *_from_exits(facts)]
-    return tuple(sorted(_once_per_rank(crashes), key=_order))
+    return [*_from_tracebacks(raised, facts), *_told_by_guards(facts), *_from_exits(facts)]
 
 
 def survived(traceback: PythonTraceback, facts: Facts) -> bool:
@@ -127,24 +137,13 @@ def _handled_again(traceback: PythonTraceback, handled: Container[tuple[object, 
     return not ended and bool(traceback.frames) and (traceback.exception, traceback.frames) in handled
 
 
-def _own_timeouts(facts: Facts) -> dict[tuple[int, int], list[LogEvent]]:
-    """Watchdog timeouts by rank and attempt."""
-    found: dict[tuple[int, int], list[LogEvent]] = defaultdict(list)
-    for event in facts.events_of("wd.timeout"):
-        if event.rank is not None:
-            found[event.rank, event.attempt].append(event)
-    return found
+def first_timeouts(facts: Facts) -> FirstTimeouts:
+    """When ranks first gave up waiting."""
+    return facts.once(_first_timeouts)
 
 
-def _follows(traceback: PythonTraceback, timeouts: Iterable[LogEvent]) -> bool:
-    """The rank had already waited in vain for others when it failed: whatever broke then did not make them wait."""
-    for event in timeouts:
-        if event.source.path == traceback.source.path:
-            if (event.source.line or 0) < (traceback.source.line or 0):
-                return True
-        elif event.time_s is not None and traceback.time_s is not None and event.time_s < traceback.time_s:
-            return True
-    return False
+def _first_timeouts(facts: Facts) -> FirstTimeouts:
+    return FirstTimeouts(facts.logs)
 
 
 def is_echo(traceback: PythonTraceback) -> bool:
@@ -208,6 +207,13 @@ def fell_with_others(rank: RankFacts) -> bool:
     return exit_.exit_code != -signal.SIGKILL and bool(rank.tracebacks) and all(is_echo(t) for t in rank.tracebacks)
 
 
+def ended_after_timeouts(rank: RankFacts, timeouts: FirstTimeouts) -> bool:
+    """Ranks had waited in vain when it ended, and it told of no failure of its own before."""
+    if rank.exit is None or timeouts.of_exit(rank.exit, rank.rank) is not When.AFTER:
+        return False
+    return all(is_echo(t) or timeouts.of_exception(t) is When.AFTER for t in rank.tracebacks)
+
+
 def signal_name(number: int) -> str:
     """``SIGKILL`` for 9; ``signal 99`` for numbers without a name."""
     try:
@@ -235,6 +241,7 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> lis
                 is_gpu_memory=is_gpu_memory(traceback.exception, traceback.message),
                 is_host_memory=bool(_HOST_OOM.search(f"{traceback.exception} {traceback.message}")),
                 thread=traceback.thread if traceback.thread not in ("", "MainThread") else "",
+                when=first_timeouts(facts).of_exception(traceback, _end_of(traceback, facts)),
             )
         )
     return found
@@ -279,6 +286,7 @@ def _from_exits(facts: Facts) -> list[Crash]:
     explained |= {e.rank for e in lone_last_lines(facts) if e.rank is not None and _ECHO_TEXT.search(e.text)}
     explained |= _explained_by_nobodys(facts)
     alone = _killed_alone(facts)
+    timeouts = first_timeouts(facts)
     for rank in facts.ranks.values():
         if rank.exit is None or rank.ended_by_recorder or fell_with_others(rank):
             continue
@@ -286,7 +294,7 @@ def _from_exits(facts: Facts) -> list[Crash]:
             rank.rank, rank.exit, has_traceback=rank.rank in explained, alone=rank.exit.exit_code in alone
         )
         if crash is not None:
-            found.append(crash)
+            found.append(replace(crash, when=timeouts.of_exit(rank.exit, rank.rank)))
     placed = {(e.source.path, e.source.line) for r in facts.ranks.values() if (e := r.exit) is not None}
     for exit_ in facts.exits:
         # A launcher that names only the local rank: that somebody was killed is known, who is not.
@@ -294,7 +302,7 @@ def _from_exits(facts: Facts) -> list[Crash]:
             continue
         crash = _crash_of_exit(None, exit_, has_traceback=True)
         if crash is not None:
-            found.append(crash)
+            found.append(replace(crash, when=timeouts.of_exit(exit_)))
     return found
 
 
@@ -352,7 +360,7 @@ def _crash_of_exit(rank: int | None, exit_: ProcessExit, *, has_traceback: bool,
     )
 
 
-def _once_per_rank(crashes: list[Crash]) -> list[Crash]:
+def _once_per_rank(crashes: Iterable[Crash]) -> list[Crash]:
     """One crash a rank and attempt: the exception says more than the exit code that followed."""
     best: dict[tuple[object, ...], Crash] = {}
     for crash in sorted(crashes, key=_order):

@@ -17,6 +17,7 @@ from unhang.facts.progress_from_logs import groups_by_position
 from unhang.facts.said import first_attempt, quote
 from unhang.findings import Evidence
 from unhang.knowledge import numbers
+from unhang.knowledge.numbers import TimeForm
 
 _RAN_OUT = re.compile(r"[Tt]ime ?out|timed out")
 _GONE = re.compile(
@@ -43,6 +44,8 @@ class LogWait:
     partner_gone: bool
     """The other side closed the connection: it did not take too long, it ended."""
     evidence: Evidence
+    time_form: TimeForm = TimeForm.DAY
+    """How much of its times the line tells."""
 
     @property
     def barrier(self) -> bool:
@@ -74,7 +77,13 @@ class Incident:
     @cached_property
     def began_s(self) -> float | None:
         """When the first of them entered its call."""
-        return min((w.since_s for w in self.waits if w.since_s is not None), default=None)
+        return self.began.since_s if self.began is not None else None
+
+    @cached_property
+    def began(self) -> LogWait | None:
+        """The wait of whoever entered its call first."""
+        dated = (w for w in self.waits if w.since_s is not None)
+        return min(dated, key=lambda w: (w.since_s or 0.0, w.time_form), default=None)
 
     @cached_property
     def positions(self) -> frozenset[int | None]:
@@ -136,4 +145,5 @@ def _wait(event: LogEvent, group: str | None) -> LogWait:
         awaited=values.get("from_rank"),
         partner_gone=bool(_GONE.search(error)) and not _RAN_OUT.search(error),
         evidence=quote(event),
+        time_form=event.time_form,
     )

@@ -33,6 +33,7 @@ from unhang.evidence.nodes import NodeSight
 from unhang.evidence.recorder_items import BundleManifest, GuardWait, MarkedWork
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
+from unhang.knowledge.numbers import TimeForm
 
 _Told = TypeVar("_Told")
 
@@ -106,6 +107,8 @@ class PendingCall:
     timeout_ms: int | None
     evidence: Evidence
     output_elements: int | None = None
+    since_form: TimeForm = TimeForm.ZONE
+    """How much of ``since_s`` its source tells; dumps count from the epoch."""
 
 
 @dataclass(slots=True)

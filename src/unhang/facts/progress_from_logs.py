@@ -164,4 +164,5 @@ def _call(name: str, rank: int, event: LogEvent) -> PendingCall:
         timeout_ms=values.get("limit_ms"),
         evidence=Evidence(event.source, event.text, rank),
         output_elements=gathered if isinstance(gathered, int) else None,
+        since_form=event.time_form,
     )

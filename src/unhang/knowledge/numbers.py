@@ -8,6 +8,7 @@ becomes a number only here.
 
 from __future__ import annotations
 
+import enum
 import math
 from datetime import datetime, timezone
 from typing import Final
@@ -84,3 +85,24 @@ def moment(time_s: float) -> datetime | None:
         return datetime.fromtimestamp(time_s, tz=timezone.utc)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+class TimeForm(enum.IntEnum):
+    """How much of a moment its source tells. What it does not tell is never shown."""
+
+    DAY = 0
+    """Month, day and time, as NCCL's and glog's lines have it."""
+    YEAR = 1
+    ZONE = 2
+    """All of it: it has a zone, or counts from the epoch."""
+
+
+_FORMS = {TimeForm.DAY: "%m-%d %H:%M:%S", TimeForm.YEAR: "%Y-%m-%d %H:%M:%S"}
+
+
+def written(time_s: float, form: TimeForm) -> str:
+    """The moment in as much detail as its source has, with a zone in ISO 8601 (UTC); empty where no calendar has it."""
+    told = moment(time_s)
+    if told is None:
+        return ""
+    return told.isoformat(timespec="seconds") if form is TimeForm.ZONE else told.strftime(_FORMS[form])

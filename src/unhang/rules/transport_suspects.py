@@ -16,8 +16,8 @@ SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
 CPU_BACKENDS = {"gloo", "mpi", "ucc"}
 
 
-def transport_suspects(facts: Facts, stall: SymmetricStall) -> Iterator[Signal]:
-    """One *possible* finding each; on groups that no GPU takes part in only the network."""
+def transport_suspects(facts: Facts, stall: SymmetricStall | None = None) -> Iterator[Signal]:
+    """One *possible* finding each, without ``stall`` of no known group; where no GPU takes part only the network."""
     cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
     for cause in SUSPECTS[:1] if cpu else SUSPECTS:
         if not _may_carry(facts, cause):
@@ -26,7 +26,7 @@ def transport_suspects(facts: Facts, stall: SymmetricStall) -> Iterator[Signal]:
             cause,
             Grade.USUAL,
             say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
-            group=group_label(facts, stall.group),
+            group=group_label(facts, stall.group) if stall is not None else None,
             remedies=(_test_of(cause),),
         )
 

@@ -135,7 +135,7 @@ def countdown(left_s: float, gives_up: str = "") -> str:
 
 def still_holds() -> str:
     """The job has ended, and why is the verdict that was said."""
-    return _line(say("the job has ended; the verdict above says why"))
+    return _line(say("the job has ended; the last verdict says why"))
 
 
 def over(said: Summary) -> str:

@@ -13,6 +13,7 @@ from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
+from unhang.knowledge.numbers import TimeForm
 from unhang.knowledge.torch_lines import torch_version_from_line
 from unhang.late_pattern import late_pattern
 
@@ -56,6 +57,7 @@ class Heard:
     told: dict[str, Any]
     time_s: float | None
     attempt: int
+    time_form: TimeForm = TimeForm.DAY
 
 
 class EventKeeper:
@@ -164,6 +166,7 @@ def _log_event(heard: Heard, voices: Voices, source: str, file_host: str | None)
         values,
         heard.attempt,
         str(host) if host else None,
+        heard.time_form,
     )
 
 

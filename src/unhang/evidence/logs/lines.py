@@ -30,6 +30,9 @@ from unhang.late_pattern import late_pattern
 MOST_ATTEMPTS = 1_000_000
 FAILED_NAMED = 3
 _TEXT_CHARS = 2000
+_ECHOED = late_pattern(r"(?:\^C)+(?=\S)")
+_HEAD = 160
+"""What a terminal shows of the keys stands in front of what the processes then say, behind whatever dates the line."""
 
 
 class LineReader:
@@ -67,7 +70,7 @@ class LineReader:
         self.prefixes = PrefixReader(sample)
         year = year_in(sample)
         if year is not None:
-            self.clock.year = year
+            self.clock.year, self.clock.year_told = year, True
         else:
             self.clock = Clock(year=self.clock.year, latest_s=self.modified_s or time.time())
             self.exits = ExitReader(self.clock)
@@ -109,6 +112,8 @@ class LineReader:
             self._line(text, line, rows_in(text, rows))
 
     def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+        if "^C" in whole[:_HEAD]:
+            whole = _ECHOED.sub("", whole, count=1)
         spoken = self.prefixes.read(within_reach(whole, rows))
         text = spoken.text
         if not text.strip():
@@ -190,13 +195,13 @@ class LineReader:
         told = origin_of(text)
         self.voices.learn(speaker, _rank_told(told))
         for match in matches:
-            self._event(match, text, line, speaker, told, self.clock.time_of(dated))
+            self._event(match, text, line, speaker, told, dated)
         return True
 
     def _event(
-        self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], time_s: float | None
+        self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], dated: str
     ) -> None:
-        row, values = match.row, match.values
+        row, values, time_s = match.row, match.values, self.clock.time_of(dated)
         self.story.message(row.says, benign=row.benign)
         if row.id.startswith("k.") and speaker.host is None:
             speaker = speaker._replace(host=kernel_host(text))
@@ -204,7 +209,8 @@ class LineReader:
         self.exits.take_event(
             row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text
         )
-        self.events.add(Heard(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt))
+        form = self.clock.written_as(dated)
+        self.events.add(Heard(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt, form))
 
     def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
         if row.id in ("n.init_start", "n.init_complete") and "nccl_pid" in told:
@@ -261,6 +267,7 @@ class LineReader:
             tuple(map(made.ending, self._endings)),
             tuple(sorted(self.endings.sizes)),
             self.endings.started_line,
+            self.clock.year_told,
         )
 
     def _last_time_s(self) -> float | None:

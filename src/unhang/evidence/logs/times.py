@@ -6,6 +6,7 @@ import re
 from datetime import datetime, timezone
 
 from unhang.knowledge import numbers
+from unhang.knowledge.numbers import TimeForm
 from unhang.late_pattern import late_pattern
 
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -30,6 +31,8 @@ class Clock:
     def __init__(self, *, year: int, latest_s: float | None = None) -> None:
         """``year`` for dates without one; ``latest_s`` (modification time of the file) keeps them out of the future."""
         self.year = year
+        self.year_told = False
+        """A line of the log has a year: the others are of it too."""
         self._latest_s = latest_s
         self._days: dict[tuple[int, int, int], float | None] = {}
         self._asked: tuple[str, float | None] = ("", None)
@@ -39,6 +42,13 @@ class Clock:
         if text is not self._asked[0]:  # the same line is asked about several times
             self._asked = (text, self._read(text[:_LOOK_AT]))
         return self._asked[1]
+
+    def written_as(self, text: str) -> TimeForm:
+        """How much of its moment the line itself tells."""
+        found = _FULL.search(text[:_LOOK_AT])
+        if found is not None:
+            return TimeForm.ZONE if found["z"] else TimeForm.YEAR
+        return TimeForm.YEAR if self.year_told or _AMERICAN.search(text[:_LOOK_AT]) else TimeForm.DAY
 
     def _read(self, head: str) -> float | None:
         if "0:00:00" not in head.translate(_ZEROS):
