@@ -39,7 +39,7 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         because = say("no command was given, so nothing tells which program will be started")
         yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
         return
-    program = _program(launch)
+    program = program_of(launch)
     if not program:
         because = say("which script {program} starts was not followed", program=launch.program or plan.command[0])
         yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
@@ -54,8 +54,8 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     yield ProgramSource, Look(_source(folders, start, launch, configuration, unread=unread is not None))
 
 
-def _program(launch: Launch) -> str:
-    """``train.py`` as it stands, or the name of a module; empty where the command starts neither."""
+def program_of(launch: Launch) -> str:
+    """``train.py`` as it stands in the command, or the name of a module; empty where it starts neither."""
     name = launch.program.removeprefix("-m ")
     if name.endswith(".py"):
         return name
