@@ -10,6 +10,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +33,14 @@ COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.IsNot: operator.is_not,
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
+}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "len": len, "int": int, "str": str, "float": float}
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
@@ -148,6 +157,8 @@ class Evaluation:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             inner = self.value(node.operand)
             return -inner if isinstance(inner, int | float) else UNKNOWN
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            return self._calculated(node)
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.Attribute):
@@ -170,10 +181,19 @@ class Evaluation:
             left = right
         return True
 
+    def _calculated(self, node: ast.BinOp) -> Any:
+        left, right = self.value(node.left), self.value(node.right)
+        if not all(isinstance(one, int | float | timedelta) for one in (left, right)):
+            return UNKNOWN
+        try:
+            return _ARITHMETIC[type(node.op)](left, right)
+        except (TypeError, ArithmeticError):
+            return UNKNOWN
+
     def _name(self, name: str) -> Any:
         for scope in reversed(self.scopes):
             if isinstance(scope, ast.Module):
-                return self.constants.get(name, UNKNOWN)
+                return self.constants[name] if name in self.constants else self._of_module(scope, name)
             told = self.settings.declared.commands.get((self.path, scope.lineno), {}).get(name)
             assigned = self.settings.names.assigned(scope).get(name, ())
             if told is not None and not assigned:
@@ -183,6 +203,13 @@ class Evaluation:
                     return self.value(assigned[0])
                 return self._handed_down(scope, name) if not assigned and stores[name] == 1 else UNKNOWN
         return UNKNOWN
+
+    def _of_module(self, module: ast.Module, name: str) -> Any:
+        """A name that the module gives one value, and no function another."""
+        values = self.settings.names.assigned(module).get(name, ())
+        if len(values) != 1 or values[0] is None or name in _globals(module):
+            return UNKNOWN
+        return Evaluation(self.settings, self.constants, self.path, (module,), self.used, self.looks).value(values[0])
 
     def _handed_down(self, scope: Scope, name: str) -> Any:
         """A parameter that every call gives the same setting: ``make(args.path, args.kind)``."""
@@ -254,6 +281,8 @@ class Evaluation:
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
             return self._attribute(node.args[0], str(node.args[1].value))
         each = [self.value(one) for one in node.args]
+        if name == "timedelta":
+            return _span(each, {word.arg: self.value(word.value) for word in node.keywords})
         if node.keywords or any(one is UNKNOWN for one in each):
             return UNKNOWN
         if isinstance(node.func, ast.Name) and name in _FUNCTIONS and len(each) == 1:
@@ -316,6 +345,21 @@ def imported_by_setting(files: Iterable[SourceFile], settings: Settings) -> tupl
                     if isinstance(name, str) and name and one.used:
                         found[name] = None
     return tuple(found)
+
+
+def _span(each: Sequence[Any], named: Mapping[str | None, Any]) -> Any:
+    amounts = (*each, *named.values())
+    if not all(isinstance(one, int | float) for one in amounts) or None in named:
+        return UNKNOWN
+    try:
+        return timedelta(*each, **{str(name): amount for name, amount in named.items()})
+    except (TypeError, ValueError, OverflowError):
+        return UNKNOWN
+
+
+@lru_cache(maxsize=256)
+def _globals(module: ast.Module) -> frozenset[str]:
+    return frozenset(name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names)
 
 
 @lru_cache(maxsize=4096)
