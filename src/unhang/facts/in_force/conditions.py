@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.in_force.assigned import only_one
 from unhang.facts.in_force.config_names import OPTIONS, ConfigNames
 from unhang.facts.in_force.declared import UNKNOWN, Declared, Setting, constants_of, declared_in
 from unhang.facts.in_force.values import InForce, Values, same
@@ -149,6 +150,14 @@ class Evaluation:
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             each = [self.value(one) for one in node.elts]
             return UNKNOWN if any(one is UNKNOWN for one in each) else each
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node.value, node.attr)
+        return self._called(node) if isinstance(node, ast.Call) else self._combined(node)
+
+    def _combined(self, node: ast.expr) -> Any:
+        """What operators make of other values."""
         if isinstance(node, ast.Compare):
             return self._compared(node)
         if isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
@@ -157,13 +166,10 @@ class Evaluation:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             inner = self.value(node.operand)
             return -inner if isinstance(inner, int | float) else UNKNOWN
-        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            return self._calculated(node)
-        if isinstance(node, ast.Name):
-            return self._name(node.id)
-        if isinstance(node, ast.Attribute):
-            return self._attribute(node.value, node.attr)
-        return self._called(node) if isinstance(node, ast.Call) else UNKNOWN
+        if isinstance(node, ast.IfExp):
+            truth = self.truth(node.test)
+            return UNKNOWN if truth is None else self.value(node.body if truth else node.orelse)
+        return self._calculated(node) if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC else UNKNOWN
 
     def _compared(self, node: ast.Compare) -> Any:
         left = self.value(node.left)
@@ -238,8 +244,22 @@ class Evaluation:
         group = self._attribute_behind(owner) if not kinds else None
         if group is not None and (one := self.settings.of_option(f"{group.attr}.{name}")):
             found = [one]  # ``job_config.metrics.log_freq``, from ``--metrics.log_freq``
+        if not found and kinds:
+            return self._put_on(kinds, name)
         told = same(found)
         return UNKNOWN if told is None else self._noted(told)
+
+    def _put_on(self, kinds: set[str], name: str) -> Any:
+        """An attribute that no parser knows, and that one place of the program puts on its settings."""
+        names = self.settings.names
+        one = only_one(names.stored.get(name, ()))
+        self.looks += 1
+        if one is None or one.value is None or self.looks > _MOST_LOOKS or names.filled_in.keys() & kinds:
+            return UNKNOWN
+        there = Evaluation(self.settings, {}, one.path, one.scopes, self.used, self.looks)
+        value = there.value(one.value) if there._kinds(one.owner) == kinds else UNKNOWN
+        self.looks = there.looks
+        return value
 
     def _kinds(self, node: ast.expr) -> set[str]:
         names = self.settings.names
