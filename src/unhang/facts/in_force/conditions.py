@@ -17,6 +17,7 @@ from typing import Any
 from unhang.evidence.items import SourceFile
 from unhang.facts.in_force.assigned import only_one
 from unhang.facts.in_force.config_names import OPTIONS, ConfigNames
+from unhang.facts.in_force.config_tree import in_tree
 from unhang.facts.in_force.declared import UNKNOWN, Declared, Setting, constants_of, declared_in
 from unhang.facts.in_force.values import InForce, Values, same
 from unhang.facts.preflight.program import LeftOut
@@ -152,6 +153,8 @@ class Evaluation:
             return UNKNOWN if any(one is UNKNOWN for one in each) else each
         if isinstance(node, ast.Name):
             return self._name(node.id)
+        if (held := in_tree(self, node)) is not None:
+            return self._noted(held)
         if isinstance(node, ast.Attribute):
             return self._attribute(node.value, node.attr)
         return self._called(node) if isinstance(node, ast.Call) else self._combined(node)
