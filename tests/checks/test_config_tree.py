@@ -11,7 +11,7 @@ from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 
 FILES = {
-    "conf/main.yaml": "defaults:\n  - data: small\n  - _self_\nname: x\ntrainer: {tb: false, steps: 10}\ntwice: ${name}\n",
+    "conf/main.yaml": "defaults:\n  - data: small\n  - _self_\nname: x\ntrainer: {tb: false, steps: 10}\n",
     "conf/data/small.yaml": "split: 0.0\nmust: ???\n",
     "conf/data/large.yaml": "split: 0.1\n",
 }

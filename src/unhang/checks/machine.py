@@ -118,9 +118,8 @@ class Machine:
 
     def installed(self, package: str) -> str:
         """The version of an installed Python package, from its metadata; empty when there is none."""
-        folders = None if self.site is None else [str(self.path(folder)) for folder in self.site]
-        told = {} if folders is None else {"path": folders}
-        return next((found.version for found in metadata.distributions(name=package, **told)), "") or ""
+        folders = sys.path if self.site is None else [str(self.path(folder)) for folder in self.site]
+        return next((found.version for found in metadata.distributions(name=package, path=folders)), "") or ""
 
     def has_library(self, name: str) -> bool:
         """A module ``name`` is installed, and not from a folder that somebody works in. Nothing is imported."""
