@@ -41,15 +41,49 @@ MAYBE = {
 }
 
 
-def taken(folder: Path, assigned: str, test: str, command: str) -> bool:
-    body = "\n".join("    " + line for line in assigned.split("\n"))
-    text = f"{START}{SPLIT.format(test=test)}def main():\n    args = p.parse_args()\n{body}\n    use(args)\nmain()\n"
+WRITER = (
+    "def main():\n    args = p.parse_args()\n    writer = None\n    if {test}:\n        writer = SummaryWriter('x')\n"
+    "    use(args, writer)\n"
+)
+USE = "def use(args, writer):\n    if writer is not None:\n        data.train_test_split(0.1)\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "command", "is_taken"),
+    [
+        ("'tb' in args.report_to", "", False),
+        ("'tb' in args.report_to", "--report-to tb", True),
+        ("call()", "", True),
+        ("args.size > 0", "", True),
+    ],
+)
+def test_a_name_that_only_a_branch_gives_something(test: str, command: str, is_taken: bool, tmp_path: Path) -> None:
+    text = f"{START}{USE}{WRITER.format(test=test)}main()\n"
+
+    assert ("train_test_split" in live(tmp_path, text, command)) is is_taken
+
+
+def test_names_that_stand_for_each_other_in_a_circle_are_not_known(tmp_path: Path) -> None:
+    circle = "".join(f"    n{at} = None\n    if n{(at + 1) % 9}:\n        n{at} = n{(at + 1) % 9}\n" for at in range(9))
+    split = "    if n0:\n        data.train_test_split(0.1)\n"
+    text = f"{START}def main():\n    args = p.parse_args()\n{circle}{split}main()\n"
+
+    assert "train_test_split" in live(tmp_path, text, "")
+
+
+def live(folder: Path, text: str, command: str) -> str:
     (folder / "t.py").write_text(text)
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(folder)
     ((_, look),) = program.look(machine, Plan(("torchrun", "t.py", *command.split())))
     assert look.found is not None
-    return "train_test_split" in look.found.files[0].text
+    return look.found.files[0].text
+
+
+def taken(folder: Path, assigned: str, test: str, command: str) -> bool:
+    body = "\n".join("    " + line for line in assigned.split("\n"))
+    text = f"{START}{SPLIT.format(test=test)}def main():\n    args = p.parse_args()\n{body}\n    use(args)\nmain()\n"
+    return "train_test_split" in live(folder, text, command)
 
 
 @pytest.mark.parametrize(("assigned", "test", "command"), NEVER.values(), ids=NEVER)

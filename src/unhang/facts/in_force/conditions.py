@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Any
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.in_force.assigned import only_one
 from unhang.facts.in_force.config_names import OPTIONS, ConfigNames
 from unhang.facts.in_force.config_tree import in_tree
 from unhang.facts.in_force.declared import UNKNOWN, Declared, Setting, constants_of, declared_in
+from unhang.facts.in_force.elsewhere import handed_down, of_module, only_taken, put_on
 from unhang.facts.in_force.values import InForce, Values, same
 from unhang.facts.preflight.program import LeftOut
 from unhang.facts.program import Scope, call_name, own_nodes, parse_program
@@ -128,6 +128,17 @@ class Evaluation:
     scopes: Sequence[Scope]
     used: list[InForce] = field(default_factory=list)
     looks: int = 0
+    busy: set[tuple[Scope, str]] = field(default_factory=set)
+    """Names that are being looked up: they may stand for each other in a circle."""
+
+    def there(self, path: str, scopes: Sequence[Scope], constants: Mapping[str, Any] | None = None) -> Evaluation:
+        """The same at another place of the program."""
+        return Evaluation(self.settings, constants or {}, path, scopes, self.used, self.looks, self.busy)
+
+    def may_look(self) -> bool:
+        """One look more; there is an end to them."""
+        self.looks += 1
+        return self.looks <= _MOST_LOOKS
 
     def truth(self, node: ast.expr) -> bool | None:
         """Whether ``node`` holds; None where that is not known."""
@@ -143,8 +154,7 @@ class Evaluation:
 
     def value(self, node: ast.expr) -> Any:
         """The value of ``node``, or UNKNOWN."""
-        self.looks += 1
-        if self.looks > _MOST_LOOKS:
+        if not self.may_look():
             return UNKNOWN
         if isinstance(node, ast.Constant):
             return node.value
@@ -200,9 +210,19 @@ class Evaluation:
             return UNKNOWN
 
     def _name(self, name: str) -> Any:
+        key = (self.scopes[-1], name)
+        if key in self.busy:
+            return UNKNOWN
+        self.busy.add(key)
+        try:
+            return self._named(name)
+        finally:
+            self.busy.discard(key)
+
+    def _named(self, name: str) -> Any:
         for scope in reversed(self.scopes):
             if isinstance(scope, ast.Module):
-                return self.constants[name] if name in self.constants else self._of_module(scope, name)
+                return self.constants[name] if name in self.constants else of_module(self, scope, name)
             told = self.settings.declared.commands.get((self.path, scope.lineno), {}).get(name)
             assigned = self.settings.names.assigned(scope).get(name, ())
             if told is not None and not assigned:
@@ -210,34 +230,13 @@ class Evaluation:
             if name in (stores := _stores(scope)):
                 if len(assigned) == 1 and stores[name] == 1 and assigned[0]:
                     return self.value(assigned[0])
-                return self._handed_down(scope, name) if not assigned and stores[name] == 1 else UNKNOWN
+                if stores[name] > 1 and (left := only_taken(self, scope, name, stores[name])) is not None:
+                    return self.value(left)
+                return handed_down(self, scope, name) if not assigned and stores[name] == 1 else UNKNOWN
         return UNKNOWN
 
-    def _of_module(self, module: ast.Module, name: str) -> Any:
-        """A name that the module gives one value, and no function another."""
-        values = self.settings.names.assigned(module).get(name, ())
-        if len(values) != 1 or values[0] is None or name in _globals(module):
-            return UNKNOWN
-        return Evaluation(self.settings, self.constants, self.path, (module,), self.used, self.looks).value(values[0])
-
-    def _handed_down(self, scope: Scope, name: str) -> Any:
-        """A parameter that every call gives the same setting: ``make(args.path, args.kind)``."""
-        given = self.settings.names.given(scope, name)
-        found = []
-        for value, path, scopes in given or ():
-            self.looks += 1
-            if self.looks > _MOST_LOOKS:
-                return UNKNOWN
-            there = Evaluation(self.settings, {}, path, scopes, self.used, self.looks)
-            found.append(there.value(value))
-            self.looks = there.looks
-            if found[-1] is UNKNOWN:
-                return UNKNOWN
-        same_everywhere = bool(found) and all(one is not UNKNOWN and one == found[0] for one in found)
-        return found[0] if same_everywhere else UNKNOWN
-
     def _attribute(self, owner: ast.expr, name: str) -> Any:
-        kinds = self._kinds(owner)
+        kinds = self.kinds(owner)
         found = [
             one
             for kind in sorted(kinds)
@@ -248,33 +247,21 @@ class Evaluation:
         if group is not None and (one := self.settings.of_option(f"{group.attr}.{name}")):
             found = [one]  # ``job_config.metrics.log_freq``, from ``--metrics.log_freq``
         if not found and kinds:
-            return self._put_on(kinds, name)
+            return put_on(self, kinds, name)
         told = same(found)
         return UNKNOWN if told is None else self._noted(told)
 
-    def _put_on(self, kinds: set[str], name: str) -> Any:
-        """An attribute that no parser knows, and that one place of the program puts on its settings."""
+    def kinds(self, node: ast.expr) -> set[str]:
+        """What ``node`` holds: classes of settings, or a parser's options; empty where that is not known."""
         names = self.settings.names
-        one = only_one(names.stored.get(name, ()))
-        self.looks += 1
-        if one is None or one.value is None or self.looks > _MOST_LOOKS or names.filled_in.keys() & kinds:
-            return UNKNOWN
-        there = Evaluation(self.settings, {}, one.path, one.scopes, self.used, self.looks)
-        value = there.value(one.value) if there._kinds(one.owner) == kinds else UNKNOWN
-        self.looks = there.looks
-        return value
-
-    def _kinds(self, node: ast.expr) -> set[str]:
-        names = self.settings.names
-        self.looks += 1
-        if self.looks > _MOST_LOOKS:
+        if not self.may_look():
             return set()
         if isinstance(node, ast.Name):
             kinds = names.kinds(node.id, self.scopes)
             return kinds or self._kinds_of_assigned(node.id)
         if not isinstance(node, ast.Attribute):
             return set()
-        above = self._kinds(node.value)
+        above = self.kinds(node.value)
         inner = {
             names.real(one.kind)
             for kind in above
@@ -296,7 +283,7 @@ class Evaluation:
             values = self.settings.names.assigned(scope).get(name, ())
             if values:
                 one = values[0]
-                return self._kinds(one) if len(values) == 1 and isinstance(one, ast.Attribute) else set()
+                return self.kinds(one) if len(values) == 1 and isinstance(one, ast.Attribute) else set()
         return set()
 
     def _called(self, node: ast.Call) -> Any:
@@ -378,11 +365,6 @@ def _span(each: Sequence[Any], named: Mapping[str | None, Any]) -> Any:
         return timedelta(*each, **{str(name): amount for name, amount in named.items()})
     except (TypeError, ValueError, OverflowError):
         return UNKNOWN
-
-
-@lru_cache(maxsize=256)
-def _globals(module: ast.Module) -> frozenset[str]:
-    return frozenset(name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names)
 
 
 @lru_cache(maxsize=4096)

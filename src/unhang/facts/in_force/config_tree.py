@@ -69,10 +69,8 @@ def _of_name(one: Evaluation, name: str, deep: int) -> str | None:
 
 
 def _handed_down(one: Evaluation, scope: Scope, name: str, deep: int) -> str | None:
-    from unhang.facts.in_force.conditions import Evaluation
-
     given = one.settings.names.given(scope, name) or ()
-    found = {path_of(Evaluation(one.settings, {}, path, scopes), value, deep - 1) for value, path, scopes in given}
+    found = {path_of(one.there(path, scopes), value, deep - 1) for value, path, scopes in given}
     return found.pop() if len(found) == 1 else None
 
 
