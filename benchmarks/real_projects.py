@@ -1,10 +1,11 @@
 """Five real projects at the commits of their reports, each asked once: which of the causes ``unhang check`` finds.
 
-    python -m benchmarks real-projects FOLDER
+    python -m benchmarks real-projects FOLDER [--python ENVIRONMENTS/{name}/bin/python]
 
 FOLDER holds the projects by name, extracted at the commits below, and for llama-cookbook a data set of the user's
 (``user/my_dataset.py``, which splits with ``train_test_split`` without a seed). They are read where they lie, nothing
-of them is run or stored; what they need to be installed is not. The table it prints stands in docs/stories.md.
+of them is run or stored. The launch is in an environment with nothing in it, or in that of ``--python``, where
+``{name}`` stands for the project. The tables it prints stand in docs/stories.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,20 +108,29 @@ PROJECTS = (
         (
             Wanted("the limit against generation time", ("256 tokens", "1,800"), "checked"),
             Wanted("batch arithmetic by its own trainer's rule", ("grpo_trainer.py:411", "possible_values"), "checked"),
-            Wanted("versions by direction: transformers 4.49.0 is what helped", ("transformers", "4.49.0")),
+            Wanted(
+                "versions by direction: transformers 4.49.0 is what helped",
+                ("transformers 4.49.0", "the one to go back to"),
+                "checked",
+            ),
         ),
     ),
 )
 
 
-def answer_of(project: Project, root: Path) -> dict[str, Any]:
-    """What ``unhang check`` says, as JSON. Raises ``SystemExit`` where it says nothing."""
+def answer_of(project: Project, root: Path, python: Path) -> dict[str, Any]:
+    """What ``unhang check`` says, as JSON, of a launch in the environment of ``python``.
+
+    Raises:
+        SystemExit: it says nothing.
+    """
+    active = {"VIRTUAL_ENV": str(python.parent.parent), "PATH": f"{python.parent}:{os.environ.get('PATH', '')}"}
     words = project.command.format(root=root).split()
     program = [str(Path(sys.executable).with_name("unhang")), "check", "--format", "json", "--", *words]
     done = subprocess.run(
         program,
         cwd=root / project.name / project.folder,
-        env={**os.environ, **project.environment, "LC_ALL": "C.UTF-8"},
+        env={**os.environ, **active, **project.environment, "LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
@@ -136,20 +148,32 @@ def is_found(wanted: Wanted, answer: Mapping[str, Any]) -> bool:
     return any(all(word in entry for word in wanted.words) for entry in entries)
 
 
-def rows(root: Path) -> Iterator[str]:
-    """The table's lines."""
-    yield "| project | started as | what its report is about | found |"
-    yield "|---|---|---|---|"
+def rows(root: Path, pythons: Mapping[str, str]) -> Iterator[str]:
+    """The table's lines, a column for each of ``pythons``: interpreters of the launch by the name of the column.
+
+    ``{name}`` in an interpreter stands for the project.
+    """
+    yield f"| project | started as | what its report is about | {' | '.join(pythons)} |"
+    yield "|---" * (3 + len(pythons)) + "|"
     for project in PROJECTS:
-        if not (root / project.name).is_dir():
-            yield f"| {project.report} at `{project.commit}` | | | could not look: not in the folder |"
-            continue
-        answer = answer_of(project, root)
-        for at, wanted in enumerate(project.wanted):
-            head = f"{project.report} at `{project.commit}` | `{_shown(project)}`" if not at else " | "
-            yield f"| {head} | {wanted.what} | {'✓' if is_found(wanted, answer) else '✗ not found'} |"
-        stops = sum(one.get("severity") in ("stops", "slows") for one in answer.get("findings", ()))
-        yield f"| | | findings that stop or slow it, and notes | {stops}, {len(answer.get('findings', ())) - stops} |"
+        head = f"{project.report} at `{project.commit}` | `{_shown(project)}`"
+        columns = [_column(project, root, Path(python.format(name=project.name))) for python in pythons.values()]
+        asked = [wanted.what for wanted in project.wanted]
+        for at, what in enumerate((*asked, "findings that stop or slow it, and notes", "what could not be looked at")):
+            cells = " | ".join(column[at] for column in columns)
+            yield f"| {head if not at else ' | '} | {what} | {cells} |"
+
+
+def _column(project: Project, root: Path, python: Path) -> list[str]:
+    """What stands beside each thing that is wanted, and behind them how much else is said."""
+    for needed in (root / project.name, python):
+        if not needed.exists():
+            return [f"could not look: {needed.name} is not there"] * (len(project.wanted) + 2)
+    answer = answer_of(project, root, python.absolute())
+    found = answer.get("findings", ())
+    stops = sum(one.get("severity") in ("stops", "slows") for one in found)
+    told = ["✓" if is_found(wanted, answer) else "✗ not found" for wanted in project.wanted]
+    return [*told, f"{stops}, {len(found) - stops}", str(len(answer.get("not_checked", ())))]
 
 
 def _shown(project: Project) -> str:
@@ -160,6 +184,13 @@ def main(arguments: Sequence[str]) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks real-projects", description=__doc__)
     parser.add_argument("folder", type=Path)
-    for line in rows(parser.parse_args(arguments).folder.resolve()):
-        print(line)
+    parser.add_argument("--python", default="", help="interpreter of the launch; {name} in it is the project")
+    told = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as empty:
+        venv.create(empty)
+        pythons = {"nothing of it installed": f"{empty}/bin/python"}
+        if told.python:
+            pythons["its pins installed"] = told.python
+        for line in rows(told.folder.resolve(), pythons):
+            print(line)
     return 0

@@ -41,11 +41,38 @@ def test_defects_of_ranges_are_one_note() -> None:
     assert [(finding.subject, finding.severity) for finding in verdict.findings] == [("nccl", Severity.NOTE)]
 
 
-def test_a_claim_that_nothing_confirms_is_a_note() -> None:
-    verdict = ask(transformers="4.49.0")
+def test_a_claim_that_nothing_confirms_is_a_note_with_the_release_to_go_back_to() -> None:
+    (finding,) = ask(transformers="4.50.0.dev0").findings
 
-    assert [finding.severity for finding in verdict.findings] == [Severity.NOTE]
-    assert "nothing that was read confirms it" in str(verdict.findings[0].summary)
+    assert finding.severity is Severity.NOTE
+    assert "said to" in str(finding.summary)
+    assert [str(remedy.title) for remedy in finding.remedies] == ["Go back to transformers 4.49.0"]
+
+
+@pytest.mark.parametrize("release", ["4.49.0", "4.48.3", "4.51.0"])
+def test_the_release_that_helped_and_its_neighbours_are_not_reported(release: str) -> None:
+    assert ask(transformers=release).findings == ()
+
+
+def test_the_release_that_helped_is_named_as_such() -> None:
+    said = [str(line.what) for line in ask(transformers="4.49.0").checked]
+
+    assert any("4.49.0 is the one to go back to from 4.50.0" in line for line in said)
+
+
+def test_a_defect_that_a_release_fixed_sends_older_ones_there_and_never_it_itself() -> None:
+    (older,) = ask(deepspeed="0.12.6").findings
+
+    assert "older than 0.13" in " ".join(map(str, older.because))
+    assert [str(remedy.title) for remedy in older.remedies] == ["Update DeepSpeed to 0.13 or newer"]
+    assert ask(deepspeed="0.13").findings == ask(deepspeed="0.13.1").findings == ()
+
+
+def test_a_defect_between_two_releases_has_two_ways_out() -> None:
+    (finding,) = ask(nccl="2.28.9").findings
+
+    assert "from 2.27 up to 2.29.2" in " ".join(map(str, finding.because))
+    assert not any("2.27 up to" in str(because) for one in ask(nccl="2.29.2").findings for because in one.because)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +91,8 @@ def test_which_nccl_counts(
     ((_, found),) = look(Shelf(**packages), Plan(assume=assume))
 
     versions: Versions = found.found
-    assert (versions.of.get("nccl"), versions.origin.get("nccl")) == (nccl, origin)
+    told = versions.origin.get("nccl")
+    assert (versions.of.get("nccl"), told and str(told)) == (nccl, origin)
 
 
 def test_without_torch_it_says_how_to_go_on() -> None:

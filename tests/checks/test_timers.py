@@ -10,7 +10,6 @@ import pytest
 from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
-from unhang.checks.program_limits import limits_in
 from unhang.diagnosis.preflight import judge
 from unhang.findings import Severity, Verdict
 
@@ -94,8 +93,82 @@ def test_values_that_are_no_limit(value: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["", "def (", "\0", "init_process_group(timeout=timedelta(x))", "(" * 5000])
-def test_programs_that_tell_nothing(source: str) -> None:
-    assert [one.seconds for one in limits_in(source)] in ([], [None])
+def test_programs_that_tell_nothing(source: str, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", source)
+
+    assert verdict.findings == ()
+    assert "init_process_group(timeout=) comes first: 600 s" in str(verdict.checked[0].what)
+
+
+IN_FORCE = {
+    "in an imported module of -m": (
+        "-m pkg.main",
+        {
+            "pkg/__init__.py": "",
+            "pkg/main.py": "from pkg.setup import start\nstart()\n",
+            "pkg/setup.py": "def start():\n    dist.init_process_group('nccl', timeout=timedelta(minutes=2 * 45))\n",
+        },
+        "init_process_group(timeout=) comes first: 5,400 s",
+    ),
+    "by place, of a constant": (
+        "t.py",
+        {"t.py": "H = 2\nLIMIT = timedelta(hours=H)\ndist.init_process_group('nccl', None, LIMIT)\n"},
+        "init_process_group(timeout=) comes first: 7,200 s",
+    ),
+    "of an argument": (
+        "t.py --minutes 90",
+        {
+            "t.py": "import argparse\np = argparse.ArgumentParser()\n"
+            "p.add_argument('--minutes', type=int, default=10)\nargs = p.parse_args()\n"
+            "dist.init_process_group('nccl', timeout=timedelta(minutes=args.minutes))\n"
+        },
+        "init_process_group(timeout=) comes first: 5,400 s",
+    ),
+    "for accelerate, in another module": (
+        "t.py",
+        {
+            "t.py": "from inner import make\naccelerator = make()\n",
+            "inner.py": "def make():\n    kwargs = InitProcessGroupKwargs(timeout=timedelta(seconds=5400))\n"
+            "    return Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(bucket_cap_mb=5), kwargs])\n",
+        },
+        "InitProcessGroupKwargs(timeout=) comes first: 5,400 s",
+    ),
+    "given to the Trainer's arguments": (
+        "t.py --output_dir o",
+        {"t.py": "args = TrainingArguments(output_dir='o', ddp_timeout=3 * 3600)\n"},
+        "ddp_timeout comes first: 10,800 s",
+    ),
+    "not in a branch that is not taken": (
+        "t.py",
+        {
+            "t.py": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--long', action='store_true')\n"
+            "args = p.parse_args()\n"
+            "if args.long:\n    dist.init_process_group('nccl', timeout=timedelta(seconds=77))\n"
+            "else:\n    dist.init_process_group('nccl', timeout=timedelta(seconds=88))\n"
+        },
+        "comes first: 88 s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("program", "files", "in_force"), IN_FORCE.values(), ids=IN_FORCE)
+def test_limits_are_read_wherever_the_launch_leads(
+    program: str, files: dict[str, str], in_force: str, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("from datetime import timedelta\nimport torch.distributed as dist\n" + text)
+
+    verdict = ask(tmp_path, f"torchrun {program}")
+
+    assert any(in_force in str(line.what) for line in verdict.checked), [str(line.what) for line in verdict.checked]
+
+
+def test_a_limit_that_only_running_tells_is_named(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", "import x\ndist.init_process_group('nccl', timeout=x.limit())\n")
+
+    assert "init_process_group(timeout=x.limit()) (t.py:2)" in str(verdict.not_checked[0].because)
 
 
 YEARS = "stage: sft\ntemplate: qwen\nddp_timeout: 180000000\n"

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from unhang.errors import KnowledgeError
+from unhang.knowledge import versions
 from unhang.knowledge.timeouts import defaults_of, timeout_rows
-from unhang.knowledge.versions import affects, known_of, version_numbers, version_rows
+from unhang.knowledge.versions import affects, helped_by, known_of, version_numbers, version_rows
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,41 @@ def test_every_limit_has_a_source_and_says_its_default() -> None:
 def test_a_limit_in_a_log_names_where_it_may_come_from() -> None:
     assert "transformers Trainer" in {row.component for row in defaults_of(1800)}
     assert defaults_of(601) == ()
+
+
+def test_a_release_that_fixed_or_preceded_a_defect_has_it_not_and_the_one_that_brought_it_has() -> None:
+    for row in version_rows():
+        told = ((row.introduced, True), (row.fixed, False), (row.last_good, False))
+        for release, has_it in told:
+            if release:
+                assert (row in known_of(row.package, release)) is has_it, (row.symptom, release)
+
+
+@pytest.mark.parametrize(
+    ("table", "contradicts"),
+    [
+        ({"introduced": "2.0", "fixed": "2.1"}, False),
+        ({"introduced": "2.1", "fixed": "2.0"}, True),
+        ({"fixed": "2.1", "affects": "<2.2"}, True),
+        ({"introduced": "2.0", "last_good": "2.0"}, True),
+        ({"fixed": "when it is ready"}, True),
+    ],
+)
+def test_a_row_that_contradicts_itself_is_our_mistake(
+    table: dict[str, str], contradicts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"package": "p", "kind": "bad", "symptom": "s", "confirmed_by": "c", "source": "s", "checked": "today"}
+    monkeypatch.setattr("unhang.knowledge.versions.rows_of", lambda *_: iter([{**row, **table}]))
+    load = versions._rows.__wrapped__
+
+    if contradicts:
+        with pytest.raises(KnowledgeError, match=r"contradict|no condition"):
+            load()
+    else:
+        assert load()[0].affects == ">=2.0, <2.1"
+
+
+def test_the_way_out_of_a_defect_is_known_by_its_release() -> None:
+    assert any("2.7.1" in row.fixed for row in helped_by("torch", "2.7.1+cu128"))
+    assert any(row.last_good == "4.49.0" for row in helped_by("transformers", "4.49.0"))
+    assert helped_by("transformers", "4.50.0") == ()

@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         fitting = [row for row in rows if signs.issuperset(row.signs)]
         if fitting:
             yield _suspected(facts, used, max(fitting, key=lambda row: len(row.signs)), signs)
-        elif narrow := [row for row in rows if row.affects.startswith("==")]:
+        elif narrow := [row for row in rows if row.introduced]:
             yield _noted(used, narrow[0])
 
 
@@ -82,9 +82,9 @@ def _waits(facts: Facts) -> tuple[Evidence, ...]:
 
 
 def _newer(used: PrintedVersion, row: VersionRow) -> Iterator[Remedy]:
-    if not row.fixed_in:
+    if not row.fixed:
         return
-    yield remedy("use-a-version-of-without-it", package=used.package, version=row.fixed_in, source=row.source)
+    yield remedy("use-a-version-of-without-it", package=used.package, version=row.fixed, source=row.source)
 
 
 def _around(row: VersionRow) -> Iterator[Remedy]:

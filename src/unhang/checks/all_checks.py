@@ -24,6 +24,9 @@ from unhang.checks import (
     topology,
     versions,
 )
+from unhang.checks.importing.folders import Folders
+from unhang.checks.importing.interpreter import Installed
+from unhang.checks.importing.start import interpreter_of
 from unhang.checks.launching.follow import followed
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
@@ -110,9 +113,17 @@ def _join(thread: threading.Thread, limit_s: float) -> None:
 def _followed(machine: Machine, plan: Plan, gaps: list[NotChecked]) -> tuple[Machine, Plan]:
     """The job's machine and command; those that are given, and why, where following failed."""
     found: list[tuple[Machine, Plan]] = []
-    gap = _asked(configuration.NAME, FOLLOWING_S, lambda: found.append(followed(machine, plan)))
+    gap = _asked(configuration.NAME, FOLLOWING_S, lambda: found.append(_for_job(*followed(machine, plan))))
     gaps += [] if gap is None else [gap]
     return found[0] if found else (machine, plan)
+
+
+def _for_job(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:
+    """Packages are asked of the interpreter that the command or the active environment names."""
+    installed = interpreter_of(Folders(machine), plan.command, machine.environment) if plan.command else Installed()
+    if installed.named and installed.folders:
+        machine.site = installed.folders
+    return machine, plan
 
 
 def _within_limit(check: Check, machine: Machine, plan: Plan) -> tuple[dict[type, Look[Any]], NotChecked | None]:

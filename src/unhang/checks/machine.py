@@ -67,11 +67,15 @@ class Machine:
         """What relative paths of the job are relative to."""
         self.moved = ""
         """The folder that a script goes into before it starts the program, as seen from the user's."""
+        self.asked_in = ""
+        """The user's folder, where the command is given and ``folder`` is another one."""
+        self.site: tuple[str, ...] | None = None
+        """Where the packages of the interpreter that would run the job lie; None: those beside unhang."""
 
     def as_job(self, moved: str, environment: Mapping[str, str]) -> Machine:
         """The same machine in the folder and with the variables that the program is started with."""
         job = copy.copy(self)
-        job.environment, job.moved = dict(environment), moved
+        job.environment, job.moved, job.asked_in = dict(environment), moved, self.asked_in or self.folder
         job.folder = posixpath.normpath(posixpath.join(self.folder, moved))
         return job
 
@@ -114,10 +118,8 @@ class Machine:
 
     def installed(self, package: str) -> str:
         """The version of an installed Python package, from its metadata; empty when there is none."""
-        try:
-            return metadata.version(package)
-        except metadata.PackageNotFoundError:
-            return ""
+        folders = sys.path if self.site is None else [str(self.path(folder)) for folder in self.site]
+        return next((found.version for found in metadata.distributions(name=package, path=folders)), "") or ""
 
     def has_library(self, name: str) -> bool:
         """A module ``name`` is installed, and not from a folder that somebody works in. Nothing is imported."""

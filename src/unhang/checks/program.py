@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from unhang.checks.command_words import taken_apart
 from unhang.checks.configuration import configuration_of
@@ -17,6 +18,7 @@ from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.evidence.items import SourceFile
 from unhang.facts.in_force.conditions import Settings, as_run, imported_by_setting, settings_of
+from unhang.facts.in_force.group_limits import limits_in
 from unhang.facts.in_force.values import Values, defaults_of, not_declared
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.program import LeftOut, ProgramSource
@@ -32,30 +34,43 @@ READING_S = 40.0
 NEEDS = ("environment", "limits", "configuration", "timers")
 
 
+_READ: WeakKeyDictionary[Machine, tuple[tuple[str, ...], Look[ProgramSource]]] = WeakKeyDictionary()
+"""The last answer for each machine: several checks ask for the same source."""
+
+
 def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     """Read the script, what it imports, and the code that its arguments name."""
-    launch = taken_apart(plan.command)
-    if not plan.command:
+    yield ProgramSource, source_of(machine, plan.command)
+
+
+def source_of(machine: Machine, command: tuple[str, ...]) -> Look[ProgramSource]:
+    """The source of the program that ``command`` starts."""
+    known = _READ.get(machine)
+    if known is None or known[0] != command:
+        known = _READ[machine] = (command, _read(machine, command))
+    return known[1]
+
+
+def _read(machine: Machine, command: tuple[str, ...]) -> Look[ProgramSource]:
+    launch = taken_apart(command)
+    if not command:
         because = say("no command was given, so nothing tells which program will be started")
-        yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
-        return
-    program = _program(launch)
+        return Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
+    program = program_of(launch)
     if not program:
-        because = say("which script {program} starts was not followed", program=launch.program or plan.command[0])
-        yield ProgramSource, Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
-        return
+        because = say("which script {program} starts was not followed", program=launch.program or command[0])
+        return Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
     folders = Folders(machine)
-    start = start_of(folders, program, plan.command, machine.environment)
+    start = start_of(folders, program, command, machine.environment)
     if not start.script:
         refused = machine.read(folders.absolute(program)).because if program.endswith(".py") else None
-        yield ProgramSource, Look(because=refused or say("{path} is not there", path=program))
-        return
+        return Look(because=refused or say("{path} is not there", path=program))
     configuration, unread = configuration_of(machine, launch)
-    yield ProgramSource, Look(_source(folders, start, launch, configuration, unread=unread is not None))
+    return Look(_source(folders, start, launch, configuration, unread=unread is not None))
 
 
-def _program(launch: Launch) -> str:
-    """``train.py`` as it stands, or the name of a module; empty where the command starts neither."""
+def program_of(launch: Launch) -> str:
+    """``train.py`` as it stands in the command, or the name of a module; empty where it starts neither."""
     name = launch.program.removeprefix("-m ")
     if name.endswith(".py"):
         return name
@@ -93,6 +108,7 @@ def _source(
         unreadable=tuple(followed.unreadable),
         not_understood=tuple(_not_understood(named, settings, launch)),
         left_out=left_out,
+        limits=tuple(limits_in(files, settings)),
         unreached=unreached,
         defaults=defaults_of(settings.declared),
     )

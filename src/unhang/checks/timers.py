@@ -6,7 +6,7 @@ Defaults and who makes the first group: ``knowledge/timeouts.toml``.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +14,19 @@ from unhang.checks.command_words import taken_apart
 from unhang.checks.configuration import configuration_of
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
-from unhang.checks.program_limits import MAKE_FIRST_GROUP, limits_in
+from unhang.checks.program import LIMIT_S as READING_LIMIT_S
+from unhang.checks.program import source_of
+from unhang.facts.in_force.group_limits import MAKE_GROUPS, OF_ARGUMENTS
 from unhang.facts.preflight.launch import Configuration, Launch
+from unhang.facts.preflight.program import GroupLimit
 from unhang.facts.preflight.situation import Look
 from unhang.facts.preflight.timers import Timer, Timers
 from unhang.findings import Evidence, Source, Text, say
 from unhang.knowledge import numbers
 
 NAME = "timers"
-LIMIT_S = 5.0
+LIMIT_S = READING_LIMIT_S
+"""It reads the program, unless another check has done so."""
 NEEDS = ("environment", "versions", "configuration")
 NCCL_DEFAULT_S, TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 600.0, 1800.0, 480.0
 # Keys of arguments and files: kind of timer, seconds in one of its units.
@@ -50,10 +54,10 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     launch = taken_apart(plan.command)
     configuration, _ = configuration_of(machine, launch)
     timers = [*_of_command(launch), *_of_files(configuration, launch), *_of_environment(machine, plan)]
-    program = _of_program(machine, launch)
+    program = _of_program(machine, plan, launch)
     ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
     if program.makes_first:
-        ignored += [timer for timer in timers if timer.name == "ddp_timeout"]
+        ignored += [timer for timer in (*timers, *program.timers) if timer.name == OF_ARGUMENTS]
     timers = [timer for timer in (*timers, *program.timers) if timer not in ignored]
     timers += _defaults(timers, launch, configuration)
     yield Timers, Look(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
@@ -96,25 +100,34 @@ class _Program:
     because: Text | None = None
 
 
-def _of_program(machine: Machine, launch: Launch) -> _Program:
-    if not launch.program.endswith(".py"):
-        return _Program()
-    look = machine.read_named(launch.program)
+def _of_program(machine: Machine, plan: Plan, launch: Launch) -> _Program:
+    """Of every file that the launch leads to, as it would run them."""
+    look = source_of(machine, plan.command)
+    if look.found is None:
+        return _Program(because=look.because if launch.program.endswith(".py") else None)
     timers: list[Timer] = []
     without: list[Evidence] = []
+    unknown: list[GroupLimit] = []
     makes_first = False
-    lines = (look.found or "").splitlines()
-    for one in limits_in(look.found or ""):
-        quote = Evidence(Source(launch.program, one.line), lines[one.line - 1].strip())
+    for one in look.found.limits:
         itself = one.call in _MAKE_IT_THEMSELVES and not one.guarded
         seconds = one.seconds if one.given or not itself else NCCL_DEFAULT_S
         makes_first |= itself and seconds is not None
-        if one.call in MAKE_FIRST_GROUP and seconds is not None:
-            timers.append(Timer("collective", seconds, f"{one.call}(timeout=)", quote))
-        elif one.call not in MAKE_FIRST_GROUP and not one.given:
-            without.append(quote)
-    missing = say("{path} is not there", path=launch.program) if look.found is None else None
-    return _Program(tuple(timers), tuple(without), makes_first, look.because or missing)
+        if one.given and one.seconds is None:
+            unknown.append(one)
+        if seconds is not None and one.call not in MAKE_GROUPS:
+            name = one.call if one.call == OF_ARGUMENTS else f"{one.call}(timeout=)"
+            timers.append(Timer("collective", seconds, name, Evidence(one.source, one.line_text)))
+        elif one.call in MAKE_GROUPS and not one.given:
+            without.append(Evidence(one.source, one.line_text))
+    return _Program(tuple(timers), tuple(without), makes_first, _not_known(unknown))
+
+
+def _not_known(unknown: Sequence[GroupLimit]) -> Text | None:
+    if not unknown:
+        return None
+    told = "; ".join(f"{one.call}(timeout={one.given}) ({one.source.path}:{one.source.line})" for one in unknown[:3])
+    return say("only running tells the limit of {calls}", calls=told)
 
 
 def _defaults(timers: list[Timer], launch: Launch, configuration: Configuration) -> Iterator[Timer]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from unhang.facts.optional_imports import stand_ins
 from unhang.facts.program import call_name, parse_program, statements
 
 _IMPORTERS = {"import_module", "__import__", "run_module"}
 _RUNNERS = {"run_path", "exec_module", "exec"}
 """They run a file or a text, whose name or words only running tells."""
-_ABSENT_IS_FINE = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 _LAZY = ("__getattr__", "_LazyModule", "LazyModule", "attach", "attach_stub")
 
 
@@ -26,6 +26,8 @@ class Import:
     names: tuple[str, ...] = ()
     optional: bool = False
     """The program goes on without it."""
+    instead: tuple[Import, ...] = ()
+    """Where one of these is there, it is not needed."""
     every: bool = False
     """Some module inside ``module``; which one is computed while it runs."""
 
@@ -45,13 +47,12 @@ def imports_of(tree: ast.Module, text: str) -> Iterator[Import]:
 
     One without a name and a level is computed and cannot be followed.
     """
-    optional = set(_optional(tree))
+    known = stand_ins(tree)
     for node in statements(tree):
-        if isinstance(node, ast.Import):
-            yield from (Import(alias.name, node.lineno, optional=id(node) in optional) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names = tuple(alias.name for alias in node.names if alias.name != "*")
-            yield Import(node.module or "", node.lineno, node.level, names, id(node) in optional)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            others = known.get(id(node), ())
+            instead = tuple(other for one in others or () for other in _named(one))
+            yield from (replace(one, optional=others is None, instead=instead) for one in _named(node))
     if any(word in text for word in _IMPORTERS):
         calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and call_name(node) in _IMPORTERS)
         yield from (_called(call) for call in calls if call.args or call.keywords)
@@ -60,6 +61,14 @@ def imports_of(tree: ast.Module, text: str) -> Iterator[Import]:
         yield from (Import("", call.lineno, every=True) for call in calls)
     if any(word in text for word in _LAZY) and _is_lazy(tree):
         yield from (Import(text, line, 1, optional=True) for text, line in _table(tree))
+
+
+def _named(node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        yield from (Import(alias.name, node.lineno) for alias in node.names)
+    else:
+        names = tuple(alias.name for alias in node.names if alias.name != "*")
+        yield Import(node.module or "", node.lineno, node.level, names)
 
 
 def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:
@@ -72,21 +81,6 @@ def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:
         for name in (one.module, *inner) if one.names else (one.module,):
             path = start / name.replace(".", "/") if name else start
             yield from (f"{path}.py", f"{path}/__init__.py") if name else (f"{path}/__init__.py",)
-
-
-def _optional(tree: ast.Module) -> Iterator[int]:
-    """Nodes inside a ``try`` that survives an import that fails."""
-    for node in statements(tree):
-        if isinstance(node, ast.Try) and any(_survives(handler) for handler in node.handlers):
-            yield from (id(inner) for one in node.body for inner in (one, *statements(one)))
-
-
-def _survives(handler: ast.ExceptHandler) -> bool:
-    if any(isinstance(statement, ast.Raise) for statement in handler.body):
-        return False
-    caught = [handler.type] if handler.type is not None else []
-    names = {getattr(n, "id", getattr(n, "attr", "")) for kind in caught for n in ast.walk(kind)}
-    return not caught or bool(names & _ABSENT_IS_FINE)
 
 
 def _called(call: ast.Call) -> Import:

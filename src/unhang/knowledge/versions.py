@@ -1,15 +1,18 @@
-"""What is known of single versions (``versions.toml``), and which versions a row affects.
+"""What is known of single versions (``versions.toml``), which versions a row affects, and which way leads out.
 
 A defect is suspected in a log only where its ``signs`` are seen: that a version is affected says little by itself.
-``affects`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``.
+``affects`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``. Where a
+row does not give it, it follows from ``introduced`` and ``fixed``, which say on which side of a release the defect is.
 Versions are compared as tuples of numbers; what follows the numbers (``+cu128``, ``rc1``) does not count.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import rows_of
@@ -29,16 +32,22 @@ class VersionRow:
     """One thing known of some versions of a package."""
 
     package: str
-    affects: str
-    """Conditions; empty = every version."""
     kind: str
     """``fact``: what a release ships; ``bad``: a defect; ``trap``: a surprise; ``unverified``: a claim."""
     symptom: str
     source: str
     checked: str
+    affects: str = ""
+    """Conditions; empty = every version."""
+    introduced: str = ""
+    """The first release that has it; empty = as far back as anybody looked."""
+    fixed: str = ""
+    """The first release without it again; empty = none is known."""
+    fixed_note: str = ""
+    last_good: str = ""
+    """The newest release before ``introduced`` that was seen to be well."""
     where: str = ""
     """What else has to hold (``aarch64 only``); a row with it is at most likely to fit."""
-    fixed_in: str = ""
     workaround: str = ""
     torch_wheels: str = ""
     """PyTorch releases whose wheel carries it."""
@@ -49,6 +58,11 @@ class VersionRow:
     """Among ``SIGNS``: all must be seen before the defect is suspected; none = it is never suspected from a log."""
     telling: tuple[str, ...] = ()
     """With these too it is more than a possibility."""
+
+    @property
+    def single(self) -> bool:
+        """It was seen in one release alone; of its neighbours nothing is known."""
+        return self.affects.startswith("==") and not self.affects.endswith("*")
 
 
 def version_rows() -> tuple[VersionRow, ...]:
@@ -63,6 +77,18 @@ def known_of(package: str, version: str, kinds: tuple[str, ...] = KINDS) -> tupl
         return ()
     name = package.lower()
     return tuple(row for row in _rows() if row.package == name and row.kind in kinds and affects(row.affects, numbers))
+
+
+def helped_by(package: str, version: str) -> tuple[VersionRow, ...]:
+    """Defects that ``version`` is the way out of: it is the release that fixed them, or the last one before them."""
+    numbers = version_numbers(version)
+    return tuple(
+        row
+        for row in _rows()
+        if row.package == package.lower()
+        and numbers is not None
+        and any(_compared("==", numbers, limit) for limit in map(version_numbers, (row.fixed, row.last_good)) if limit)
+    )
 
 
 def version_numbers(version: str) -> tuple[int, ...] | None:
@@ -83,10 +109,14 @@ def _holds(condition: str, version: tuple[int, ...]) -> bool:
     limit = tuple(int(part) for part in found[2].split("."))
     if found[3]:
         return version[: len(limit)] == limit
+    return _compared(found[1], version, limit)
+
+
+def _compared(sign: str, version: tuple[int, ...], limit: tuple[int, ...]) -> bool:
     length = max(len(limit), len(version))
     mine, theirs = (numbers + (0,) * (length - len(numbers)) for numbers in (version, limit))
     return {"<": mine < theirs, "<=": mine <= theirs, "==": mine == theirs, ">=": mine >= theirs, ">": mine > theirs}[
-        found[1]
+        sign
     ]
 
 
@@ -97,7 +127,8 @@ def _rows() -> tuple[VersionRow, ...]:
     for table in rows_of("versions.toml", "version", needed):
         try:
             lists = {key: tuple(table.get(key, ())) for key in ("signs", "telling")}
-            row = VersionRow(**{**table, **lists, "checked": str(table["checked"])})
+            told = {"affects": _between(table), **table, **lists, "checked": str(table["checked"])}
+            row = VersionRow(**told)
         except TypeError as error:
             raise KnowledgeError(f"versions.toml: {table['symptom']}: {error}") from error
         if row.kind not in KINDS:
@@ -105,5 +136,19 @@ def _rows() -> tuple[VersionRow, ...]:
         if not set(row.signs) | set(row.telling) <= set(SIGNS):
             raise KnowledgeError(f"versions.toml: {row.symptom} needs a sign that nothing looks for")
         affects(row.affects, (0,))
+        if not _is_in_order(row):
+            raise KnowledgeError(f"versions.toml: {row.symptom}: introduced, fixed and affects contradict each other")
         rows.append(row)
     return tuple(rows)
+
+
+def _between(table: Mapping[str, Any]) -> str:
+    bounds = ((">=", table.get("introduced")), ("<", table.get("fixed")))
+    return ", ".join(f"{sign}{release}" for sign, release in bounds if release)
+
+
+def _is_in_order(row: VersionRow) -> bool:
+    """The release that introduced it has it; the one before and the one that fixed it have it not."""
+    wanted = ((row.introduced, True), (row.fixed, False), (row.last_good, False))
+    told = ((version_numbers(release), has_it) for release, has_it in wanted if release)
+    return all(numbers is not None and affects(row.affects, numbers) is has_it for numbers, has_it in told)

@@ -107,9 +107,40 @@ def test_the_users_own_variables_count_first(tmp_path: Path) -> None:
 
 
 def test_another_folder(tmp_path: Path) -> None:
-    way = follow(tmp_path, {"scripts/run.sh": 'cd "$(dirname "$0")/.." && cd src\ntorchrun t.py\n'}, "scripts/run.sh")
+    script = 'cd "$(dirname "$0")/.." && cd src\ntorchrun t.py\n'
+    way = follow(tmp_path, {"scripts/run.sh": script, "src/t.py": ""}, "scripts/run.sh")
 
     assert (way.told.folder, way.machine.folder) == ("src", "/job/src")
+
+
+@pytest.mark.parametrize("line", ["cd job", "cd ./job/", "pushd job", "cd job || exit 1"])
+def test_a_folder_that_is_not_there_is_not_entered_and_the_right_one_to_start_from_is_named(
+    line: str, tmp_path: Path
+) -> None:
+    way = follow(tmp_path, {"run.sh": f"#!/bin/bash\n{line}\ntorchrun t.py", "t.py": ""}, "bash", "run.sh")
+
+    assert way.told.folder == "", "as bash stays where it is"
+    assert way.machine.folder == "/job"
+    assert way.launch.program == "t.py"
+    (note,) = [note for note in way.notes if "run.sh:2" in note and "job" in note]
+    assert "start it from /, where that folder is" in note
+
+
+def test_a_folder_that_is_nowhere_is_named(tmp_path: Path) -> None:
+    way = follow(tmp_path, {"run.sh": "cd /workspace/gone\ntorchrun t.py", "t.py": ""}, "bash", "run.sh")
+
+    assert [note for note in way.notes if "/workspace/gone is not there" in note]
+    assert not [note for note in way.notes if "start it from" in note]
+
+
+def test_a_folder_that_the_script_makes_or_that_is_empty_is_entered(tmp_path: Path) -> None:
+    (tmp_path / "job/empty").mkdir(parents=True)
+    script = "cd empty\ncd ..\nmkdir -p out\ncd out\ntorchrun ../t.py"
+
+    way = follow(tmp_path, {"run.sh": script, "t.py": ""}, "bash", "run.sh")
+
+    assert way.told.folder == "out"
+    assert not [note for note in way.notes if "is not there" in note]
 
 
 def test_sourced_files_and_other_scripts(tmp_path: Path) -> None:

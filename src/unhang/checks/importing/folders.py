@@ -24,6 +24,10 @@ class Folders:
         below = self.machine.folder.rstrip("/") + "/"
         return path.removeprefix(below)
 
+    def shown_as_asked(self, path: str) -> str:
+        """As seen from the folder that the command is given in, for files of the project that no process opens."""
+        return path.removeprefix(f"{(self.machine.asked_in or self.machine.folder).rstrip('/')}/")
+
     def names(self, folder: str) -> frozenset[str] | None:
         """What lies in ``folder``; None where it is none, or may not be listed."""
         if folder not in self._names:

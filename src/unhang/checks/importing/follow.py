@@ -58,8 +58,10 @@ class Follower:
             self._visit(self._waiting.popleft())
             if not self._waiting:
                 self._look_again()
-        for one, _ in self._lost:
-            self.done.absent[one.name] = None
+        for one, path in self._lost:
+            if not any(self._is_there(other, path) for other in one.instead):
+                names = (other.name for other in sorted((one, *one.instead), key=lambda other: other.line))
+                self.done.absent[" or ".join(dict.fromkeys(names))] = None
         self._lost.clear()
         return self.done
 
@@ -121,6 +123,10 @@ class Follower:
         self._enqueue(own)
         if not own and one.package:
             self._not_own(one, found, bare=not files)
+
+    def _is_there(self, one: Import, path: str) -> bool:
+        found = self.found(one, path)
+        return found is not None and not found.rest
 
     def found(self, one: Import, path: str) -> Found | None:
         """The module that ``one``, standing in ``path``, names: as far as its parts are modules, None if none is."""

@@ -19,11 +19,13 @@ class Installed:
     python: str = ""
     folders: tuple[str, ...] = ()
     mapped: Mapping[str, str] = field(default_factory=dict)
+    named: bool = False
+    """By the command or by the active environment, not only the first one on PATH."""
 
 
 def installed_for(folders: Folders, words: Sequence[str], environment: Mapping[str, str]) -> Installed:
     """Of the interpreter that the command names, else of the active environment, else of the one on PATH."""
-    python = next(iter(_interpreters(folders, words, environment)), "")
+    python, named = next(iter(_interpreters(folders, words, environment)), ("", False))
     if not python:
         return Installed()
     prefix = posixpath.dirname(posixpath.dirname(python))
@@ -36,21 +38,22 @@ def installed_for(folders: Folders, words: Sequence[str], environment: Mapping[s
                 found += _added_by(folders, site, name)
             elif name.startswith("__editable__") and name.endswith("_finder.py"):
                 mapped |= _mapping(folders.read(f"{site}/{name}").found or "")
-    return Installed(python, tuple(dict.fromkeys(found)), mapped)
+    return Installed(python, tuple(dict.fromkeys(found)), mapped, named)
 
 
-def _interpreters(folders: Folders, words: Sequence[str], environment: Mapping[str, str]) -> Iterator[str]:
+def _interpreters(folders: Folders, words: Sequence[str], environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Each with whether something names it."""
     places = [place for place in environment.get("PATH", "").split(":") if place]
     for word in words[:1]:
         path = folders.absolute(word) if "/" in word else _on_path(folders, word, places)
         if re.fullmatch(r"python[\d.]*t?", posixpath.basename(word)) and path:
-            yield path
+            yield path, True
         elif path and (said := _shebang(folders.read(path).found or "", folders, places)):
-            yield said
+            yield said, True
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if (prefix := environment.get(name)) and folders.is_file(f"{prefix}/bin/python"):
-            yield f"{prefix}/bin/python"
-    yield from (path for word in ("python", "python3") if (path := _on_path(folders, word, places)))
+            yield f"{prefix}/bin/python", True
+    yield from ((path, False) for word in ("python", "python3") if (path := _on_path(folders, word, places)))
 
 
 def _on_path(folders: Folders, word: str, places: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ class Start:
 def start_of(folders: Folders, program: str, words: Sequence[str], environment: Mapping[str, str]) -> Start:
     """Of ``program`` (``train.py``, ``-m pkg.train`` or a module's bare name) that ``words`` would start."""
     told = {**environment, **dict(_assignments(words))}
-    installed = installed_for(folders, [word for word in words if "=" not in word], told)
+    installed = interpreter_of(folders, words, environment)
     paths = [folders.absolute(path) for path in told.get("PYTHONPATH", "").split(":") if path]
     here = folders.absolute("")
     name = program.removeprefix("-m ").strip()
@@ -45,6 +45,12 @@ def start_of(folders: Folders, program: str, words: Sequence[str], environment: 
         top = _above_packages(folders, posixpath.dirname(script))
         finder.assumed = tuple(dict.fromkeys((top, *_project_folders(folders, top), *_project_folders(folders, here))))
     return Start(script, tuple(_roots(folders, script, here)), installed, finder)
+
+
+def interpreter_of(folders: Folders, words: Sequence[str], environment: Mapping[str, str]) -> Installed:
+    """The interpreter that ``words`` would start, and what is installed for it."""
+    told = {**environment, **dict(_assignments(words))}
+    return installed_for(folders, [word for word in words if "=" not in word], told)
 
 
 def _assignments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -73,6 +79,18 @@ def _above_packages(folders: Folders, folder: str) -> str:
     while folder != "/" and folders.is_file(f"{folder}/__init__.py"):
         folder = posixpath.dirname(folder)
     return folder
+
+
+def pinning_folders(folders: Folders, script: str, asked_in: str) -> Iterator[str]:
+    """Where a project may say which releases it needs: from the script's folder up to the outermost folder that is a
+    project, and the folder that the command is given in. The nearest comes first."""
+    way = [posixpath.dirname(script)] if script else []
+    while way and way[-1] != "/" and len(way) <= _MOST_ABOVE:
+        way.append(posixpath.dirname(way[-1]))
+    marks = {*PROJECT_FILES, "requirements.txt"}
+    ends = [at for at, one in enumerate(way) if one == asked_in or marks & (folders.names(one) or frozenset())]
+    yield from way[: ends[-1] + 1] if ends else way[:1]
+    yield asked_in
 
 
 def project_of(folders: Folders, folder: str) -> str:

@@ -70,7 +70,17 @@ class Session:
         """Whether there is such a folder; None where the path is not known."""
         if not is_known(path):
             return None
-        return bool(self.machine.entries(posixpath.join(self.machine.folder, path)).found)
+        look = self.machine.entries(self.absolute(path))
+        return None if look.because is not None else look.found is not None
+
+    def folder_that_has(self, path: str) -> str:
+        """The nearest folder above the user's in which ``path`` is a folder; empty where there is none."""
+        above = posixpath.normpath(self.machine.folder)
+        while above != posixpath.dirname(above):
+            above = posixpath.dirname(above)
+            if self.is_folder(posixpath.join(above, path)):
+                return above
+        return ""
 
     def may_go_on(self) -> bool:
         """A script that loops for ever is left in time."""

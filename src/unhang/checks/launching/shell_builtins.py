@@ -26,10 +26,26 @@ def _change_folder(frame: Frame, words: list[str], source: Source) -> bool | Non
         frame.session.note(say("which folder cd {path} leads to is not known", path=written), source)
         frame.state.folder = target
         return True
-    frame.state.folder = frame.state.place(target)
-    if frame.state.folder == ".":
-        frame.state.folder = ""
+    place = frame.state.place(target)
+    if frame.session.is_folder(place) is False and not frame.state.image and not frame.session.may_be_made(place):
+        _stay(frame, place, source)
+        return None
+    frame.state.folder = "" if place == "." else place
     return True
+
+
+def _stay(frame: Frame, place: str, source: Source) -> None:
+    """The shell says that there is no such folder, and goes on where it is."""
+    above = frame.session.folder_that_has(place)
+    if above:
+        told = say(
+            "cd {path}: {path} is not there and the shell stays; start it from {folder}, where that folder is",
+            path=place,
+            folder=above,
+        )
+    else:
+        told = say("cd {path}: {path} is not there, and the shell stays in the folder it is in", path=place)
+    frame.session.note(told, source)
 
 
 def _set(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001 - all are called alike

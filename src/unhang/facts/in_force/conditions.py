@@ -10,12 +10,15 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.in_force.config_names import OPTIONS, ConfigNames
+from unhang.facts.in_force.config_tree import in_tree
 from unhang.facts.in_force.declared import UNKNOWN, Declared, Setting, constants_of, declared_in
+from unhang.facts.in_force.elsewhere import handed_down, of_module, only_taken, put_on
 from unhang.facts.in_force.values import InForce, Values, same
 from unhang.facts.preflight.program import LeftOut
 from unhang.facts.program import Scope, call_name, own_nodes, parse_program
@@ -32,6 +35,14 @@ COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.IsNot: operator.is_not,
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
+}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "len": len, "int": int, "str": str, "float": float}
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
@@ -117,6 +128,17 @@ class Evaluation:
     scopes: Sequence[Scope]
     used: list[InForce] = field(default_factory=list)
     looks: int = 0
+    busy: set[tuple[Scope, str]] = field(default_factory=set)
+    """Names that are being looked up: they may stand for each other in a circle."""
+
+    def there(self, path: str, scopes: Sequence[Scope], constants: Mapping[str, Any] | None = None) -> Evaluation:
+        """The same at another place of the program."""
+        return Evaluation(self.settings, constants or {}, path, scopes, self.used, self.looks, self.busy)
+
+    def may_look(self) -> bool:
+        """One look more; there is an end to them."""
+        self.looks += 1
+        return self.looks <= _MOST_LOOKS
 
     def truth(self, node: ast.expr) -> bool | None:
         """Whether ``node`` holds; None where that is not known."""
@@ -132,14 +154,23 @@ class Evaluation:
 
     def value(self, node: ast.expr) -> Any:
         """The value of ``node``, or UNKNOWN."""
-        self.looks += 1
-        if self.looks > _MOST_LOOKS:
+        if not self.may_look():
             return UNKNOWN
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             each = [self.value(one) for one in node.elts]
             return UNKNOWN if any(one is UNKNOWN for one in each) else each
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if (held := in_tree(self, node)) is not None:
+            return self._noted(held)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node.value, node.attr)
+        return self._called(node) if isinstance(node, ast.Call) else self._combined(node)
+
+    def _combined(self, node: ast.expr) -> Any:
+        """What operators make of other values."""
         if isinstance(node, ast.Compare):
             return self._compared(node)
         if isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
@@ -148,11 +179,10 @@ class Evaluation:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             inner = self.value(node.operand)
             return -inner if isinstance(inner, int | float) else UNKNOWN
-        if isinstance(node, ast.Name):
-            return self._name(node.id)
-        if isinstance(node, ast.Attribute):
-            return self._attribute(node.value, node.attr)
-        return self._called(node) if isinstance(node, ast.Call) else UNKNOWN
+        if isinstance(node, ast.IfExp):
+            truth = self.truth(node.test)
+            return UNKNOWN if truth is None else self.value(node.body if truth else node.orelse)
+        return self._calculated(node) if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC else UNKNOWN
 
     def _compared(self, node: ast.Compare) -> Any:
         left = self.value(node.left)
@@ -170,10 +200,29 @@ class Evaluation:
             left = right
         return True
 
+    def _calculated(self, node: ast.BinOp) -> Any:
+        left, right = self.value(node.left), self.value(node.right)
+        if not all(isinstance(one, int | float | timedelta) for one in (left, right)):
+            return UNKNOWN
+        try:
+            return _ARITHMETIC[type(node.op)](left, right)
+        except (TypeError, ArithmeticError):
+            return UNKNOWN
+
     def _name(self, name: str) -> Any:
+        key = (self.scopes[-1], name)
+        if key in self.busy:
+            return UNKNOWN
+        self.busy.add(key)
+        try:
+            return self._named(name)
+        finally:
+            self.busy.discard(key)
+
+    def _named(self, name: str) -> Any:
         for scope in reversed(self.scopes):
             if isinstance(scope, ast.Module):
-                return self.constants.get(name, UNKNOWN)
+                return self.constants[name] if name in self.constants else of_module(self, scope, name)
             told = self.settings.declared.commands.get((self.path, scope.lineno), {}).get(name)
             assigned = self.settings.names.assigned(scope).get(name, ())
             if told is not None and not assigned:
@@ -181,27 +230,13 @@ class Evaluation:
             if name in (stores := _stores(scope)):
                 if len(assigned) == 1 and stores[name] == 1 and assigned[0]:
                     return self.value(assigned[0])
-                return self._handed_down(scope, name) if not assigned and stores[name] == 1 else UNKNOWN
+                if stores[name] > 1 and (left := only_taken(self, scope, name, stores[name])) is not None:
+                    return self.value(left)
+                return handed_down(self, scope, name) if not assigned and stores[name] == 1 else UNKNOWN
         return UNKNOWN
 
-    def _handed_down(self, scope: Scope, name: str) -> Any:
-        """A parameter that every call gives the same setting: ``make(args.path, args.kind)``."""
-        given = self.settings.names.given(scope, name)
-        found = []
-        for value, path, scopes in given or ():
-            self.looks += 1
-            if self.looks > _MOST_LOOKS:
-                return UNKNOWN
-            there = Evaluation(self.settings, {}, path, scopes, self.used, self.looks)
-            found.append(there.value(value))
-            self.looks = there.looks
-            if found[-1] is UNKNOWN:
-                return UNKNOWN
-        same_everywhere = bool(found) and all(one is not UNKNOWN and one == found[0] for one in found)
-        return found[0] if same_everywhere else UNKNOWN
-
     def _attribute(self, owner: ast.expr, name: str) -> Any:
-        kinds = self._kinds(owner)
+        kinds = self.kinds(owner)
         found = [
             one
             for kind in sorted(kinds)
@@ -211,20 +246,22 @@ class Evaluation:
         group = self._attribute_behind(owner) if not kinds else None
         if group is not None and (one := self.settings.of_option(f"{group.attr}.{name}")):
             found = [one]  # ``job_config.metrics.log_freq``, from ``--metrics.log_freq``
+        if not found and kinds:
+            return put_on(self, kinds, name)
         told = same(found)
         return UNKNOWN if told is None else self._noted(told)
 
-    def _kinds(self, node: ast.expr) -> set[str]:
+    def kinds(self, node: ast.expr) -> set[str]:
+        """What ``node`` holds: classes of settings, or a parser's options; empty where that is not known."""
         names = self.settings.names
-        self.looks += 1
-        if self.looks > _MOST_LOOKS:
+        if not self.may_look():
             return set()
         if isinstance(node, ast.Name):
             kinds = names.kinds(node.id, self.scopes)
             return kinds or self._kinds_of_assigned(node.id)
         if not isinstance(node, ast.Attribute):
             return set()
-        above = self._kinds(node.value)
+        above = self.kinds(node.value)
         inner = {
             names.real(one.kind)
             for kind in above
@@ -246,7 +283,7 @@ class Evaluation:
             values = self.settings.names.assigned(scope).get(name, ())
             if values:
                 one = values[0]
-                return self._kinds(one) if len(values) == 1 and isinstance(one, ast.Attribute) else set()
+                return self.kinds(one) if len(values) == 1 and isinstance(one, ast.Attribute) else set()
         return set()
 
     def _called(self, node: ast.Call) -> Any:
@@ -254,6 +291,8 @@ class Evaluation:
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
             return self._attribute(node.args[0], str(node.args[1].value))
         each = [self.value(one) for one in node.args]
+        if name == "timedelta":
+            return _span(each, {word.arg: self.value(word.value) for word in node.keywords})
         if node.keywords or any(one is UNKNOWN for one in each):
             return UNKNOWN
         if isinstance(node.func, ast.Name) and name in _FUNCTIONS and len(each) == 1:
@@ -316,6 +355,16 @@ def imported_by_setting(files: Iterable[SourceFile], settings: Settings) -> tupl
                     if isinstance(name, str) and name and one.used:
                         found[name] = None
     return tuple(found)
+
+
+def _span(each: Sequence[Any], named: Mapping[str | None, Any]) -> Any:
+    amounts = (*each, *named.values())
+    if not all(isinstance(one, int | float) for one in amounts) or None in named:
+        return UNKNOWN
+    try:
+        return timedelta(*each, **{str(name): amount for name, amount in named.items()})
+    except (TypeError, ValueError, OverflowError):
+        return UNKNOWN
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.in_force.assigned import Stored, stored_in
 from unhang.facts.in_force.declared import Declared, kind_of
 from unhang.facts.program import Program, Scope, blocks, call_name, dotted, own_nodes, parse_program, statements
 
@@ -35,6 +36,8 @@ class ConfigNames:
     everywhere: dict[str, set[str]] = field(default_factory=dict)
     made_otherwise: dict[str, set[str]] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    stored: dict[str, list[Stored]] = field(default_factory=dict)
+    """Where attributes are assigned, by name."""
     returned: dict[str, tuple[str, ...]] = field(default_factory=dict)
     filled_in: dict[str, bool] = field(default_factory=dict)
     """Kinds whose attributes a loop sets by names that only running tells; True: only those that are None."""
@@ -158,20 +161,24 @@ class ConfigNames:
             self._read_calls(program, file.path)
         for program in programs:
             self._read_aliases(program.tree)
-            self.changed |= set(_stored(program.tree))
+        self._read_stored(told)
         words = {*_PARSES, *self.declared.classes, *(a for a, n in self._aliases.items() if n in self.declared.classes)}
         named = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(words))) + r")\b")
         for text, program in read:
             if named.search(text):
                 self._read_classes(program)
-            if "setattr(" in text:
-                self.changed |= set(_set_by_name(program.tree))
         for _ in range(2):
             for program in programs:
                 self._read_names(program)
         for text, program in read:
             if "setattr(" in text:
                 self._read_fills(program)
+
+    def _read_stored(self, told: Iterable[tuple[SourceFile, Program]]) -> None:
+        for file, program in told:
+            for one in stored_in(program, file.path):
+                self.stored.setdefault(one.name, []).append(one)
+        self.changed |= self.stored.keys()
 
     def _read_fills(self, program: Program) -> None:
         """``for name, value in found.items(): setattr(args, name, value)``."""
@@ -310,23 +317,6 @@ class ConfigNames:
             return ""
         kinds = self.kinds(value.id, (scope,))
         return next(iter(kinds)) if len(kinds) == 1 else ""
-
-
-def _stored(tree: ast.Module) -> Iterator[str]:
-    """Attributes assigned anywhere; those of ``self`` count in classes of settings only, see :class:`Declared`."""
-    for node in statements(tree):
-        for target in _targets(node):
-            if isinstance(target, ast.Attribute) and dotted(target.value) != "self":
-                yield target.attr
-
-
-def _set_by_name(tree: ast.Module) -> Iterator[str]:
-    """``setattr(args, "lr", 1)``."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and call_name(node) == "setattr" and len(node.args) == 3:
-            name = node.args[1]
-            if isinstance(name, ast.Constant):
-                yield str(name.value)
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -123,7 +123,7 @@ def _add_class(found: Declared, path: str, node: ast.ClassDef, constants: Mappin
         target.attr
         for method in methods
         for statement in statements(method)
-        for target in _targets(statement)
+        for target in targets_of(statement)
         if isinstance(target, ast.Attribute) and dotted(target.value) == "self"
     }
     one = ConfigClass(node.name, fields if _is_config(node, bases) else {}, bases, stored)
@@ -211,18 +211,18 @@ def constants_of(tree: ast.Module) -> Iterator[tuple[str, Any]]:
     seen: dict[str, int] = {}
     given: dict[str, ast.expr] = {}
     for node in statements(tree):
-        for target in _targets(node):
+        for target in targets_of(node):
             if isinstance(target, ast.Name):
                 seen[target.id] = seen.get(target.id, 0) + 1
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            given |= {target.id: node.value for target in _targets(node) if isinstance(target, ast.Name)}
+            given |= {target.id: node.value for target in targets_of(node) if isinstance(target, ast.Name)}
     for name, value in given.items():
         if seen.get(name) == 1 and (known := default_of(value, {})) is not UNKNOWN:
             yield name, known
 
 
-def _targets(node: ast.AST) -> list[ast.expr]:
+def targets_of(node: ast.AST) -> list[ast.expr]:
     """What a statement assigns, tuples taken apart."""
     if isinstance(node, ast.Assign):
         wanted = list(node.targets)

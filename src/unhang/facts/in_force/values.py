@@ -64,6 +64,18 @@ class Values:
             return InForce(name, exact[0][0] if len(exact) == 1 else UNKNOWN, exact[0][1])
         return InForce(name, UNKNOWN if told or self.unread else setting.default, setting.place)
 
+    def at(self, path: str) -> InForce | None:
+        """What stands at ``path`` of the configuration files; None where nothing stands, UNKNOWN where that may differ.
+
+        The command has been worked in by then.
+        """
+        told = [held for held in self._leaves.get(_last(path), []) if held[0] == path]
+        if len(told) != 1 or self.unread:
+            return None if not told and not self.unread else InForce(path, UNKNOWN, "")
+        _, value, place = told[0]
+        computed = isinstance(value, str) and ("${" in value or value == "???")
+        return InForce(path, UNKNOWN if computed or isinstance(value, Mapping) else value, place)
+
 
 def _flat(tree: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():

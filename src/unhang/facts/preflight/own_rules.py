@@ -11,7 +11,7 @@ from typing import Any
 from unhang.evidence.items import SourceFile
 from unhang.facts.in_force.conditions import COMPARE
 from unhang.facts.in_force.declared import UNKNOWN
-from unhang.facts.preflight.job_values import value_in_force, world_size_of
+from unhang.facts.preflight.job_values import job_value, value_in_force, world_size_of
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.program import Program, Scope, call_name, own_nodes, parse_program
@@ -43,10 +43,16 @@ class OwnRule:
 
 
 def own_rules(here: Situation) -> tuple[OwnRule, ...]:
-    """The rules of the program, then of its libraries, whose values are all known in this launch."""
+    """The rules of the program, then of its libraries, whose values are all known in this launch.
+
+    A library's own defaults keep its rules: one counts where the launch sets something in it.
+    """
     found = here.found(ProgramSource)
-    files = (*found.files, *found.libraries) if found is not None else ()
-    return tuple(rule for file in files for rule in _rules(file, here))
+    if found is None:
+        return ()
+    of_libraries = (rule for file in found.libraries for rule in _rules(file, here))
+    set_here = (rule for rule in of_libraries if any(job_value(here, name) is not None for name, _ in rule.values))
+    return (*(rule for file in found.files for rule in _rules(file, here)), *set_here)
 
 
 def _rules(file: SourceFile, here: Situation) -> Iterator[OwnRule]:

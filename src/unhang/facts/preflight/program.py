@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.evidence.items import SourceFile
+from unhang.findings import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,20 @@ class LeftOut:
     truth: bool
     lines: tuple[int, int]
     settings: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimit:
+    """A call that makes a process group. ``seconds``: None where it gives no limit or one that only running tells."""
+
+    call: str
+    source: Source
+    line_text: str
+    given: str
+    """The limit as it is written; empty where it gives none."""
+    seconds: float | None
+    guarded: bool = False
+    """Only where there is no group yet: below a test of ``is_initialized``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,8 @@ class ProgramSource:
     """Arguments that must name code, and lead to none."""
     left_out: tuple[LeftOut, ...] = ()
     """Branches that this launch never takes."""
+    limits: tuple[GroupLimit, ...] = ()
+    """Calls in ``files`` that make process groups, and the limits they give them."""
     unreached: int = 0
     """Functions that nothing this launch runs ever names; their bodies are blank in ``files``."""
     defaults: Mapping[str, tuple[Any, str]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unhang.facts.preflight.settings import Settings
+from unhang.findings import Text
 from unhang.knowledge.environment import Variable
 from unhang.knowledge.versions import version_numbers
 
@@ -15,10 +16,12 @@ class Versions:
     """Version by package in lower case (``torch``, ``nccl``, ``cuda``, ``driver``, …); packages not found are absent.
 
     ``origin`` tells where a version is from when it is not the package itself (``assumed``, ``ships with torch 2.8``).
+    ``allowed``: what is not installed and of which the project takes several releases, and where it says so.
     """
 
     of: Mapping[str, str]
-    origin: Mapping[str, str] = field(default_factory=dict)
+    origin: Mapping[str, Text] = field(default_factory=dict)
+    allowed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def owner_of(self, variable: Variable) -> str | None:
         """The version of the program that reads ``variable``; None when it is not known."""

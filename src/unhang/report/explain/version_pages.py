@@ -8,6 +8,7 @@ from unhang.findings import Text, say
 from unhang.knowledge.timeouts import defaults_of
 from unhang.knowledge.versions import VersionRow, known_of, version_numbers, version_rows
 from unhang.report.explain.page import Line, Page
+from unhang.rules.release_choice import release_to_take, which_have_it
 
 _VERSION = re.compile(r"(?P<package>[A-Za-z][\w-]{1,30})\s*(?:==|=|\s)\s*v?(?P<version>\d+(?:\.\d+)+\S{0,20})$")
 _LIMIT = re.compile(
@@ -72,6 +73,8 @@ def limit_page(text: str) -> Page | None:
 
 def _said(row: VersionRow) -> str:
     parts = [row.symptom + (f" ({row.where})" if row.where else "")]
-    parts += [f"fixed: {row.fixed_in}"] if row.fixed_in else []
+    if row.kind != "fact" and (row.introduced or row.fixed):
+        note = f" ({row.fixed_note})" if row.fixed_note else ""
+        parts += [f"{which_have_it(row)}{note}", f"{release_to_take(row)}"]
     parts += [f"meanwhile: {row.workaround}"] if row.workaround else []
     return "; ".join(parts)
