@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.facts.test_log_facts import facts_of
-from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.contradicted import SLOWS_BEFORE
+from unhang.diagnosis.diagnose import diagnose
 from unhang.facts.step_pace import GrowingSteps, growing_steps
 from unhang.findings import Certainty, Status
 
