@@ -4,7 +4,7 @@ prefixed); ``inprocess`` (what being recorded costs); ``guards``; ``kills``; ``t
 HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
 ``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
 the library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
-reports).
+reports); ``"real-pairs SET DIR"`` (on projects just before and after the fix of a stall).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from benchmarks import (
     logs,
     many_nodes,
     many_ranks,
+    real_pairs,
     real_projects,
     resharding,
     start,
@@ -44,6 +45,7 @@ OTHERS = {
     "traces": traces.main,
     "many-nodes": many_nodes.main,
     "many-ranks": many_ranks.main,
+    "real-pairs": real_pairs.main,
     "real-projects": real_projects.main,
     "start": start.main,
 }
