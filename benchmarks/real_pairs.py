@@ -5,8 +5,8 @@
 SET is one of ``benchmarks/pairs/*.toml``: which repository, the commits before and after, the command, and what was
 wrong where, written before the tool was run on it by somebody who had not read it. FOLDER holds the trees as
 ``NAME/before`` and ``NAME/after``; they are read where they lie, nothing of them is run or stored. Found is a finding
-of an accepted cause with a place in the lines that were wrong; still reported is one of such a cause in the same function
-afterwards. The table it prints stands in docs/benchmarks.md.
+of an accepted cause with a place in the lines that were wrong; still reported is one of such a cause in the same
+function afterwards. The table it prints stands in docs/benchmarks.md.
 """
 
 from __future__ import annotations
