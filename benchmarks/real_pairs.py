@@ -5,8 +5,8 @@
 SET is one of ``benchmarks/pairs/*.toml``: which repository, the commits before and after, the command, and what was
 wrong where, written before the tool was run on it by somebody who had not read it. FOLDER holds the trees as
 ``NAME/before`` and ``NAME/after``; they are read where they lie, nothing of them is run or stored. Found is a finding
-of an accepted cause with a place in the lines that were wrong; still reported is one of such a cause in the same
-function afterwards. The table it prints stands in docs/benchmarks.md.
+of an accepted cause with a place in the lines that were wrong and a word of what was; still reported is one of such a
+cause in the same function afterwards. The table it prints stands in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -57,18 +57,23 @@ def _places(finding: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
         yield item.get("source") or "", item.get("line") or 0, ""
 
 
+def _is_about(pair: Mapping[str, Any], finding: Mapping[str, Any]) -> bool:
+    text = json.dumps(finding, ensure_ascii=False)
+    return finding["cause"] in pair["causes"] and any(word in text for word in pair["words"])
+
+
 def is_found(pair: Mapping[str, Any], finding: Mapping[str, Any]) -> bool:
-    """A finding of an accepted cause in the lines that were wrong."""
+    """A finding of an accepted cause in the lines that were wrong, and about them."""
     first, last = pair["lines"]
-    return finding["cause"] in pair["causes"] and any(
+    return _is_about(pair, finding) and any(
         file.endswith(pair["file"]) and first - AROUND <= line <= last + AROUND for file, line, _ in _places(finding)
     )
 
 
 def is_still_reported(pair: Mapping[str, Any], finding: Mapping[str, Any]) -> bool:
-    """A finding of an accepted cause in the function that was mended."""
+    """A finding of an accepted cause in the function that was mended, and about the same."""
     name = pair["function"].rpartition(".")[2]
-    return finding["cause"] in pair["causes"] and any(
+    return _is_about(pair, finding) and any(
         file.endswith(pair["file"]) and function == name for file, _, function in _places(finding)
     )
 
