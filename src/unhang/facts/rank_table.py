@@ -96,7 +96,8 @@ def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
     if not own:
         return
     # The later look is the verdict's; without a time, the file names order the looks.
-    ordered = sorted(own, key=lambda s: (s.time_s or 0.0, _look_order(s.source.path)))
+    # What a fatal signal left is the last of all: nobody looks at a process after that.
+    ordered = sorted(own, key=lambda s: (bool(s.fatal), s.time_s or 0.0, _look_order(s.source.path)))
     whole = next((s for s in reversed(ordered[:-1]) if is_torn_off(ordered[-1], s)), None)
     if whole is not None:
         # What the later look lost, the earlier one tells.

@@ -157,8 +157,11 @@ class Recorder:
                 self.counts[at].name, self.counts[at].sure = self._sure[at], True
 
     def living(self, names: list[str]) -> list[GroupCount]:
-        """The newest group of every name that still exists; groups of unknown name too."""
+        """The newest group of every name that still exists, also before anything was called in it; groups of unknown
+        name too."""
         newest: dict[str, GroupCount] = {}
+        for kind, made in self.groups.made.items():
+            newest |= {f"{kind} {group.name}": group for group in made if group is not None and group.name in names}
         for at in sorted(self.counts):
             group = self.counts[at]
             key = f"{at[0]} {group.name}"

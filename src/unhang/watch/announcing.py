@@ -118,6 +118,16 @@ def _place_of(rank: int, members: Members, last: Summary | None) -> str:
     return Path(last.where).name if last is not None and rank in last.ranks and last.where else ""
 
 
+def changed(before: Summary, now: Summary) -> str:
+    """What was printed before no longer holds."""
+    return _line(say("the verdict has changed: it was {before}; it is {now}", before=_named(before), now=_named(now)))
+
+
+def _named(summary: Summary) -> str:
+    who = [_said(say("{ranks:who}", ranks=list(summary.ranks)))] if summary.ranks else []
+    return " · ".join([summary.cause, *who, *([Path(summary.where).name] if summary.where else [])])
+
+
 def verdict(summary: Summary, text: str, folder: Path, *, ends: bool = False) -> str:
     """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
     folder_line = say("again: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))

@@ -53,6 +53,8 @@ class Order:
     """Of the text for people."""
     noticed_after_s: float | None = None
     """Of a stall that was spoken of before: so long after its beginning it was."""
+    ended_well: bool = False
+    """The job is over and its command ended with 0: how its ranks ended is all that is kept."""
     said: tuple[str, str] | None = None
     """Cause and certainty of the verdict on a wait in which the job has ended: a weaker one does not take its place."""
 

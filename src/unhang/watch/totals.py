@@ -31,6 +31,12 @@ class Totals:
     _waiting_since: Counter[int] = field(default_factory=Counter)
     """Since a step ended last: counted when the next one does, so that a stall makes nobody the slowest."""
 
+    def found(self, cause: str, *, instead_of: str | None = None) -> None:
+        """A verdict was printed; ``instead_of``: the one before, which it takes the place of."""
+        if instead_of in self.findings:
+            self.findings.remove(instead_of)
+        self.findings.append(cause)
+
     def add(self, looks: Mapping[int, RankLook]) -> None:
         """Count one look at every rank."""
         for look in looks.values():

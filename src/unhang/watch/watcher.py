@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.watch import announcing, as_judged, earlier_evidence, ending, one_look, signals, wishes
+from unhang.watch import announcing, as_judged, earlier_evidence, ending, last_words, one_look, signals, wishes
 from unhang.watch.absent import Absent
 from unhang.watch.child import Child
 from unhang.watch.closing import Closing
@@ -137,6 +137,15 @@ class Watcher:
         self.folder.note_verdict()
         self.nodes.say(summary)
 
+    def say_of(self, episode: Episode, summary: Summary, text: str, *, ends: bool = False) -> None:
+        """Print the verdict on ``episode``, and that it has changed where another was printed before."""
+        before = episode.said
+        if before is not None:
+            self.folder.say(announcing.changed(before, summary))
+        self.say_verdict(summary, text, ends=ends)
+        self.totals.found(summary.cause, instead_of=before.cause if before is not None else None)
+        episode.say(summary)
+
     @property
     def _being_ended(self) -> bool:
         """By us, or because somebody asked: what the ranks do now tells nothing of why they waited."""
@@ -232,18 +241,25 @@ class Watcher:
             self.left = episode
             self.explained = self.explained or (episode.said is not None and episode.said.explains_the_end)
             return
-        if episode.said is not None:
-            self.folder.say(announcing.over(episode.said))
-            self.nodes.over(episode.said)
-            self.said = None
-        if episode.said is not None:
-            one_look.put_away(self.folder.path, episode.number)
-        else:
+        self.wait_is_over(episode)
+
+    def wait_is_over(self, episode: Episode) -> None:
+        """It ended by itself: its verdict is history."""
+        if episode.said is None:
             one_look.clear(self.folder.path)
+            return
+        self.folder.say(announcing.over(episode.said))
+        self.nodes.over(episode.said)
+        self.said = None
+        one_look.put_away(self.folder.path, episode.number)
 
     def _deaths_since(self, episode: Episode) -> bool:
-        """Ranks ended during ``episode``: it did not end by itself, the job did, and its verdict stands."""
-        return any(ended_ns > episode.noticed_ns for ended_ns in self.ends())
+        """Ranks ended during ``episode``, or who waited gave up with an exception in the thread that trains: it did not
+        end by itself, the job did, and its verdict stands."""
+        if any(ended_ns > episode.noticed_ns for ended_ns in self.ends()):
+            return True
+        raised_ns = last_words.raised_ns(self.folder.path, episode.standing.waiters)
+        return time.time_ns() - raised_ns < time.monotonic_ns() - episode.noticed_ns
 
     def _dying(self) -> bool:
         return time.monotonic_ns() - max(self.ends(), default=0) < 1e9 * CRASH_GRACE_S
@@ -307,13 +323,11 @@ class Watcher:
             self.episode.looked_in_vain()
             return
         summary, text = answer
-        self.episode.heard(summary)
+        self.episode.heard(summary, text)
         worth_saying = wishes.worth_saying(self.plan, summary, self.episode)
         ends = (worth_saying or self.episode.said is not None) and self._is_to_end(summary, self.episode)
         if worth_saying and not self.nodes.said_before(summary):
-            self.say_verdict(summary, text, ends=ends)
-            self.episode.say(summary)
-            self.totals.findings.append(summary.cause)
+            self.say_of(self.episode, summary, text, ends=ends)
             if self.plan.on_hang_exec and summary.level == Level.STALL.value:
                 ending.run_command(self.plan.on_hang_exec, self.folder, self.plan.cwd)
         if ends:

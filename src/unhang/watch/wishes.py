@@ -18,13 +18,13 @@ def patience_s(plan: RunPlan, episode: Episode) -> tuple[float, ...]:
 
 
 def worth_saying(plan: RunPlan, summary: Summary, episode: Episode) -> bool:
-    """Whether a verdict on ``episode`` is printed: once, and not while there is patience."""
-    if episode.said is not None and summary.same_as == episode.said.same_as:
-        return False
-    if summary.level == Level.STALL.value:
-        return True
+    """Whether a verdict on ``episode`` is printed: once, again where it has changed for good, and not while there is
+    patience."""
+    loud = summary.level in (Level.STALL.value, Level.SLOW.value)
+    if episode.said is not None:
+        return loud and episode.changed and episode.steady
     patient = not episode.overlong and episode.unplanned_s < min(patience_s(plan, episode))
-    return summary.level == Level.SLOW.value and not patient and episode.said is None
+    return loud and not (summary.level == Level.SLOW.value and patient)
 
 
 def to_be_ended(plan: RunPlan, summary: Summary, episode: Episode) -> bool:
