@@ -221,13 +221,16 @@ IN_A_CALL = (
 )
 
 
+@pytest.mark.parametrize("exits", [(ended(1, -6),), ()], ids=["told", "the launcher was quicker to ask"])
 @pytest.mark.parametrize(("fell", "guilty"), [(OWN, [1]), (WATCHDOG, []), (IN_A_CALL, [])])
-def test_a_rank_that_aborts_in_its_own_code_failed_by_itself(fell: tuple[str, str, str], guilty: list[int]) -> None:
+def test_a_rank_that_aborts_in_its_own_code_failed_by_itself(
+    fell: tuple[str, str, str], guilty: list[int], exits: tuple[ProcessExit, ...]
+) -> None:
     """A watchdog aborts in a thread without Python, and Gloo in the middle of a call."""
     current, file, function = fell
     text = FELL.format(current=current, file=file, function=function)
     stacks = read_stacks(text.encode(), source="crash/rank_1.faulthandler", rank=1)
-    log = LogReading(Source("job.log"), None, (), (), (ended(1, -6),), (), (), 99, (1,))
+    log = LogReading(Source("job.log"), None, (), (), exits, (), (), 99, (1,))
 
     found = own_crashes(build_facts(EvidenceSet(logs=[log], stacks=[s for s in stacks if isinstance(s, StackDump)])))
 

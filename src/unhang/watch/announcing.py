@@ -180,6 +180,12 @@ def last_words(totals: Totals, members: Members, folder: Path) -> str:
     if members.missing:
         parts.append(say("could not look at {ranks:who}", ranks=list(members.missing)))
     told = f"unhang: {_COMMA.get(_spoken[0], ', ').join(map(_said, parts))}\n" + _by_phase(totals)
+    if not totals.findings and totals.over:
+        over = ", ".join(dict.fromkeys(totals.over))
+        past = str(folder / ".unhang" / "past")
+        return told + _line(
+            say("nothing found that lasted; what ended by itself: {found}; see {folder}", found=over, folder=past)
+        )
     if not totals.findings:
         return told + _line(_nothing_found(totals, folder))
     found = ", ".join(dict.fromkeys(totals.findings))

@@ -38,6 +38,10 @@ class Episode:
     noticed_ns: int = field(default_factory=time.monotonic_ns)
     planned_until_s: float = 0.0
     """So long of the wait was for work that its author marked."""
+    seen_s: float = 0.0
+    """So long the ranks of this job have waited before for one that worked, or a step of theirs has taken."""
+    pauses: bool = False
+    """Who is waited for evaluates or saves: most jobs pause for that, and go on."""
     overlong: bool = False
     """The marked work takes longer than its author allowed."""
     _times_said: int = 0

@@ -68,7 +68,7 @@ class Summary:
     def changes(self, before: Summary) -> bool:
         """Whether this verdict says something else than ``before``; where a rank that works stands may change."""
         if self.laggard_works and before.laggard_works:
-            return (self.cause, self.ranks) != (before.cause, before.ranks)
+            return (self.level, self.cause, self.ranks) != (before.level, before.cause, before.ranks)
         return self.same_as != before.same_as
 
     @property

@@ -21,6 +21,8 @@ class Totals:
     ticks: int = 0
     waiting: Counter[int] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+    """Of waits that ended by themselves."""
     failed_looks: int = 0
     """Looks that came to nothing because of us."""
     by_phase: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -36,6 +38,12 @@ class Totals:
         if instead_of in self.findings:
             self.findings.remove(instead_of)
         self.findings.append(cause)
+
+    def is_over(self, cause: str) -> None:
+        """The wait of that verdict ended by itself."""
+        if cause in self.findings:
+            self.findings.remove(cause)
+        self.over.append(cause)
 
     def add(self, looks: Mapping[int, RankLook]) -> None:
         """Count one look at every rank."""

@@ -46,6 +46,8 @@ QUICK_TICK_S = 0.1
 NICE = 5
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
+PAUSES = ("eval", "save")
+"""Phases for which most jobs pause on one rank, and go on."""
 FADING_S = 3.0
 """A wait that ends because ranks are being ended looks at first as if it ended by itself."""
 UNWINDS_S = 30.0
@@ -202,17 +204,23 @@ class Watcher:
         if standing is None:
             return
         if self.episode is None and standing.waited_s >= 0.5:
-            self.episode = self._resumed(standing) or Episode(standing)
+            self.episode = self._resumed(standing) or Episode(standing, seen_s=self._seen_s(looks))
             self.machine.ask()
         if self.episode is None or self._dying():
             return
         self.episode.standing = standing
         work = planned(time.monotonic_ns(), standing, looks)
         self.episode.note_work(work, standing)
+        late = [looks[rank].view.phase for rank in standing.laggards if rank in looks]
+        self.episode.pauses = any(phase in PAUSES for phase in late)
         self._quiet_line(self.episode, standing, work)
         self._countdown(self.episode)
         if self.child is None and standing.due and self._look_due(self.episode, standing):
             self._order(self.episode, standing)
+
+    def _seen_s(self, looks: Mapping[int, RankLook]) -> float:
+        steps = (step_ns for look in looks.values() for step_ns in look.view.step_durations_ns)
+        return max(self.detector.usual.for_work_s, max(steps, default=0) / 1e9)
 
     def _resumed(self, standing: Standing) -> Episode | None:
         """The wait that seemed to be over, where it is not."""
@@ -249,6 +257,7 @@ class Watcher:
             one_look.clear(self.folder.path)
             return
         self.folder.say(announcing.over(episode.said))
+        self.totals.is_over(episode.said.cause)
         self.nodes.over(episode.said)
         self.said = None
         one_look.put_away(self.folder.path, episode.number)
@@ -274,6 +283,7 @@ class Watcher:
         order = self.next_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
         if episode.said is not None:
             order = replace(order, noticed_after_s=episode.said.noticed_after_s)
+        order = replace(order, stands_s=wishes.stands_s(self.plan, episode))
         episode.looked(standing)
         order = self.nodes.ask(order, standing)
         self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
