@@ -75,7 +75,8 @@ def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     stand = (living[rank] for rank in after.keys() & seen if _stands_s(after[rank]) >= order.stands_s)
     taken.idle = {member.rank for member in stand if _is_idle(member, kernel[member.rank])}
     _mend_torn_stacks(stacks, living, earlier, after)
-    taken.from_record = _write_recorded_stacks(stacks, living, seen, after)
+    current = {r: view for r, view in after.items() if taken.states[r] == "T" or not _silent(view)}
+    taken.from_record = _write_recorded_stacks(stacks, living, seen, current)
 
 
 def _compare_stacks(
@@ -228,11 +229,12 @@ def _write_recorded_stacks(
 ) -> set[int]:
     """Where nobody may look from outside, the rank's own record says where its training thread stands.
 
-    Not that of a silent rank: what it said last may be long past. Returns the ranks whose record told.
+    A stopped one stands where its record said it stood. Not that of a silent rank: what it said last may be long past.
+    Returns the ranks whose record told.
     """
     told = set()
     for rank, view in views.items():
-        if rank in seen or not view.stack or _silent(view):
+        if rank in seen or not view.stack:
             continue
         told.add(rank)
         text = recorded_stack(view, living[rank].pid)
