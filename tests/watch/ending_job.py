@@ -1,6 +1,6 @@
 """A small job, in several shapes; ``ending_job.py SHAPE``. ``thread``: an exception ends rank 1's training thread.
 ``abort``: rank 1 ends itself. ``late``: the third member of a group takes a while before its first call there.
-``well``: nothing is wrong."""
+``asks``: rank 0 waits for an answer from outside, which comes late. ``well``: nothing is wrong."""
 
 from __future__ import annotations
 
@@ -25,8 +25,15 @@ def steps(rank: int, shape: str) -> None:
             shared[0] = LABELS[step + 30 * rank]
         if shape == "abort" and step == 30 and rank == 1:
             os.abort()
+        if shape == "asks" and step == 40 and rank == 0:
+            ask_server()
         dist.all_reduce(shared)
         time.sleep(0.03)
+
+
+def ask_server() -> None:
+    """No movement, no use of the processor."""
+    time.sleep(LATE_S)
 
 
 def read_shards() -> None:

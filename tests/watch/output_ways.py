@@ -44,10 +44,18 @@ class Run(NamedTuple):
         return diagnose(build_facts(read_evidence([str(self.folder)])))
 
 
-def run_program(program: Path, words: Iterable[str], folder: Path, *, way: str = "pipe", ranks: int = 2) -> Run:
+def run_program(
+    program: Path,
+    words: Iterable[str],
+    folder: Path,
+    *,
+    way: str = "pipe",
+    ranks: int = 2,
+    options: tuple[str, ...] = (),
+) -> Run:
     """Run ``program`` to its end, its output led ``way``."""
     command = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run", "--dir", str(folder)]
-    command += ["--lang", "en", "--", sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--lang", "en", *options, "--", sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={ranks}", str(program), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     if way == "terminal":

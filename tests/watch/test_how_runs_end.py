@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.job, pytest.mark.timeout(250)]
 PROGRAM = Path(__file__).with_name("ending_job.py")
 
 
-def ended(shape: str, tmp_path: Path, *, way: str = "pipe", ranks: int = 2) -> Run:
-    return run_program(PROGRAM, [shape], tmp_path / "run", way=way, ranks=ranks)
+def ended(shape: str, tmp_path: Path, *, way: str = "pipe", ranks: int = 2, options: tuple[str, ...] = ()) -> Run:
+    return run_program(PROGRAM, [shape], tmp_path / "run", way=way, ranks=ranks, options=options)
 
 
 def assert_as_printed_and_read_back(run: Run, cause: str) -> None:
@@ -78,5 +78,15 @@ def test_who_has_not_come_to_a_small_group_yet_is_waited_for(tmp_path: Path) -> 
 
     assert "all 2 ranks" not in run.printed
     assert "nothing found" in run.lines[-1]
+    assert run.told is not None
+    assert run.told["status"] == "healthy"
+
+
+def test_what_has_stood_longer_than_any_step_is_a_hang_and_history_once_it_goes_on(tmp_path: Path) -> None:
+    run = ended("asks", tmp_path, options=("--slow-after", "3"))
+
+    assert "HANG  Rank 0 is sleeping" in run.printed
+    assert "SLOW  " not in run.printed
+    assert f"what ended by itself: single-rank-work; see {run.folder}/.unhang/past" in run.lines[-1]
     assert run.told is not None
     assert run.told["status"] == "healthy"
