@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from unhang.evidence.items import EvidenceSet, Frame, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import (
+    EvidenceSet,
+    Frame,
+    LogEvent,
+    LogReading,
+    ProcessExit,
+    Progress,
+    PythonTraceback,
+    StackDump,
+)
+from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.crashes import Crash, is_echo, is_gpu_memory, own_crashes
 from unhang.facts.first_timeouts import When
@@ -276,3 +286,34 @@ def test_years_are_not_compared_where_only_one_log_tells_its_own(seconds: int, c
     launcher = LogReading(Source("launcher.log"), None, (), (), (end,), (), (), 9, (), end.time_s)
 
     assert len(own_crashes(build_facts(EvidenceSet(logs=[ranks, launcher])))) == count
+
+
+FELL = """\
+Fatal Python error: Aborted
+
+{current} 0x00007f27e6df2b80 (most recent call first):
+  File "{file}", line 10 in {function}
+  File "/job/train.py", line 14 in <module>
+"""
+OWN, WATCHDOG = ("Current thread", "/job/train.py", "load"), ("Thread", "/job/train.py", "load")
+IN_A_CALL = (
+    "Current thread",
+    "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py",
+    "all_reduce",
+)
+
+
+@pytest.mark.parametrize("exits", [(ended(1, -6),), ()], ids=["told", "the launcher was quicker to ask"])
+@pytest.mark.parametrize(("fell", "guilty"), [(OWN, [1]), (WATCHDOG, []), (IN_A_CALL, [])])
+def test_a_rank_that_aborts_in_its_own_code_failed_by_itself(
+    fell: tuple[str, str, str], guilty: list[int], exits: tuple[ProcessExit, ...]
+) -> None:
+    """A watchdog aborts in a thread without Python, and Gloo in the middle of a call."""
+    current, file, function = fell
+    text = FELL.format(current=current, file=file, function=function)
+    stacks = read_stacks(text.encode(), source="crash/rank_1.faulthandler", rank=1)
+    log = LogReading(Source("job.log"), None, (), (), exits, (), (), 99, (1,))
+
+    found = own_crashes(build_facts(EvidenceSet(logs=[log], stacks=[s for s in stacks if isinstance(s, StackDump)])))
+
+    assert [crash.rank for crash in found] == guilty

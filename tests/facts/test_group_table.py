@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.items import Recording
-from unhang.facts.group_table import groups_from_recordings
+from unhang.evidence.recorder_items import BundleManifest, RankProcess
+from unhang.facts.group_table import groups_from_recordings, told_groups
 from unhang.facts.model import GroupFacts
+from unhang.findings import Source
 
 
 def groups(*recordings: Recording, world: int = 2) -> dict[str, GroupFacts]:
@@ -84,3 +86,35 @@ def test_gloo_counts_behind_a_peer_are_lifted() -> None:
 
     assert found.progress[0].completed == 3
     assert found.progress[0].pending is None
+
+
+def of_small_group(*told: tuple[int, int]) -> GroupFacts:
+    """Ranks 0 and 1 have called something in a group that Gloo records without its members; ``told``: (rank, size) as
+    the ranks' own records say."""
+    calls = [call(1, backend="gloo"), call(1, group="1", backend="gloo", state="scheduled")]
+    recordings = {r: recording(r, calls, groups={}) for r in (0, 1)}
+    recordings[2] = recording(2, [call(1, backend="gloo")], groups={})
+    processes = tuple(RankProcess(rank, groups={"1": size}) for rank, size in told)
+    manifest = BundleManifest(Source("bundle.json"), 4, processes)
+    return groups_from_recordings(recordings, (0, 1, 2, 3), {0, 1, 2, 3}, told_groups([manifest]))["1"]
+
+
+def test_a_member_that_has_not_come_is_one_by_its_own_record() -> None:
+    group = of_small_group((0, 3), (1, 3), (2, 3))
+
+    assert (group.members, group.members_known, group.size) == ((0, 1, 2), True, 3)
+    assert group.progress[2].enqueued == -1
+
+
+def test_a_group_is_as_large_as_it_says_where_nobody_knows_the_third() -> None:
+    group = of_small_group((0, 3), (1, 3))
+
+    assert (group.members, group.members_known, group.size) == ((0, 1), False, 3)
+
+
+def test_a_group_as_large_as_the_world_has_all_its_ranks() -> None:
+    assert of_small_group((0, 4), (1, 4)).members == (0, 1, 2, 3)
+
+
+def test_more_members_than_its_size_are_two_groups_of_one_name() -> None:
+    assert of_small_group((0, 2), (1, 2), (2, 2)).members == (0, 1)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from tests.facts.jobs import call, job, recording
+from unhang.evidence.recorder_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
 from unhang.facts.model import SymmetricStall
+from unhang.findings import Source
 
 
 def found(*last: dict[str, Any] | None) -> tuple[SymmetricStall, ...]:
@@ -41,3 +43,14 @@ def test_one_odd_member_is_enough_against_it(odd: dict[str, Any] | None) -> None
 
 def test_a_rank_alone_is_no_stall_of_all() -> None:
     assert found(OPEN) == ()
+
+
+@pytest.mark.parametrize(("size", "stalls"), [(2, 1), (3, 0)])
+def test_two_of_three_members_are_not_all(size: int, stalls: int) -> None:
+    """Gloo's dumps name no members; the third has not come, and its record was not read."""
+    calls = [call(1, backend="gloo"), call(1, group="1", backend="gloo", state="scheduled")]
+    evidence = job(*(recording(rank, calls, groups={}) for rank in (0, 1)))
+    processes = tuple(RankProcess(rank, groups={"1": size}) for rank in (0, 1))
+    evidence.manifests.append(BundleManifest(Source("bundle.json"), 4, processes))
+
+    assert len(build_facts(evidence).symmetric) == stalls

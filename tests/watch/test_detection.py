@@ -220,3 +220,22 @@ def test_a_rank_that_closed_its_group_is_waited_for_but_did_not_die() -> None:
 
     assert standing is not None
     assert standing.doing[1] is Doing.OVER
+
+
+def test_a_wait_for_a_rank_that_worked_tells_how_long_such_waits_are() -> None:
+    job = Job({0: Rank(steps=5), 1: busy(steps=5)})
+    job.at(12.0)
+    assert job.detector.usual.for_work_s == 0.0
+
+    job.ranks[0] = busy(steps=6)
+    job.at(13.0)
+    assert job.detector.usual.for_work_s == pytest.approx(12.0, abs=0.5)
+
+
+def test_a_wait_before_the_first_steps_tells_nothing_of_later_ones() -> None:
+    job = Job({0: Rank(position=2), 1: busy(position=2)})
+    job.at(12.0)
+    job.ranks[0] = busy(position=2)
+    job.at(13.0)
+
+    assert job.detector.usual.for_work_s == 0.0

@@ -49,7 +49,7 @@ def run_program(tmp_path: Path, name: str, *words: str) -> tuple[dict[str, Any] 
 def test_a_marked_evaluation_gets_a_quiet_line_and_no_verdict(tmp_path: Path) -> None:
     verdict, printed = run(tmp_path, 8, "120")
 
-    assert verdict is None, printed
+    assert (verdict or {}).get("status") == "healthy", printed
     assert "it is in evaluation for " in printed
     assert "120 s at most as marked, train.py:" in printed
     assert "nothing found" in printed
@@ -71,7 +71,7 @@ def test_without_the_mark_it_is_said_to_be_slow(tmp_path: Path) -> None:
 def test_a_mark_without_a_bound_is_believed_while_the_rank_works(tmp_path: Path) -> None:
     verdict, printed = run(tmp_path, 11, "none")
 
-    assert verdict is None, printed
+    assert (verdict or {}).get("status") == "healthy", printed
     assert "it is in evaluation, as marked" in printed
 
 
@@ -99,7 +99,7 @@ def test_a_limit_that_ends_the_marked_evaluation_is_named_before_it_passes(tmp_p
 def test_the_wait_for_the_first_rank_is_no_stall(tmp_path: Path) -> None:
     verdict, printed = run_program(tmp_path, GUARDED, "first", "11")
 
-    assert verdict is None, printed
+    assert (verdict or {}).get("status") == "healthy", printed
     assert "rank 1 has been waiting for rank 0 for " in printed
     assert "it is in tokenisation, as marked, train.py:" in printed
 

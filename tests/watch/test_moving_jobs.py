@@ -60,7 +60,7 @@ def test_a_writer_that_grows_slow_is_named_with_its_line_and_the_step(tmp_path: 
 def test_nobody_is_blamed_in_a_healthy_job(shape: str, tmp_path: Path) -> None:
     verdict, printed = run(tmp_path, shape, 60)
 
-    assert verdict is None, printed
+    assert (verdict or {}).get("status") == "healthy", printed
     assert "nothing found" in printed
 
 

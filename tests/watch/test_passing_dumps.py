@@ -46,3 +46,17 @@ def test_what_was_written_since_it_was_read_stays(tmp_path: Path) -> None:
     passing_dumps.drop(read)
 
     assert [path.name for path in tmp_path.iterdir()] == ["rank_1"]
+
+
+def test_what_a_rank_left_as_it_fell_stays_although_it_was_read(tmp_path: Path) -> None:
+    """It fell while the others answered: its dump lay among theirs when they were read."""
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    (tmp_path / "crash").mkdir()
+    for rank in (0, 1):
+        (dumps / f"rank_{rank}").write_text("a dump")
+    (tmp_path / "crash" / "rank_1.except").write_text("{}")
+
+    passing_dumps.drop(passing_dumps.written(dumps))
+
+    assert [path.name for path in dumps.iterdir()] == ["rank_1"]

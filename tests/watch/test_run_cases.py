@@ -57,7 +57,13 @@ def assert_found_and_read_back(case: Case, folder: Path) -> None:
     assert mistakes(case, folder, verdict, watched=True) == [], folder
     assert same_as(verdict) == as_told(told)
     assert verdict.unread == ()
+    assert cited(told) <= {str(path) for path in folder.rglob("*")}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()} == {0o600}
+
+
+def cited(told: Mapping[str, Any]) -> set[str]:
+    """The files that a verdict quotes."""
+    return {quote["source"] for finding in told["findings"] for quote in finding["evidence"]}
 
 
 def fewest(case: Case) -> int:
@@ -96,14 +102,16 @@ def test_a_job_that_trains_as_it_should_gets_no_verdict_while_it_does(tmp_path: 
     assert "unhang" not in printed
 
 
-def test_a_job_that_ends_well_gets_two_lines_and_no_verdict(tmp_path: Path) -> None:
+def test_a_job_that_ends_well_gets_two_lines_and_its_proof(tmp_path: Path) -> None:
     with watched(find("healthy"), tmp_path / "run", ranks=2) as job:
         job.wait_for(lambda: False, LIMIT_S)
         printed = [line for line in job.terminal.read_text().splitlines() if line.startswith("unhang")]
 
         assert job.front.returncode == 0
     assert len(printed) == 2, printed
-    assert job.verdict() is None
+    told = job.verdict()
+    assert told is not None
+    assert (told["status"], told["findings"]) == ("healthy", [])
 
 
 @pytest.mark.timeout(1200)

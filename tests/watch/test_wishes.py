@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from unhang.watch import wishes
@@ -53,6 +55,51 @@ ABORT = RunPlan(on_hang="abort", abort_slow_after_s=20.0)
 )
 def test_work_of_one_rank_is_spoken_of_when_patience_ends(plan: RunPlan, episode: Episode, said: bool) -> None:
     assert wishes.worth_saying(plan, SLOW, episode) is said
+
+
+def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certainty: str = "certain") -> Episode:
+    """A wait for a rank whose work the last look saw."""
+    episode = waited(seconds)
+    episode.seen_s, episode.pauses = seen_s, pauses
+    episode.heard(replace(SLOW, certainty=certainty))
+    return episode
+
+
+@pytest.mark.parametrize(
+    ("plan", "episode", "said"),
+    [
+        (RunPlan(), clear(6.5), False),
+        (RunPlan(), clear(7.5), True),
+        (RunPlan(), clear(7.5, certainty="possible"), False),
+        (RunPlan(), clear(20.0, pauses=True), False),  # an evaluation or a save, which most jobs have
+        (RunPlan(), clear(31.0, pauses=True), True),
+        (RunPlan(), clear(20.0, seen_s=15.0), False),  # it took 15 s before, and the job went on
+        (RunPlan(), clear(23.0, seen_s=15.0), True),
+        (RunPlan(), clear(50.0, seen_s=40.0, pauses=True), False),
+        (RunPlan(slow_after_s=20.0), clear(19.0), False),
+        (RunPlan(slow_after_s=20.0), clear(21.0), True),
+    ],
+)
+def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
+    plan: RunPlan, episode: Episode, *, said: bool
+) -> None:
+    assert wishes.worth_saying(plan, SLOW, episode) is said
+
+
+@pytest.mark.parametrize(
+    ("plan", "episode", "seconds"),
+    [
+        (RunPlan(), waited(9.0), 30.0),
+        (RunPlan(), waited(9.0, rhythm=False), 120.0),
+        (RunPlan(), clear(9.0, seen_s=20.0), 60.0),
+        (RunPlan(slow_after_s=5.0), waited(9.0), 5.0),
+    ],
+)
+def test_what_stands_for_longer_than_anything_before_does_not_work(
+    plan: RunPlan, episode: Episode, seconds: float
+) -> None:
+    assert wishes.stands_s(plan, episode) == seconds
+    assert seconds in wishes.patience_s(plan, episode)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,19 @@ def test_the_line_comes_from_the_rank_s_own_record(
     assert [gap.how for gap in verdict.not_checked if gap.how.startswith(how)]
 
 
+def test_a_stopped_rank_stands_where_its_record_says(
+    python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    verdict = judged(find("stopped"), tmp_path_factory.mktemp("run") / "job", python, path)
+
+    first = verdict.findings[0]
+    assert first.certainty is not Certainty.CERTAIN
+    assert first.where is not None, "the line it stood at when it was stopped"
+    (gap,) = [gap for gap in verdict.not_checked if gap.how == "pip install py-spy"]
+    assert str(gap.what) == "all threads of ranks 0, 1"
+    assert str(gap.because) == "py-spy is not installed; one thread is known from the record the rank keeps"
+
+
 def test_what_every_look_loses_the_record_tells(
     python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -39,8 +39,13 @@ def run(
         typer.Option("--capture", help="Keep the output as evidence: it goes through a pipe, so it is no terminal."),
     ] = False,
     slow_after: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="Say so when ranks wait this long for one that works.")
-    ] = 30.0,
+        float | None,
+        typer.Option(
+            min=1.0,
+            metavar="S",
+            help="Say so when ranks wait this long for one that works (default: 7 to 30 s).",
+        ),
+    ] = None,
     abort_slow_after: Annotated[
         float | None,
         typer.Option(min=1.0, metavar="S", help="With --on-hang abort: also end a job whose laggard works, after S."),

@@ -61,6 +61,7 @@ class _Process(msgspec.Struct, frozen=True):
     unanswered: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     piled_up: tuple[str, ...] = ()
+    groups: dict[str, int] = {}
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -189,6 +190,24 @@ def _problem(manifest: _Manifest) -> str:
         return f"its schema is {manifest.schema[:60]!r}, not {SCHEMA!r}"
     if manifest.world_size is not None and not 0 < manifest.world_size <= MAX_RANKS:
         return f"a world size of {manifest.world_size}"
+    if problem := _rank_problem(manifest):
+        return problem
+    times = [manifest.stalled_since_s, manifest.taken_s, manifest.limit_s, *(p.ended_s for p in manifest.processes)]
+    times += [time for p in manifest.processes if p.marked for time in (p.marked.gone_s, p.marked.at_most_s)]
+    waits = [p.guard_wait for p in manifest.processes if p.guard_wait]
+    times += [time for wait in waits for time in (wait.waited_s, wait.limit_s)]
+    if any(time is not None and not (math.isfinite(time) and 0 <= time < 1e11) for time in times):
+        return "a time that is none"
+    if any(len(text) > _MAX_TEXT or not text.isprintable() for text in _texts(manifest)):
+        return "a name with control characters or without end"
+    if any(len(process.state) > 1 for process in manifest.processes):
+        return "a process state of more than one letter"
+    if any(name.startswith("/") or ".." in name.split("/") for name in (*manifest.files, *manifest.cut)):
+        return "a file outside the bundle"
+    return _source_problem(manifest)
+
+
+def _rank_problem(manifest: _Manifest) -> str:
     ranks = [process.rank for process in manifest.processes]
     limit = MAX_RANKS if manifest.world_size is None else manifest.world_size
     if any(not 0 <= rank < limit for rank in ranks):
@@ -197,24 +216,20 @@ def _problem(manifest: _Manifest) -> str:
         return "a wait for a rank outside its world"
     if len(set(ranks)) != len(ranks):
         return "a rank that stands in it twice"
-    times = [manifest.stalled_since_s, manifest.taken_s, manifest.limit_s, *(p.ended_s for p in manifest.processes)]
-    times += [time for p in manifest.processes if p.marked for time in (p.marked.gone_s, p.marked.at_most_s)]
-    waits = [p.guard_wait for p in manifest.processes if p.guard_wait]
-    times += [time for wait in waits for time in (wait.waited_s, wait.limit_s)]
-    if any(time is not None and not (math.isfinite(time) and 0 <= time < 1e11) for time in times):
-        return "a time that is none"
+    if any(not 0 < size <= limit for process in manifest.processes for size in process.groups.values()):
+        return "a group larger than its world"
+    return ""
+
+
+def _texts(manifest: _Manifest) -> list[str]:
+    """What may be shown to somebody."""
     texts = [manifest.backend, manifest.torch_version, manifest.taken_by]
     texts += [text for p in manifest.processes for text in (p.host or "", p.not_seen)]
     texts += [text for p in manifest.processes if p.marked for text in (p.marked.label, p.marked.phase)]
     texts += [p.guard_wait.what for p in manifest.processes if p.guard_wait]
     texts += [peer for p in manifest.processes for peer in (*p.unanswered, *p.addresses, *p.piled_up)]
-    if any(len(text) > _MAX_TEXT or not text.isprintable() for text in texts):
-        return "a name with control characters or without end"
-    if any(len(process.state) > 1 for process in manifest.processes):
-        return "a process state of more than one letter"
-    if any(name.startswith("/") or ".." in name.split("/") for name in (*manifest.files, *manifest.cut)):
-        return "a file outside the bundle"
-    return _source_problem(manifest)
+    texts += [name for p in manifest.processes for name in p.groups]
+    return texts
 
 
 def _source_problem(manifest: _Manifest) -> str:

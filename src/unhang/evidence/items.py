@@ -174,6 +174,8 @@ class ThreadStack:
     holds_gil: bool | None = None
     line: int | None = None
     """Line of the dump where this thread starts."""
+    fell: bool = False
+    """faulthandler's current thread: the one in which the fatal signal came."""
 
 
 @dataclass(slots=True)

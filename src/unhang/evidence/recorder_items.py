@@ -67,6 +67,8 @@ class RankProcess:
     """Its own, of its connections to other machines, in a job that moved."""
     piled_up: tuple[str, ...] = ()
     """``OWN>OTHER``: addresses between which what it sent stood in its queue most of the time."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """How many members each group has that it is a member of, by name, also of those it has called nothing in."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from unhang.facts.crashes import ended_after_timeouts, fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.failed_calls import reopen_failed
 from unhang.facts.first_timeouts import FirstTimeouts
-from unhang.facts.group_table import groups_from_recordings
+from unhang.facts.group_table import groups_from_recordings, told_groups
 from unhang.facts.guard_waits import add_guard_waits
 from unhang.facts.last_stand import stack_at_the_end
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
@@ -21,6 +21,7 @@ from unhang.facts.progress_from_logs import add_progress_from_logs
 from unhang.facts.progress_from_stacks import forget_ended, forget_moving, settle_with_stacks
 from unhang.facts.rank_table import build_ranks
 from unhang.facts.recording_choice import Choice, choose_recordings
+from unhang.facts.same_traceback import told_once
 from unhang.facts.slow_looks import find_straggler
 from unhang.facts.slow_pace import find_all_wait
 from unhang.facts.stalls import find_stalls
@@ -45,7 +46,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         say("which of a rank's dumps counts"), lambda: choose_recordings(evidence.recordings), Choice({}, [], [], set())
     )
     sources = {source.path: source for source in sorted(evidence.sources, key=lambda s: s.path)}
-    tracebacks = _in_time_order(t for log in evidence.logs for t in log.tracebacks)
+    tracebacks = _in_time_order(told_once(t for log in evidence.logs for t in log.tracebacks))
     ranks: dict[int, RankFacts] = made(
         say("what is known of each rank"), lambda: build_ranks(evidence, choice.by_rank, tracebacks), {}
     )
@@ -55,7 +56,9 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     _mark_moving(ranks, choice)
     groups: dict[str, GroupFacts] = made(
         say("how far each rank came, by its dump"),
-        lambda: groups_from_recordings(choice.by_rank, world, {r for r, f in ranks.items() if f.alive}),
+        lambda: groups_from_recordings(
+            choice.by_rank, world, {r for r, f in ranks.items() if f.alive}, told_groups(evidence.manifests)
+        ),
         {},
     )
     events: tuple[LogEvent, ...] = made(say("the log lines in order"), lambda: _events(evidence), ())

@@ -175,8 +175,15 @@ def _raised_by_launcher(traceback: PythonTraceback) -> bool:
 def lone_last_lines(facts: Facts) -> tuple[LogEvent, ...]:
     """Last lines of tracebacks whose other lines the log does not have: it was cut, or only a part was pasted."""
     whole = {t.rank for t in facts.tracebacks if not _raised_by_launcher(t)}
+    ends = {(t.source.path, t.raised_line) for t in facts.tracebacks}
     events = (event for kind in _WITH_LAST_LINES for event in facts.events_of(kind))
-    return tuple(event for event in events if event.rank not in whole and _LAST_LINE.match(event.text))
+    return tuple(
+        event
+        for event in events
+        if event.rank not in whole
+        and (event.source.path, event.source.line) not in ends
+        and _LAST_LINE.match(event.text)
+    )
 
 
 def _from_own_connection(traceback: PythonTraceback) -> bool:
@@ -291,7 +298,11 @@ def _from_exits(facts: Facts) -> list[Crash]:
         if rank.exit is None or rank.ended_by_recorder or fell_with_others(rank):
             continue
         crash = _crash_of_exit(
-            rank.rank, rank.exit, has_traceback=rank.rank in explained, alone=rank.exit.exit_code in alone
+            rank.rank,
+            rank.exit,
+            has_traceback=rank.rank in explained,
+            alone=rank.exit.exit_code in alone,
+            by_itself=_ended_itself(rank),
         )
         if crash is not None:
             found.append(replace(crash, when=timeouts.of_exit(rank.exit, rank.rank)))
@@ -334,12 +345,22 @@ def _killed_alone(facts: Facts) -> set[int | None]:
     return {code for code, count in codes.items() if count == 1}
 
 
-def _crash_of_exit(rank: int | None, exit_: ProcessExit, *, has_traceback: bool, alone: bool = False) -> Crash | None:
+def _ended_itself(rank: RankFacts) -> bool:
+    """The signal came in a thread of the program that waited for nobody: a library that gave up in native code, or the
+    program itself, did that. Watchdogs abort in threads of their own, in which no Python runs."""
+    fell = any(thread.fell and thread.frames for thread in rank.stack.threads) if rank.stack is not None else False
+    return fell and rank.activity is not None and rank.activity.operation is None
+
+
+def _crash_of_exit(
+    rank: int | None, exit_: ProcessExit, *, has_traceback: bool, alone: bool = False, by_itself: bool = False
+) -> Crash | None:
     code = exit_.exit_code
     if code is None or code == 0:
         return None
     number = -code if code < 0 else code - 128 if 128 < code < 160 else None
-    if number in _VICTIM_SIGNALS and not (alone and number in _SENT_BY_HAND and not has_traceback):
+    sent_to_it = alone and number in _SENT_BY_HAND and not has_traceback
+    if number in _VICTIM_SIGNALS and not (sent_to_it or (by_itself and number == signal.SIGABRT)):
         return None
     if number is None and has_traceback:
         return None

@@ -7,9 +7,10 @@ only that a call was made, so there the group status decides and the stack may c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from unhang.evidence.items import Entries, Frame, GroupStatus, Recording
+from unhang.evidence.recorder_items import BundleManifest
 from unhang.facts.entry_slices import rows, split_by_group, unfinished
 from unhang.facts.group_status import statuses_by_group
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
@@ -20,8 +21,23 @@ from unhang.findings import Evidence, Source, rank_ranges
 DEFAULT_DESCRIPTIONS = ("default_pg",)
 
 
+Told = Mapping[str, tuple[int, frozenset[int]]]
+"""What the ranks' own records tell of a group: how many members it has, and which ranks say that they are members."""
+
+
+def told_groups(manifests: Iterable[BundleManifest]) -> Told:
+    """The groups of all ranks; one of which ranks say different sizes goes by the largest."""
+    sizes: dict[str, int] = defaultdict(int)
+    members: dict[str, set[int]] = defaultdict(set)
+    for process in (process for manifest in manifests for process in manifest.processes):
+        for name, size in process.groups.items():
+            sizes[name] = max(sizes[name], size)
+            members[name].add(process.rank)
+    return {name: (size, frozenset(members[name])) for name, size in sizes.items()}
+
+
 def groups_from_recordings(
-    recordings: Mapping[int, Recording], world: tuple[int, ...], alive: Container[int]
+    recordings: Mapping[int, Recording], world: tuple[int, ...], alive: Container[int], told: Told | None = None
 ) -> dict[str, GroupFacts]:
     """All groups that the dumps know, by key, with the progress of each rank; ``alive``: ranks that did not fail."""
     keys = _group_keys(recordings)
@@ -34,6 +50,9 @@ def groups_from_recordings(
         for rank, recording in recordings.items()
     }
     groups = _declare_groups(recordings, keys, parts, statuses, world)
+    for name, (size, members) in (told or {}).items():
+        if name in groups:
+            _complete(groups[name], size, members, world)
     p2p_groups = {name for by_group in parts.values() for name, (_, p2p) in by_group.items() if len(p2p)}
     p2p_groups |= _gloo_counts_p2p(recordings, parts, statuses)
     for name, group in groups.items():
@@ -52,6 +71,16 @@ def groups_from_recordings(
         group.silent = tuple(rank for rank in group.members if rank not in group.progress)
         _lift_gloo(group, recordings, alive)
     return groups
+
+
+def _complete(group: GroupFacts, size: int, members: frozenset[int], world: tuple[int, ...]) -> None:
+    """Who has not come yet recorded nothing in the group; that it is a member stands in its own record."""
+    group.size = size
+    if group.members_known:
+        return
+    named = set(world) if size == len(world) else members | set(group.members)
+    if len(named) <= size:  # more: two groups of one name
+        group.members, group.members_known = tuple(sorted(named)), len(named) == size
 
 
 def _gloo_counts_p2p(

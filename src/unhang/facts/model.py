@@ -146,6 +146,8 @@ class GroupFacts:
     entries: dict[int, Entries] = field(default_factory=dict)
     """Collectives (not P2P) of this group by global rank, oldest first, for alignment by position."""
     p2p: dict[int, Entries] = field(default_factory=dict)
+    size: int | None = None
+    """How many members it has, where a rank's own record tells."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,15 @@ from unhang.facts.model import RankFacts
 from unhang.findings import Evidence, Source
 
 SIGTERM = 15
+FATAL_SIGNALS = {
+    "Aborted": 6,
+    "Bus error": 7,
+    "Floating point exception": 8,
+    "Floating-point exception": 8,
+    "Illegal instruction": 4,
+    "Segmentation fault": 11,
+}
+"""As faulthandler of CPython 3.10 to 3.14 calls them (Modules/faulthandler.c)."""
 
 
 def build_ranks(
@@ -36,7 +45,29 @@ def build_ranks(
             facts = facts_of(traceback.rank)
             facts.tracebacks = (*facts.tracebacks, traceback)
     _take_logs(evidence.logs, facts_of, by_pid)
+    for facts in ranks.values():
+        if facts.exit is None:
+            facts.exit = _end_in_stack(facts)
     return ranks
+
+
+def _end_in_stack(facts: RankFacts) -> ProcessExit | None:
+    """The signal that faulthandler wrote down: a launcher may ask how a rank ended before anybody else could."""
+    stack = facts.stack
+    number = FATAL_SIGNALS.get(stack.fatal) if stack is not None else None
+    if stack is None or number is None:
+        return None
+    return ProcessExit(
+        source=stack.source,
+        rank=facts.rank,
+        local_rank=facts.local_rank,
+        pid=facts.pid,
+        exit_code=-number,
+        time_s=stack.time_s,
+        host=facts.host,
+        told_by="faulthandler",
+        text=f"Fatal Python error: {stack.fatal}",
+    )
 
 
 def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManifest) -> None:
@@ -96,7 +127,8 @@ def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
     if not own:
         return
     # The later look is the verdict's; without a time, the file names order the looks.
-    ordered = sorted(own, key=lambda s: (s.time_s or 0.0, _look_order(s.source.path)))
+    # What a fatal signal left is the last of all: nobody looks at a process after that.
+    ordered = sorted(own, key=lambda s: (bool(s.fatal), s.time_s or 0.0, _look_order(s.source.path)))
     whole = next((s for s in reversed(ordered[:-1]) if is_torn_off(ordered[-1], s)), None)
     if whole is not None:
         # What the later look lost, the earlier one tells.

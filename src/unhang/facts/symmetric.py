@@ -18,8 +18,8 @@ def find_symmetric_stalls(
         if name in disputed or len(group.members) < 2 or group.silent or _is_a_paste(group, world_size):
             continue
         pending = {rank: p.pending for rank, p in group.progress.items() if p.pending is not None}
-        if set(pending) != set(group.members):
-            continue
+        if set(pending) != set(group.members) or len(pending) < (group.size or 0):
+            continue  # who has not come yet is none of those that joined
         positions = {call.position for call in pending.values()}
         operations = {call.operation for call in pending.values()}
         if any(p.told_by == "stack" for p in group.progress.values()):

@@ -38,7 +38,7 @@ class Groups:
         for backend in dict.fromkeys(part.rpartition(":")[2] for part in config.split(",")):
             if backend not in ("gloo", "nccl"):
                 continue
-            self.made[kind_of(backend)].append(GroupCount(name, size, backend=backend))
+            self.made[kind_of(backend)].append(GroupCount(name, size, enqueued=0, completed=0, backend=backend))
             if wrapped:
                 self.made["other"].append(None)
 
@@ -157,14 +157,20 @@ class Recorder:
                 self.counts[at].name, self.counts[at].sure = self._sure[at], True
 
     def living(self, names: list[str]) -> list[GroupCount]:
-        """The newest group of every name that still exists; groups of unknown name too."""
+        """The newest group of every name that still exists, also before anything was called in it; groups of unknown
+        name too."""
         newest: dict[str, GroupCount] = {}
         for at in sorted(self.counts):
             group = self.counts[at]
             key = f"{at[0]} {group.name}"
             if group.name in names or group.name.startswith("?"):
                 newest[key] = group
-        return list(newest.values())
+        if not newest:
+            return []  # switched off, or it has not begun: nothing tells what was called
+        called = {group.name for group in newest.values()}
+        made = (group for each in self.groups.made.values() for group in each if group is not None)
+        unused = {group.name: group for group in made if group.name in names and group.name not in called}
+        return [*newest.values(), *unused.values()]
 
     def dump(self, *, stacks: bool) -> bytes | None:
         """The whole recorder as torch writes it: NCCL's where NCCL has done anything. None without a recorder."""

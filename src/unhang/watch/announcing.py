@@ -118,6 +118,16 @@ def _place_of(rank: int, members: Members, last: Summary | None) -> str:
     return Path(last.where).name if last is not None and rank in last.ranks and last.where else ""
 
 
+def changed(before: Summary, now: Summary) -> str:
+    """What was printed before no longer holds."""
+    return _line(say("the verdict has changed: it was {before}; it is {now}", before=_named(before), now=_named(now)))
+
+
+def _named(summary: Summary) -> str:
+    who = [_said(say("{ranks:who}", ranks=list(summary.ranks)))] if summary.ranks else []
+    return " · ".join([summary.cause, *who, *([Path(summary.where).name] if summary.where else [])])
+
+
 def verdict(summary: Summary, text: str, folder: Path, *, ends: bool = False) -> str:
     """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
     folder_line = say("again: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))
@@ -170,6 +180,12 @@ def last_words(totals: Totals, members: Members, folder: Path) -> str:
     if members.missing:
         parts.append(say("could not look at {ranks:who}", ranks=list(members.missing)))
     told = f"unhang: {_COMMA.get(_spoken[0], ', ').join(map(_said, parts))}\n" + _by_phase(totals)
+    if not totals.findings and totals.over:
+        over = ", ".join(dict.fromkeys(totals.over))
+        past = str(folder / ".unhang" / "past")
+        return told + _line(
+            say("nothing found that lasted; what ended by itself: {found}; see {folder}", found=over, folder=past)
+        )
     if not totals.findings:
         return told + _line(_nothing_found(totals, folder))
     found = ", ".join(dict.fromkeys(totals.findings))

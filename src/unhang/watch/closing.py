@@ -11,7 +11,7 @@ from unhang.watch import announcing, as_judged, one_look
 from unhang.watch.child import Child
 from unhang.watch.episode import Episode
 from unhang.watch.meeting import clear
-from unhang.watch.summary import Level, Summary
+from unhang.watch.summary import HEALTHY, Level
 
 if TYPE_CHECKING:
     from unhang.watch.watcher import Watcher
@@ -35,6 +35,8 @@ class Closing:
         for line in announcing.troubles(read_troubles(watcher.records), watcher.members):
             watcher.folder.say(line)
         watcher.folder.say(announcing.last_words(watcher.totals, watcher.nodes.everybody(), watcher.folder.path))
+        if watcher.tasks.ended_well():
+            self._keep_proof()
         watcher.onlookers.close(failed=failed)
         watcher.nodes.leave(failed=failed)
         watcher.machine.end()
@@ -61,9 +63,11 @@ class Closing:
         said = last.said if last is not None else None
         explained = watcher.explained or watcher.abort is not None or (said is not None and said.explains_the_end)
         if failed and watcher.members.by_rank and not explained and not watcher.nodes.last_chance():
-            self._last_look(said)
-        elif last is not None and said is None and watcher.tasks.ended_well():
-            one_look.clear(watcher.folder.path)
+            self._last_look(last)
+        elif last is not None and watcher.tasks.ended_well():
+            watcher.wait_is_over(last)
+        elif last is not None and last.changed and last.last is not None:
+            watcher.say_of(last, last.last, last.text)  # it was not steady yet; now it stays
         elif last is not None and said is None and last.last is not None and last.last.cause:
             watcher.totals.findings.append(last.last.cause)  # ended from outside before it was sure enough to be said
 
@@ -83,8 +87,22 @@ class Closing:
             return any(member.exit_code not in (0, None) for member in members.by_rank.values())
         return failed
 
-    def _last_look(self, said: Summary | None) -> None:
+    def _keep_proof(self) -> None:
+        """What shows that every rank is well; nothing where that is not shown, or something else was said."""
         watcher = self._watcher
+        members, folder = watcher.members, watcher.folder
+        if not members.by_rank or folder.verdict.exists() or watcher.nodes.company is not None:
+            return
+        members.ended_with_their_command()
+        order = watcher.next_order(None, with_stacks=False, live=False)
+        child = Child.start(replace(order, ended_well=True), folder, waited_s=0.0, width=watcher.plan.width)
+        child.wait()
+        answer = child.answer()
+        if answer is None or answer[0].status != HEALTHY:
+            one_look.clear(folder.path)
+
+    def _last_look(self, last: Episode | None) -> None:
+        watcher, said = self._watcher, last.said if last is not None else None
         order = watcher.nodes.ask(watcher.next_order(None, with_stacks=False, live=False), None)
         if said is not None:
             order = replace(order, said=(said.cause, said.certainty))
@@ -92,10 +110,14 @@ class Closing:
         child.wait()
         watcher.totals.failed_looks += child.failed
         answer = child.answer()
+        if answer is None and last is not None and last.changed and last.last is not None:
+            watcher.say_of(last, last.last, last.text)  # it stands again
         if answer is None or answer[0].level != Level.CRASH.value:
             return
-        watcher.totals.findings.append(answer[0].cause)
         if said is not None and answer[0].blames == said.blames:
             watcher.folder.say(announcing.still_holds())
+        elif last is not None and said is not None:
+            watcher.say_of(last, *answer)
         else:
+            watcher.totals.found(answer[0].cause)
             watcher.say_verdict(*answer)

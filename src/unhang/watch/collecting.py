@@ -24,6 +24,11 @@ def take(order: Order, folder: Path) -> Taken:
         Interrupted: the job ended meanwhile; the evidence of an earlier look, if any, is back in its place.
     """
     taken = Taken()
+    if order.ended_well:
+        taken.taken_s = time.time()
+        last_words.keep_exceptions(order.members, order.job_outputs, folder)
+        write_manifest(folder, manifest_of(order, taken))
+        return taken
     saved = _look_for_checkpoints(order)
     if order.live:
         _look_aside(order, folder, taken)
@@ -34,7 +39,7 @@ def take(order: Order, folder: Path) -> Taken:
         last_words.drop_earlier_dumps(order.members, folder)
         last_words.keep_last_stands(order.members, folder)
     kept_logs.keep_logs(order.job_outputs, order.members, folder)
-    last_words.keep_exceptions(order.members, folder)
+    last_words.keep_exceptions(order.members, order.job_outputs, folder)
     _keep_what_was_watched(order, folder)
     if saved is not None:
         _keep(folder, "checkpoints.json", saved.listing(BESIDE_A_STALL_S))

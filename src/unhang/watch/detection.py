@@ -105,10 +105,12 @@ class Standing:
 
 @dataclass(slots=True)
 class Usual:
-    """The longest waits that ended by themselves: ``together`` when everybody waited, ``for_some`` when for a few."""
+    """The longest waits that ended by themselves: ``together`` when everybody waited, ``for_some`` when for a few,
+    ``for_work`` when these worked and the job had done steps."""
 
     together_s: float = 0.0
     for_some_s: float = 0.0
+    for_work_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -238,6 +240,8 @@ class Detector:
             return
         if last.laggards:
             self.usual.for_some_s = max(self.usual.for_some_s, last.waited_s)
+            if last.rhythm and not any(last.doing[rank].frozen for rank in last.laggards):
+                self.usual.for_work_s = max(self.usual.for_work_s, last.waited_s)
         else:
             self.usual.together_s = max(self.usual.together_s, last.waited_s)
 

@@ -25,19 +25,28 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True)
 class Episode:
-    """``said``: the last verdict that was printed."""
+    """``said``: the last verdict that was printed; ``last``: what the last look came to, and ``text`` as people read
+    it."""
 
     standing: Standing
     number: int = field(default_factory=lambda: next(_numbers))
     said: Summary | None = None
     last: Summary | None = None
+    text: str = ""
     quiet_said: bool = False
     wants_stacks: bool = False
     noticed_ns: int = field(default_factory=time.monotonic_ns)
     planned_until_s: float = 0.0
     """So long of the wait was for work that its author marked."""
+    seen_s: float = 0.0
+    """So long the ranks of this job have waited before for one that worked, or a step of theirs has taken."""
+    pauses: bool = False
+    """Who is waited for evaluates or saves: most jobs pause for that, and go on."""
     overlong: bool = False
     """The marked work takes longer than its author allowed."""
+    _times_said: int = 0
+    _alike: int = 0
+    """So many looks in a row have come to what the last one came to."""
     _looked_at_s: float = 0.0
     _looked: int = 0
     _in_vain: bool = False
@@ -81,6 +90,8 @@ class Episode:
         since_look_s = standing.waited_s - self._looked_at_s
         if self.wants_stacks and self._looked == 1:
             return True
+        if self.changed and not self.steady:
+            return since_look_s >= LEAST_BETWEEN_S
         if self.said is not None and self.said.level == Level.STALL.value:
             return since_look_s >= AGAIN_AFTER_STALL_S
         if self.last is not None and self.last.level == Level.WAITING.value and self._looked < 4:
@@ -116,15 +127,28 @@ class Episode:
         """What the look found may be wrong by now: the next one comes as soon as it can."""
         self._in_vain = True
 
-    def heard(self, summary: Summary) -> None:
+    @property
+    def changed(self) -> bool:
+        """The last look came to something else than what was printed."""
+        return self.last is not None and self.said is not None and self.last.changes(self.said)
+
+    @property
+    def steady(self) -> bool:
+        """The last looks came to the same: one more than verdicts were printed, so that none swings to and fro."""
+        return self._alike > self._times_said
+
+    def heard(self, summary: Summary, text: str = "") -> None:
         """A look came to ``summary``."""
-        self.last = summary
+        alike = self.last is not None and not summary.changes(self.last)
+        self._alike = self._alike + 1 if alike else 1
+        self.last, self.text = summary, text
         # They cost the ranks a second or more: only where looking from outside left doubt.
         self.wants_stacks = summary.needs_lines or (summary.level == Level.STALL.value and not summary.settled)
 
     def say(self, summary: Summary) -> None:
         """It was printed."""
         self.said = summary
+        self._times_said += 1
         if summary.limit_at_s is not None:
             self._counted_s = summary.limit_at_s - time.time()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,17 +15,28 @@ from unhang.watch.recorded_stack import recorded_stack
 MOST_BYTES = 4 << 20
 
 
-def keep_exceptions(members: Mapping[int, Member], folder: Path) -> None:
-    """Exceptions nobody caught, as Python prints them, for ranks whose own output is not at hand."""
+def keep_exceptions(members: Mapping[int, Member], job_outputs: Mapping[str, str], folder: Path) -> None:
+    """Exceptions nobody caught, as Python prints them, for ranks whose own output is not at hand, or is not their own:
+    in a file that all write to, nothing tells whose a traceback is."""
+    writers = Counter([*job_outputs.values(), *(path for one in members.values() for path in {*one.outputs.values()})])
     for rank, member in members.items():
         with suppress(OSError):
-            if "stderr" in member.outputs:
+            if writers[member.outputs.get("stderr", "")] == 1:
                 continue
             with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
                 lines = file.read(MOST_BYTES).splitlines()
             text = "".join(_as_printed(line) for line in lines)
             if text:
                 private_files.write_text(folder / "crash" / f"rank_{rank}.exception.log", text)
+
+
+def raised_ns(folder: Path, ranks: Iterable[int]) -> int:
+    """When one of ``ranks`` raised what nobody caught, last; nanoseconds since the epoch, 0 where none did."""
+    latest = 0
+    for rank in ranks:
+        with suppress(OSError):
+            latest = max(latest, (folder / "crash" / f"rank_{rank}.except").stat().st_mtime_ns)
+    return latest
 
 
 def _as_printed(line: bytes) -> str:

@@ -60,6 +60,7 @@ def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:
         "ended_s": member.ended_s,
         "moving": taken.moving.get(member.rank),
         **({"beats": taken.beats[member.rank]} if member.rank in taken.beats else {}),
+        **({"idle": True} if member.rank in taken.idle else {}),
         **({"not_seen": reason} if (reason := taken.not_seen.get(member.rank)) else {}),
         **({"kernel": [one.as_json() for one in both]} if (both := taken.kernel.get(member.rank)) else {}),
         **({"from_record": True} if member.rank in taken.from_record else {}),

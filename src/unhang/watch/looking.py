@@ -12,8 +12,9 @@ from unhang.records.record import read_record, record_path
 from unhang.records.views import RecordView
 from unhang.watch import looks, private_files
 from unhang.watch.attach.ladder import KernelLook, Look, kernel_look, set_going
-from unhang.watch.attach.moving import moved
+from unhang.watch.attach.moving import idle, moved
 from unhang.watch.control_file import open_control
+from unhang.watch.detection import IDLE_SHARE
 from unhang.watch.members import Member, children_of
 from unhang.watch.order import LOOKS, Order, Taken
 from unhang.watch.recorded_stack import made_whole, recorded_stack
@@ -71,8 +72,11 @@ def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
     for rank in taken.not_seen:
         _compare_kernel(taken, living[rank], kernel[rank])
+    stand = (living[rank] for rank in after.keys() & seen if _stands_s(after[rank]) >= order.stands_s)
+    taken.idle = {member.rank for member in stand if _is_idle(member, kernel[member.rank])}
     _mend_torn_stacks(stacks, living, earlier, after)
-    taken.from_record = _write_recorded_stacks(stacks, living, seen, after)
+    current = {r: view for r, view in after.items() if taken.states[r] == "T" or not _silent(view)}
+    taken.from_record = _write_recorded_stacks(stacks, living, seen, current)
 
 
 def _compare_stacks(
@@ -104,6 +108,17 @@ def _compare_kernel(taken: Taken, member: Member, before: KernelLook) -> None:
     answer = moved([Look(member.pid, 0.0, before), Look(member.pid, 1.0, after)], waits_asleep=True)
     if answer is not None:
         taken.moving.setdefault(member.rank, answer)
+
+
+def _stands_s(view: RecordView) -> float:
+    """So long its stack has been this very one; nothing where its record is old."""
+    return 0.0 if _silent(view) or view.since_ns <= 0 else (time.monotonic_ns() - view.since_ns) / 1e9
+
+
+def _is_idle(member: Member, before: KernelLook) -> bool:
+    """Neither it nor its children used the processor, nor it any file."""
+    looked = (Look(member.pid, 0.0, before), Look(member.pid, 1.0, kernel_look(member.pid)))
+    return member.cpu_share < IDLE_SHARE and idle(looked)
 
 
 def _records(order: Order, living: Mapping[int, Member]) -> dict[int, RecordView]:
@@ -214,11 +229,12 @@ def _write_recorded_stacks(
 ) -> set[int]:
     """Where nobody may look from outside, the rank's own record says where its training thread stands.
 
-    Not that of a silent rank: what it said last may be long past. Returns the ranks whose record told.
+    A stopped one stands where its record said it stood. Not that of a silent rank: what it said last may be long past.
+    Returns the ranks whose record told.
     """
     told = set()
     for rank, view in views.items():
-        if rank in seen or not view.stack or _silent(view):
+        if rank in seen or not view.stack:
             continue
         told.add(rank)
         text = recorded_stack(view, living[rank].pid)

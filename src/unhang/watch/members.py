@@ -96,6 +96,13 @@ class Members:
         """Every rank for the detector."""
         return {rank: member.look() for rank, member in sorted(self.by_rank.items())}
 
+    def ended_with_their_command(self) -> None:
+        """The command ended with 0. Of a rank that shut down in order, and whose launcher was quicker to ask how it
+        ended than we were, that tells the exit code."""
+        for member in self.by_rank.values():
+            if member.ended_ns is not None and member.exit_code is None and member.view.ended:
+                member.exit_code = 0
+
     def _take(self, view: RecordView) -> None:
         me = view.identity
         known = self.by_rank.get(me.rank)

@@ -53,6 +53,10 @@ class Order:
     """Of the text for people."""
     noticed_after_s: float | None = None
     """Of a stall that was spoken of before: so long after its beginning it was."""
+    ended_well: bool = False
+    """The job is over and its command ended with 0: how its ranks ended is all that is kept."""
+    stands_s: float = float("inf")
+    """A rank whose stack has stood so long, without use of the processor and files, does not work."""
     said: tuple[str, str] | None = None
     """Cause and certainty of the verdict on a wait in which the job has ended: a weaker one does not take its place."""
 
@@ -66,6 +70,8 @@ class Taken:
     moving: dict[int, bool] = field(default_factory=dict)
     beats: dict[int, bool] = field(default_factory=dict)
     """Whether a rank's record was written anew between the first and the last moment."""
+    idle: set[int] = field(default_factory=set)
+    """Ranks that did nothing during the look and have stood since long before it."""
     not_seen: dict[int, str] = field(default_factory=dict)
     """Why nobody could look at a rank's stack from outside."""
     kernel: dict[int, tuple[KernelLook, ...]] = field(default_factory=dict)

@@ -19,7 +19,8 @@ RUN_SCHEMA = "unhang.run/1"
 class RunPlan:
     """What the user asked for and what was started; ``run.json`` in the run folder.
 
-    ``slow_after_s``: how long one rank may work alone while others wait before that is said; ``abort_slow_after_s``:
+    ``slow_after_s``: how long one rank may work alone while others wait before that is said (None: as
+    ``wishes.patience_s`` thinks); ``abort_slow_after_s``:
     when ``on_hang`` is ``abort``, after so long even a laggard that works is ended (None: never).
     """
 
@@ -28,7 +29,7 @@ class RunPlan:
     records: str = ""
     on_hang: str = "report"
     on_hang_exec: str = ""
-    slow_after_s: float = 30.0
+    slow_after_s: float | None = None
     abort_slow_after_s: float | None = None
     capture: bool = False
     metrics: str = ""

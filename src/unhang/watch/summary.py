@@ -11,6 +11,9 @@ from typing import Any
 
 from unhang.watch import private_files
 
+HEALTHY = "healthy"
+"""The status of a verdict that shows every rank to be well."""
+
 
 class Level(str, enum.Enum):
     """How loud to be about it."""
@@ -61,6 +64,12 @@ class Summary:
     def same_as(self) -> tuple[object, ...]:
         """Equal for verdicts that say the same."""
         return (self.level, *self.blames)
+
+    def changes(self, before: Summary) -> bool:
+        """Whether this verdict says something else than ``before``; where a rank that works stands may change."""
+        if self.laggard_works and before.laggard_works:
+            return (self.level, self.cause, self.ranks) != (before.level, before.cause, before.ranks)
+        return self.same_as != before.same_as
 
     @property
     def blames(self) -> tuple[object, ...]:

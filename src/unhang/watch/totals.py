@@ -21,6 +21,8 @@ class Totals:
     ticks: int = 0
     waiting: Counter[int] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+    """Of waits that ended by themselves."""
     failed_looks: int = 0
     """Looks that came to nothing because of us."""
     by_phase: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -30,6 +32,18 @@ class Totals:
     _ticks_since: int = 0
     _waiting_since: Counter[int] = field(default_factory=Counter)
     """Since a step ended last: counted when the next one does, so that a stall makes nobody the slowest."""
+
+    def found(self, cause: str, *, instead_of: str | None = None) -> None:
+        """A verdict was printed; ``instead_of``: the one before, which it takes the place of."""
+        if instead_of in self.findings:
+            self.findings.remove(instead_of)
+        self.findings.append(cause)
+
+    def is_over(self, cause: str) -> None:
+        """The wait of that verdict ended by itself."""
+        if cause in self.findings:
+            self.findings.remove(cause)
+        self.over.append(cause)
 
     def add(self, looks: Mapping[int, RankLook]) -> None:
         """Count one look at every rank."""

@@ -13,6 +13,7 @@ from unhang.diagnosis.levels import WORK
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
+from unhang.facts.near_limit import is_near, look_at_life
 from unhang.facts.pending_limits import guard_limit, limit_at_s
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.report.carried_text import carried
@@ -135,8 +136,12 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) 
 
 
 def _may_get_on(first: Finding, facts: Facts) -> bool:
-    """The laggards moved at the look; and who has not come to the meeting of all may be on its way."""
+    """The laggards moved at the look; who has not come to the meeting of all may be on its way; and work that only
+    stands may wait for something slow, until the limit of the others is near."""
     if first.cause is Cause.RENDEZVOUS:
+        return True
+    looked = look_at_life(facts)
+    if first.cause in WORK and looked is not None and not is_near(looked, facts):
         return True
     return any(facts.ranks[rank].moving for rank in first.ranks if rank in facts.ranks)
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.watch import announcing, as_judged, earlier_evidence, ending, one_look, signals, wishes
+from unhang.watch import announcing, as_judged, earlier_evidence, ending, last_words, one_look, signals, wishes
 from unhang.watch.absent import Absent
 from unhang.watch.child import Child
 from unhang.watch.closing import Closing
@@ -46,6 +46,8 @@ QUICK_TICK_S = 0.1
 NICE = 5
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
+PAUSES = ("eval", "save")
+"""Phases for which most jobs pause on one rank, and go on."""
 FADING_S = 3.0
 """A wait that ends because ranks are being ended looks at first as if it ended by itself."""
 UNWINDS_S = 30.0
@@ -137,6 +139,15 @@ class Watcher:
         self.folder.note_verdict()
         self.nodes.say(summary)
 
+    def say_of(self, episode: Episode, summary: Summary, text: str, *, ends: bool = False) -> None:
+        """Print the verdict on ``episode``, and that it has changed where another was printed before."""
+        before = episode.said
+        if before is not None:
+            self.folder.say(announcing.changed(before, summary))
+        self.say_verdict(summary, text, ends=ends)
+        self.totals.found(summary.cause, instead_of=before.cause if before is not None else None)
+        episode.say(summary)
+
     @property
     def _being_ended(self) -> bool:
         """By us, or because somebody asked: what the ranks do now tells nothing of why they waited."""
@@ -193,17 +204,23 @@ class Watcher:
         if standing is None:
             return
         if self.episode is None and standing.waited_s >= 0.5:
-            self.episode = self._resumed(standing) or Episode(standing)
+            self.episode = self._resumed(standing) or Episode(standing, seen_s=self._seen_s(looks))
             self.machine.ask()
         if self.episode is None or self._dying():
             return
         self.episode.standing = standing
         work = planned(time.monotonic_ns(), standing, looks)
         self.episode.note_work(work, standing)
+        late = [looks[rank].view.phase for rank in standing.laggards if rank in looks]
+        self.episode.pauses = any(phase in PAUSES for phase in late)
         self._quiet_line(self.episode, standing, work)
         self._countdown(self.episode)
         if self.child is None and standing.due and self._look_due(self.episode, standing):
             self._order(self.episode, standing)
+
+    def _seen_s(self, looks: Mapping[int, RankLook]) -> float:
+        steps = (step_ns for look in looks.values() for step_ns in look.view.step_durations_ns)
+        return max(self.detector.usual.for_work_s, max(steps, default=0) / 1e9)
 
     def _resumed(self, standing: Standing) -> Episode | None:
         """The wait that seemed to be over, where it is not."""
@@ -232,18 +249,26 @@ class Watcher:
             self.left = episode
             self.explained = self.explained or (episode.said is not None and episode.said.explains_the_end)
             return
-        if episode.said is not None:
-            self.folder.say(announcing.over(episode.said))
-            self.nodes.over(episode.said)
-            self.said = None
-        if episode.said is not None:
-            one_look.put_away(self.folder.path, episode.number)
-        else:
+        self.wait_is_over(episode)
+
+    def wait_is_over(self, episode: Episode) -> None:
+        """It ended by itself: its verdict is history."""
+        if episode.said is None:
             one_look.clear(self.folder.path)
+            return
+        self.folder.say(announcing.over(episode.said))
+        self.totals.is_over(episode.said.cause)
+        self.nodes.over(episode.said)
+        self.said = None
+        one_look.put_away(self.folder.path, episode.number)
 
     def _deaths_since(self, episode: Episode) -> bool:
-        """Ranks ended during ``episode``: it did not end by itself, the job did, and its verdict stands."""
-        return any(ended_ns > episode.noticed_ns for ended_ns in self.ends())
+        """Ranks ended during ``episode``, or who waited gave up with an exception in the thread that trains: it did not
+        end by itself, the job did, and its verdict stands."""
+        if any(ended_ns > episode.noticed_ns for ended_ns in self.ends()):
+            return True
+        raised_ns = last_words.raised_ns(self.folder.path, episode.standing.waiters)
+        return time.time_ns() - raised_ns < time.monotonic_ns() - episode.noticed_ns
 
     def _dying(self) -> bool:
         return time.monotonic_ns() - max(self.ends(), default=0) < 1e9 * CRASH_GRACE_S
@@ -258,6 +283,7 @@ class Watcher:
         order = self.next_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
         if episode.said is not None:
             order = replace(order, noticed_after_s=episode.said.noticed_after_s)
+        order = replace(order, stands_s=wishes.stands_s(self.plan, episode))
         episode.looked(standing)
         order = self.nodes.ask(order, standing)
         self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
@@ -307,13 +333,11 @@ class Watcher:
             self.episode.looked_in_vain()
             return
         summary, text = answer
-        self.episode.heard(summary)
+        self.episode.heard(summary, text)
         worth_saying = wishes.worth_saying(self.plan, summary, self.episode)
         ends = (worth_saying or self.episode.said is not None) and self._is_to_end(summary, self.episode)
         if worth_saying and not self.nodes.said_before(summary):
-            self.say_verdict(summary, text, ends=ends)
-            self.episode.say(summary)
-            self.totals.findings.append(summary.cause)
+            self.say_of(self.episode, summary, text, ends=ends)
             if self.plan.on_hang_exec and summary.level == Level.STALL.value:
                 ending.run_command(self.plan.on_hang_exec, self.folder, self.plan.cwd)
         if ends:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
@@ -168,15 +168,14 @@ class _Stream:
             python = [frame for frame in thread.frames if not frame.native]
             symbol = found["symbol"] or found["address"] or "??"
             natives.append(Frame(symbol, found["file"], None, native=True))
-            self._dump.threads[self._current] = ThreadStack(
-                thread.name, thread.thread_id, (*natives, *python), thread.active, thread.holds_gil, thread.line
-            )
+            self._dump.threads[self._current] = replace(thread, frames=(*natives, *python))
 
     def _close(self) -> None:
         if self._open is not None and self._dump is not None:
             frames = self._open.keeper.frames()
             name = self._open.name or ("MainThread" if is_main(frames) else "")
-            self._dump.threads.append(ThreadStack(name, self._open.thread_id, frames, line=self._open.line))
+            fell = bool(self._dump.fatal) and self._current == len(self._dump.threads)
+            self._dump.threads.append(ThreadStack(name, self._open.thread_id, frames, line=self._open.line, fell=fell))
         self._open = None
 
     def _end_dump(self) -> None:

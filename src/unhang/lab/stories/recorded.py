@@ -18,6 +18,7 @@ from unhang.lab.recorder import Tell
 from unhang.lab.stories.judging import mistakes
 from unhang.lab.stories.story import Story
 from unhang.lab.stories.workplace import POLL_S, Workplace, workplace
+from unhang.watch.summary import HEALTHY
 
 ATTEMPTS = 3
 """Of a story that may end well by chance."""
@@ -163,9 +164,10 @@ def _right_while_it_lives(place: Workplace, watching: _Watching) -> bool:
 
 
 def _verdict(root: Path) -> dict[str, Any] | None:
+    """What was found; None where nothing was, and where the run ended well."""
     with suppress(OSError, ValueError):
         found: dict[str, Any] = json.loads((root / "run" / "verdict.json").read_bytes())
-        return found
+        return None if found.get("status") == HEALTHY else found
     return None
 
 

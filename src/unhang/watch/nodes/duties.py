@@ -101,6 +101,7 @@ class NodeDuties:
             if self._heard is not None:
                 self._heard = watcher.said = None
                 watcher.folder.say(announcing.over(summary))
+                watcher.totals.is_over(summary.cause)
                 one_look.clear(watcher.folder.path)
             return
         before, self._heard = self._heard, said
@@ -110,7 +111,7 @@ class NodeDuties:
         watcher.said = summary
         if before is None or before.as_summary() is None or before.as_summary() != summary:
             watcher.folder.say(announcing.line(lines.verdict_elsewhere(said, summary, watcher.plan.lang)))
-            watcher.totals.findings.append(summary.cause)
+            watcher.totals.found(summary.cause)
         if said.abort and watcher.plan.on_hang == "abort" and watcher.abort is None:
             watcher.end_job(summary)
 

@@ -1,0 +1,103 @@
+"""A verdict that changes while ranks wait is printed once it is steady, and does not swing to and fro."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from unhang.records.views import RecordView
+from unhang.watch import announcing, wishes
+from unhang.watch.detection import Standing
+from unhang.watch.episode import LEAST_BETWEEN_S, Episode
+from unhang.watch.members import Member, Members
+from unhang.watch.run_folder import RunPlan
+from unhang.watch.summary import Level, Summary
+from unhang.watch.totals import Totals
+
+FIRST = Summary(
+    number=1,
+    level=Level.STALL.value,
+    status="hang",
+    cause="uneven-data",
+    certainty="likely",
+    ranks=(0,),
+    where="/job/train.py:41",
+    sentence="",
+    stalled_since_s=None,
+    limit_at_s=None,
+    moving=False,
+    settled=True,
+    laggard_works=False,
+    needs_lines=False,
+)
+OTHER = replace(FIRST, cause="rank-crashed", ranks=(1,), where="/job/train.py:9")
+WORKS = replace(FIRST, level=Level.SLOW.value, cause="single-rank-work", laggard_works=True)
+
+
+def standing(seconds: float) -> Standing:
+    return Standing({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=True)
+
+
+def printed(*found: Summary) -> list[str]:
+    """The causes that are printed when looks come to ``found``, one after the other."""
+    episode, said = Episode(standing(60.0)), []
+    for summary in found:
+        episode.heard(summary)
+        if wishes.worth_saying(RunPlan(), summary, episode):
+            episode.say(summary)
+            said.append(summary.cause)
+    return said
+
+
+def test_a_changed_verdict_is_printed_once_two_looks_agree() -> None:
+    assert printed(FIRST, OTHER) == ["uneven-data"]
+    assert printed(FIRST, OTHER, OTHER, OTHER) == ["uneven-data", "rank-crashed"]
+
+
+def test_one_that_swings_is_printed_once() -> None:
+    assert printed(FIRST, OTHER, FIRST, OTHER, FIRST, OTHER) == ["uneven-data"]
+    assert printed(FIRST, OTHER, OTHER, FIRST, FIRST, OTHER, OTHER) == ["uneven-data", "rank-crashed"]
+
+
+def test_also_from_a_stall_to_work_and_from_work_to_a_stall() -> None:
+    assert printed(FIRST, WORKS, WORKS) == ["uneven-data", "single-rank-work"]
+    stands = replace(WORKS, level=Level.STALL.value)
+    assert printed(WORKS, stands, stands) == ["single-rank-work", "single-rank-work"]
+
+
+def test_a_rank_that_works_may_stand_at_another_line() -> None:
+    assert printed(WORKS, *[replace(WORKS, where=f"/job/train.py:{line}") for line in (9, 9, 9)]) == [
+        "single-rank-work"
+    ]
+
+
+def test_the_look_that_confirms_a_change_comes_soon() -> None:
+    episode = Episode(standing(60.0))
+    episode.looked(standing(60.0))
+    episode.heard(FIRST)
+    episode.say(FIRST)
+    soon = standing(60.0 + LEAST_BETWEEN_S)
+    assert not episode.look_due(soon)
+
+    episode.heard(OTHER)
+    assert episode.look_due(soon)
+
+
+def test_the_line_says_what_changed() -> None:
+    assert announcing.changed(FIRST, OTHER) == (
+        "unhang: the verdict has changed: it was uneven-data \u00b7 rank 0 \u00b7 train.py:41; "
+        "it is rank-crashed \u00b7 rank 1 \u00b7 train.py:9\n"
+    )
+
+
+def test_the_last_line_names_what_stands_and_else_what_ended_by_itself() -> None:
+    totals, members = Totals(), Members(Path("records"))
+    members.by_rank[0] = Member(0, 10, RecordView())
+    totals.found("uneven-data")
+    totals.found("rank-crashed", instead_of="uneven-data")
+    assert announcing.last_words(totals, members, Path("/run")).endswith("unhang: found: rank-crashed; see /run\n")
+
+    totals.is_over("rank-crashed")
+    assert announcing.last_words(totals, members, Path("/run")).endswith(
+        "unhang: nothing found that lasted; what ended by itself: rank-crashed; see /run/.unhang/past\n"
+    )
