@@ -2,7 +2,8 @@
 
 What happens: operation, size, dtype or order differ: rank 0 reduces 2,626 numbers where the others reduce 2,625.
 Why it hangs: the library pairs calls by order alone; each rank waits for partners that are in another call. NCCL hangs
-or corrupts, Gloo may abort an innocent rank. Where bytes fit, nothing stops: the job goes on with wrong results.
+or corrupts, Gloo may abort an innocent rank. Where bytes fit, nothing stops: the job goes on with wrong results. Making
+a group is such a call, of all ranks.
 Example: a padded batch gathered without equal widths; a parameter missing on one rank; two calls in swapped order.
 Fix: make the shapes equal before the call (pad, or gather sizes first); keep one order of calls on all ranks.
 Certain when: the ranks' records line up at that position.
@@ -45,6 +46,8 @@ def check(facts: Facts) -> Iterator[Answer]:
         root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
         if passed is not None and root is not None:
             yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
+        if stall.call is not None and stall.call.operation == "new_group":
+            yield from _one_group_more(facts, stall)
         if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
             lag, wait = camps_of_stall(facts, stall)
             if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
@@ -97,6 +100,31 @@ def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
             say("which side went another way is not proven: look for a condition on data between these lines"),
         ),
         remedies=(_same_calls(),),
+    )
+
+
+def _one_group_more(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    """Every rank of the job must come to each new_group; those awaited are in a collective already."""
+    lag, wait = camps_of_stall(facts, stall)
+    if lag.phase is not Phase.COMMUNICATION or wait.context is CodeContext.RANK_BRANCH:
+        return
+    more, fewer = (wait, lag) if len(wait.ranks) <= len(lag.ranks) else (lag, wait)
+    yield signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "ranks make different numbers of groups: {wait:who} {wait:makes|make} one more, and {lag:who} "
+            "{lag:has|have} gone on to a collective",
+            wait=wait.ranks,
+            lag=lag.ranks,
+        ),
+        **between(facts, more, fewer, stall.group),
+        calls=call_of(wait.ranks, stall.call),
+        because=(
+            say("new_group returns only when every rank of the job has come to it, members or not"),
+            say("neither side moves: {lag:who} {lag:is|are} past the last group of {lag:its|their} own", lag=lag.ranks),
+        ),
+        remedies=(remedy("call-new-group-on-every-rank-of"),),
     )
 
 

@@ -22,6 +22,7 @@ from unhang.facts.caught import caught_in_a_call
 from unhang.facts.left_by_rank import rank_bounds_between, settled_by_rank
 from unhang.facts.left_early import LeftEarly, without_its_data
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.operations import POINT_TO_POINT
 from unhang.facts.rank_rounds import RankBound
 from unhang.facts.said import first_attempt, quotes, ranks_in
 from unhang.facts.ways_around import WaysAround
@@ -114,6 +115,8 @@ def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
         return
     if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
         return
+    if stall.call is not None and stall.call.operation in POINT_TO_POINT:
+        return  # the halves of a send stand in different arms of a branch on the rank wherever there is one
     if excludes(wait, stall.laggards, facts.world_size):
         yield from _divided(facts, lag, wait, call_of(wait.ranks, stall.call), stall.group)
 
@@ -212,7 +215,7 @@ def _jumped_out(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
         calls=calls_of_division(left.told_by),
         because=(
             *way_lines.stand(left.past, left.inside, left.inside.loop_line, left.inside.reading.where),
-            way_lines.runs_equally_often(around) if left.same_rounds else way_lines.goes_over_no_data(around),
+            way_lines.why_not_the_data(around),
             *way_lines.told_of_ways((*around.jumps, *around.skips)),
         ),
         remedies=tuple(way_lines.decide_together(around.jumps)),

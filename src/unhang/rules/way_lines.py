@@ -36,8 +36,16 @@ def runs_equally_often(around: WaysAround) -> Text:
     )
 
 
-def goes_over_no_data(around: WaysAround) -> Text:
-    """Why it is not the data, where the loop counts nothing."""
+def why_not_the_data(around: WaysAround) -> Text:
+    """Of a loop that a jump left."""
+    if around.same_rounds:
+        return runs_equally_often(around)
+    if around.over_data:
+        return say(
+            "the loop at line {line} goes over no data; one inside it does, which only in the last round could end it "
+            "earlier on one rank",
+            line=around.loop.line,
+        )
     return say(
         "the loop at line {line} goes on until something leaves it, so it is not the data that ended",
         line=around.loop.line,
