@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
+from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, with_a_place_of_its_own
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
 from unhang.facts.progress_from_stacks import STACK_GROUP
@@ -134,7 +134,8 @@ def _same_calls() -> Remedy:
 
 def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -> Answer:
     camps = camps_of_disagreement(facts, disagreement)
-    ranks = disagreement.odd or tuple(sorted(rank for camp in camps for rank in camp.ranks))
+    place = with_a_place_of_its_own(camps) if not disagreement.odd else None
+    ranks = disagreement.odd or (place.ranks if place is not None else tuple(sorted(r for c in camps for r in c.ranks)))
     odd = next((c for c in camps if set(c.ranks) & set(ranks)), camps[0])
     other = next((c for c in camps if c is not odd), None)
     aligned = disagreement.records_align
@@ -148,7 +149,7 @@ def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -
         CAUSE,
         Grade.RECORD if went_on else grade_of_group(facts, disagreement.group),
         _survived(disagreement, ranks) if went_on else _summary(disagreement, ranks),
-        whole=aligned if went_on else _is_whole(facts, disagreement, camps),
+        whole=aligned if went_on else place is None and _is_whole(facts, disagreement, camps),
         severity=Severity.SLOWS if went_on else Severity.STOPS,
         **parts,
         calls=calls_of(disagreement),
@@ -198,7 +199,7 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
             ranks=ranks,
             position=disagreement.position,
         )
-    if disagreement.odd:
+    if disagreement.odd or len(ranks) < sum(map(len, disagreement.calls.values())):
         return say(
             "{ranks:who} called another {kinds} than the others at position {position}",
             ranks=ranks,
