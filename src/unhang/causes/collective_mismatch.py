@@ -20,6 +20,7 @@ from unhang.facts.caught import caught_in_a_call
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.roots import passed_by_some, rank_dependent_root
+from unhang.facts.two_threads import two_threads
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.rules.camp_parts import between, grade_of_group
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
@@ -31,8 +32,10 @@ CAUSE = Cause.COLLECTIVE_MISMATCH
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Calls that differ, roots that differ, and what Gloo says of ranks without a record."""
+    threads = two_threads(facts)
     for disagreement in facts.disagreements:
-        yield _found(facts, disagreement)
+        if threads is None or threads.group != disagreement.group:  # else the two calls are of two threads
+            yield _found(facts, disagreement)
     for disagreement in facts.survived:
         if disagreement.differs_in:
             yield _found(facts, disagreement, went_on=True)
