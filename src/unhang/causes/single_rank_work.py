@@ -151,7 +151,7 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         stall,
         whole=not (known_work or moving) or seen_whole,
         phase=lag.phase,
-        because=(*_because(stall, doing, moving=moving), *machine_lines.because(signs)),
+        because=(*_because(stall, doing, moving=moving), *_tries_again(lag), *machine_lines.because(signs)),
         more_evidence=machine_lines.evidence(signs),
         remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
     )
@@ -209,6 +209,12 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
         yield say(
             "{indirect:who} {indirect:waits|wait} for those in turn, in other groups", indirect=tuple(sorted(indirect))
         )
+
+
+def _tries_again(lag: Camp) -> Iterator[Text]:
+    line = lag.reading.tried_again
+    if line is not None:
+        yield say("what line {line} tries fails, and the loop around it tries again, without an end so far", line=line)
 
 
 def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
