@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, with_a_place_of_its_own
 from unhang.facts.caught import caught_in_a_call
-from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
+from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.roots import passed_by_some, rank_dependent_root
 from unhang.facts.two_threads import two_threads
@@ -28,6 +28,7 @@ from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
+_MOST_TOLD = 8
 
 
 def check(facts: Facts) -> Iterator[Answer]:
@@ -44,6 +45,8 @@ def check(facts: Facts) -> Iterator[Answer]:
         root = rank_dependent_root(first.where, facts.sources)
         if root is not None:
             yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
+    for symmetric in facts.symmetric:
+        yield from _split_sizes(facts, symmetric)
     for stall in facts.stalls:
         passed = passed_by_some(facts, stall)
         root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
@@ -103,6 +106,45 @@ def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
             say("which side went another way is not proven: look for a condition on data between these lines"),
         ),
         remedies=(_same_calls(),),
+    )
+
+
+def _split_sizes(facts: Facts, stall: SymmetricStall) -> Iterator[Answer]:
+    """All are in one exchange of parts, and together they expect another number of elements than they send."""
+    calls = {rank: stall.pending[rank] for rank in stall.ranks if rank in stall.pending}
+    known = [c for c in calls.values() if c.elements is not None and c.output_elements is not None]
+    if not stall.operation.startswith("all_to_all") or len(known) != len(facts.groups[stall.group].members):
+        return
+    sent, wanted = sum(c.elements or 0 for c in known), sum(c.output_elements or 0 for c in known)
+    if sent == wanted:
+        return
+    first = known[0]
+    yield signal(
+        CAUSE,
+        Grade.RECORD,
+        say(
+            "the split sizes of {operation} do not fit: all ranks together send {sent} elements and expect {wanted}",
+            operation=stall.operation,
+            sent=sent,
+            wanted=wanted,
+        ),
+        ranks=stall.ranks,
+        group=group_label(facts, stall.group),
+        phase=Phase.COMMUNICATION,
+        where=first.where,
+        waiter_where=first.where,
+        calls=tuple(call for rank, c in calls.items() for call in call_of((rank,), c)),
+        because=tuple(
+            say(
+                "rank {rank} sends {sent} elements and expects {wanted}",
+                rank=rank,
+                sent=c.elements,
+                wanted=c.output_elements,
+            )
+            for rank, c in list(calls.items())[:_MOST_TOLD]
+        ),
+        evidence=tuple(c.evidence for c in known[:_MOST_TOLD]),
+        remedies=(remedy("exchange-the-split-sizes-first"),),
     )
 
 

@@ -26,7 +26,7 @@ from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.operations import is_barrier
 from unhang.facts.progress_from_stacks import MEETINGS
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
-from unhang.rules import machine_lines, pace_lines
+from unhang.rules import awaited_lines, machine_lines, pace_lines
 from unhang.rules.log_remedies import log_remedies
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
@@ -65,7 +65,10 @@ WORK = {
     "process-pool": "working with a process pool",
     "image-decode": "decoding images",
     "file-lock": "waiting for a file lock",
+    "ray-get": "waiting for a Ray actor or task",
 }
+_GIVES_A_RESULT = {"tokenize", "dataset-map", "dataset-load", "download", "process-pool", "compile", "image-decode"}
+"""Work whose result can be kept and loaded by the next run."""
 _FILES = {"file-io", "json", "file-lock", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
 _MEANS = {"http", "file-io", "json", "file-lock"}
 """How something is done, not what: where the phase is known, it says more."""
@@ -151,8 +154,8 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         stall,
         whole=not (known_work or moving) or seen_whole,
         phase=lag.phase,
-        because=(*_because(stall, doing, moving=moving), *_tries_again(lag), *machine_lines.because(signs)),
-        more_evidence=machine_lines.evidence(signs),
+        because=(*_because(stall, doing, moving=moving), *_tries_again(lag), *awaited_lines.because(facts, lag), *machine_lines.because(signs)),
+        more_evidence=(*awaited_lines.evidence(facts, lag), *machine_lines.evidence(signs)),
         remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
     )
 
@@ -219,6 +222,10 @@ def _tries_again(lag: Camp) -> Iterator[Text]:
 
 def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
     waiter = stall.call.where if stall.call is not None else None
+    outside = tuple(awaited_lines.remedies(facts, lag))
+    if outside:
+        yield from outside  # it is no work with a result, and a longer limit only waits longer
+        return
     turnstile = turnstile_of(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if turnstile is not None:
@@ -228,7 +235,7 @@ def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
     elif lag.phase is Phase.SAVE:
         yield remedy("move-the-write-off-the-training-thread")
     else:
-        yield remedy("do-this-work-before-the-job-or")
+        yield remedy("do-this-work-before-the-job-or" if lag.what in _GIVES_A_RESULT else "let-all-ranks-do-this-work")
         if turnstile is None and at_a_barrier:
             yield wait_on_the_store("", waiter)
     if is_guard(stall.call):

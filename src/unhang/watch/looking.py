@@ -18,6 +18,7 @@ from unhang.watch.members import Member, children_of
 from unhang.watch.order import LOOKS, Order, Taken
 from unhang.watch.recorded_stack import made_whole, recorded_stack
 from unhang.watch.send_queues import SendQueues
+from unhang.watch.awaited import awaited
 from unhang.watch.unanswered import unanswered
 
 POLL_S = 0.05
@@ -66,6 +67,7 @@ def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     after = _records(order, living)
     taken.views = after
     taken.unanswered = {rank: asked_for[rank] & unanswered(member.pid) for rank, member in living.items()}
+    taken.awaits = {rank: awaited(member.pid) for rank, member in living.items()}
     seen = {rank for rank, pid in earlier if pid == living[rank].pid}
     _compare_records(taken, seen, before, after)
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
