@@ -2,8 +2,7 @@
 
 What happens: operation, size, dtype or order differ: rank 0 reduces 2,626 numbers where the others reduce 2,625.
 Why it hangs: the library pairs calls by order alone; each rank waits for partners that are in another call. NCCL hangs
-or corrupts, Gloo may abort an innocent rank. Where bytes fit, nothing stops: the job goes on with wrong results. Making
-a group is such a call, of all ranks.
+or corrupts, Gloo may abort an innocent rank. Where bytes fit, nothing stops: the job goes on with wrong results.
 Example: a padded batch gathered without equal widths; a parameter missing on one rank; two calls in swapped order.
 Fix: make the shapes equal before the call (pad, or gather sizes first); keep one order of calls on all ranks.
 Certain when: the ranks' records line up at that position.
@@ -40,24 +39,31 @@ def check(facts: Facts) -> Iterator[Answer]:
     for disagreement in facts.survived:
         if disagreement.differs_in:
             yield _found(facts, disagreement, went_on=True)
-    for symmetric in () if facts.graph.edges else facts.symmetric:
-        first = symmetric.pending[symmetric.ranks[0]]
-        root = rank_dependent_root(first.where, facts.sources)
-        if root is not None:
-            yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
     for symmetric in facts.symmetric:
-        yield from _split_sizes(facts, symmetric)
+        yield from _of_symmetric(facts, symmetric)
     for stall in facts.stalls:
-        passed = passed_by_some(facts, stall)
-        root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
-        if passed is not None and root is not None:
-            yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
-        if stall.call is not None and stall.call.operation == "new_group":
-            yield from _one_group_more(facts, stall)
-        if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
-            lag, wait = camps_of_stall(facts, stall)
-            if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
-                yield _other_place(facts, stall, lag, wait)
+        yield from _of_stall(facts, stall)
+
+
+def _of_symmetric(facts: Facts, symmetric: SymmetricStall) -> Iterator[Answer]:
+    first = symmetric.pending[symmetric.ranks[0]]
+    root = None if facts.graph.edges else rank_dependent_root(first.where, facts.sources)
+    if root is not None:
+        yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
+    yield from _split_sizes(facts, symmetric)
+
+
+def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    passed = passed_by_some(facts, stall)
+    root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
+    if passed is not None and root is not None:
+        yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
+    if stall.call is not None and stall.call.operation == "new_group":
+        yield from _one_group_more(facts, stall)
+    if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
+        lag, wait = camps_of_stall(facts, stall)
+        if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
+            yield _other_place(facts, stall, lag, wait)
 
 
 def _other_root(

@@ -3,7 +3,7 @@
 What happens: a thread that saves or reports calls a collective while the main thread trains, in the same group.
 Why it hangs: the library pairs calls by order, and which thread comes first is chance: on one rank its call is first,
 on another the training's. NCCL allows one thread a group at a time.
-Example: `threading.Thread(target=save)` with `dist.barrier()` or `all_gather_object` in `save`, both in the default group.
+Example: `threading.Thread(target=save)` with `dist.barrier()` or `all_gather_object` in `save`, in the default group.
 Fix: a group of its own for the thread, made by all ranks before it starts; or collectives from the main thread alone.
 Certain when: the last recorded calls of one group are those of both lines, and the ranks' differ at one position.
 Possible when: likely, where only the stacks tell, or no record shows that the order differs.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.model import Facts
+from unhang.facts.model import Activity, Facts
 from unhang.facts.two_threads import TwoThreads, two_threads
 from unhang.findings import Call, Cause, Grade, Phase, Text, say
 from unhang.rules.evidence_lines import group_label, hosts_of
@@ -48,7 +48,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         calls=tuple(Call(found.ranks, one.operation or "") for one in (found.other, found.main)),
         because=tuple(_because(found, differ=differ)),
         evidence=(found.other.evidence, found.main.evidence),
-        remedies=(remedy("give-the-thread-a-group-of-its", thread=found.other.thread.name or "?"),),
+        remedies=(remedy("give-the-thread-a-group-of-its", thread=_name(found.other)),),
     )
 
 
@@ -57,7 +57,7 @@ def _because(found: TwoThreads, *, differ: bool) -> Iterator[Text]:
         if one.where is not None:
             yield say(
                 "thread {thread} is in {operation} at {file}:{line}",
-                thread=one.thread.name or "?",
+                thread=_name(one),
                 operation=one.operation,
                 file=one.where.file,
                 line=one.where.line,
@@ -65,3 +65,7 @@ def _because(found: TwoThreads, *, differ: bool) -> Iterator[Text]:
     if differ:
         yield say("at one position of the group the ranks called different ones of the two")
     yield say("calls of a group are paired by order, and which of the threads comes first is chance on each rank")
+
+
+def _name(one: Activity) -> str:
+    return (one.thread.name if one.thread is not None else "") or "?"

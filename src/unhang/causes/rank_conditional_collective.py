@@ -234,7 +234,8 @@ def _went_around(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
         whole=False,
         **between(facts, left.past, left.inside, left.group),
         because=(way_lines.runs_equally_often(around), *way_lines.told_of_ways(around.ways)),
-        remedies=tuple(way_lines.decide_together(around.ways)) or (remedy("make-every-step-issue-the-same-collectives"),),
+        remedies=tuple(way_lines.decide_together(around.ways))
+        or (remedy("make-every-step-issue-the-same-collectives"),),
     )
 
 

@@ -141,7 +141,9 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         say("busy in {function}", function=lag.where.function) if lag.where is not None else "working alone"
     )
     moving = any(facts.ranks[r].moving for r in stall.laggards)
-    if lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
+    if lag.reading.tried_again is not None:
+        doing = say("trying line {line} again and again", line=lag.reading.tried_again)
+    elif lag.what not in WORK and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
         doing = f"standing still in {lag.where.function}"
     known_work = lag.what in WORK and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
@@ -154,7 +156,11 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         stall,
         whole=not (known_work or moving) or seen_whole,
         phase=lag.phase,
-        because=(*_because(stall, doing, moving=moving), *_tries_again(lag), *awaited_lines.because(facts, lag), *machine_lines.because(signs)),
+        because=(
+            *_because(stall, doing, moving=moving),
+            *awaited_lines.because(facts, lag),
+            *machine_lines.because(signs),
+        ),
         more_evidence=(*awaited_lines.evidence(facts, lag), *machine_lines.evidence(signs)),
         remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
     )
@@ -212,12 +218,6 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
         yield say(
             "{indirect:who} {indirect:waits|wait} for those in turn, in other groups", indirect=tuple(sorted(indirect))
         )
-
-
-def _tries_again(lag: Camp) -> Iterator[Text]:
-    line = lag.reading.tried_again
-    if line is not None:
-        yield say("what line {line} tries fails, and the loop around it tries again, without an end so far", line=line)
 
 
 def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:

@@ -115,7 +115,7 @@ def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
     return signal(
         CAUSE,
         left.grade,
-        _summary(lag.ranks, left, around),
+        _summary(lag.ranks, around),
         whole=left.whole and not doubted,
         **between(facts, lag, wait, left.group)
         | {"evidence": tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed))))},
@@ -132,7 +132,7 @@ def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
     )
 
 
-def _summary(ranks: tuple[int, ...], left: LeftEarly, around: WaysAround | None) -> Text:
+def _summary(ranks: tuple[int, ...], around: WaysAround | None) -> Text:
     if around is None or not around.out:
         return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
     return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)

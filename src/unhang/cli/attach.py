@@ -77,7 +77,9 @@ def attach(
     here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
     voice = Voice(output.lang, Redactor(share=redact))
     if chosen.others:
-        moves = say("other jobs of this machine move: {jobs}; unhang attach PID looks at one", jobs="; ".join(chosen.others))
+        moves = say(
+            "other jobs of this machine move: {jobs}; unhang attach PID looks at one", jobs="; ".join(chosen.others)
+        )
         print(voice.say(moves), file=sys.stderr)
     print(voice.say(here), file=sys.stderr)
     try:

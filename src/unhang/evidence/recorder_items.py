@@ -59,6 +59,9 @@ class Awaits:
     ended_children: tuple[EndedChild, ...] = ()
 
 
+NOTHING_AWAITED = Awaits()
+
+
 @dataclass(frozen=True, slots=True)
 class RankProcess:
     """What a bundle knows of a rank's process."""
@@ -92,7 +95,7 @@ class RankProcess:
     """It waited in a guard, on the store."""
     unanswered: tuple[str, ...] = ()
     """``address:port`` it tried to connect to during the whole look, without an answer."""
-    awaits: Awaits = Awaits()
+    awaits: Awaits = NOTHING_AWAITED
     """What it waited for outside of the job, as the kernel told at the look."""
     addresses: tuple[str, ...] = ()
     """Its own, of its connections to other machines, in a job that moved."""

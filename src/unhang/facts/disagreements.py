@@ -76,7 +76,9 @@ def _who_slipped(
     odd = minority(calls)
     if odd or len(calls) != 2:
         return odd, start_of_slip(group.entries, odd, first)
-    slipped = [(ranks, slip) for ranks in calls.values() if (slip := start_of_slip(group.entries, ranks, first)) < first]
+    slipped = [
+        (ranks, slip) for ranks in calls.values() if (slip := start_of_slip(group.entries, ranks, first)) < first
+    ]
     return slipped[0] if len(slipped) == 1 else ((), first)
 
 

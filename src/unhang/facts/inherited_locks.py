@@ -80,5 +80,7 @@ def _uses(facts: Facts, thread: ThreadStack, name: str) -> bool:
     place = program.place(where.line)
     if place is None:
         return False
-    taken = (item.context_expr for node in ast.walk(place.function) if isinstance(node, ast.With) for item in node.items)
+    taken = (
+        item.context_expr for node in ast.walk(place.function) if isinstance(node, ast.With) for item in node.items
+    )
     return any(dotted(one) == name for one in taken)

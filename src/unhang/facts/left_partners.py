@@ -19,7 +19,6 @@ from unhang.facts.source_context import stack_context
 from unhang.facts.step_loops import functions_that_call
 from unhang.facts.user_frames import is_user_frame
 
-
 _MOST_PLACES = 16
 
 
@@ -131,9 +130,7 @@ def _past_its_part(facts: Facts, pairs: list[tuple[int, int, str]]) -> LeftPartn
     if not past or set(gone_ranks) & set(waiting):
         return None
     *_, name, left, activity, line = past[0]
-    return LeftPartners(
-        gone_ranks, activity.operation, None, waiting, left, name, _in_a_loop(facts, left.stack), line
-    )
+    return LeftPartners(gone_ranks, activity.operation, None, waiting, left, name, _in_a_loop(facts, left.stack), line)
 
 
 def _part_above(facts: Facts, left: PendingCall, gone: Activity) -> int | None:

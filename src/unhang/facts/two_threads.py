@@ -14,7 +14,7 @@ from unhang.facts.model import Activity, Facts, GroupFacts, RankFacts
 from unhang.facts.operations import POINT_TO_POINT, canonical
 from unhang.facts.progress_from_stacks import STACK_GROUP, in_collective
 
-_LAST = 8
+_MOST_RECENT = 8
 """So many of a rank's last recorded calls are searched for the two: each thread has no more than one in flight."""
 
 
@@ -51,17 +51,13 @@ def two_threads(facts: Facts) -> TwoThreads | None:
 def _pair(known: RankFacts) -> tuple[Activity, Activity] | None:
     """The two threads of a rank, the one that trains first; they stand at lines of their own."""
     everything = [a for a in (known.activity, *known.threads) if a is not None]
-    inside = [
-        a for a in everything if in_collective(a) and a.where is not None and a.operation not in POINT_TO_POINT
-    ]
+    inside = [a for a in everything if in_collective(a) and a.where is not None and a.operation not in POINT_TO_POINT]
     if len(inside) != 2 or inside[0].where == inside[1].where:
         return None
     return inside[0], inside[1]
 
 
-def _groups_of(
-    groups: Mapping[str, GroupFacts], rank: int, pair: tuple[Activity, Activity]
-) -> tuple[str | None, ...]:
+def _groups_of(groups: Mapping[str, GroupFacts], rank: int, pair: tuple[Activity, Activity]) -> tuple[str | None, ...]:
     """The one group whose last records show both calls; (None,) where they are of two groups, or the job has several
     and nothing tells; empty where it has one and its records do not tell."""
     shown = [{name for name, group in groups.items() if _has_called(group, rank, call)} for call in pair]
@@ -76,7 +72,7 @@ def _has_called(group: GroupFacts, rank: int, call: Activity) -> bool:
     entries = group.entries.get(rank)
     if entries is None or not len(entries):
         return False
-    for index in range(max(0, len(entries) - _LAST), len(entries)):
+    for index in range(max(0, len(entries) - _MOST_RECENT), len(entries)):
         recorded = pending_from_row(rank, group.name, rows(entries, [index]), call.evidence.source)
         same_line = recorded.where is None or call.where is None or recorded.where.line == call.where.line
         if same_line and canonical(recorded.operation) == canonical(call.operation or ""):

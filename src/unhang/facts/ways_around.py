@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.branch_camps import test_value
 from unhang.facts.camps import Camp
-from unhang.facts.program import Loop, Place, Program, blocks, call_name, find_source, last_line, own_nodes, parse_program
+from unhang.facts.program import (
+    Loop,
+    Place,
+    Program,
+    blocks,
+    call_name,
+    find_source,
+    last_line,
+    own_nodes,
+    parse_program,
+)
 from unhang.facts.rank_branch import spoken
 from unhang.facts.same_everywhere import decided_alone, same_rounds
 from unhang.facts.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops

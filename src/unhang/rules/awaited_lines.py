@@ -24,6 +24,11 @@ _OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
 def because(facts: Facts, lag: Camp) -> Iterator[Text]:
     """What it waits for, as far as it could be seen."""
     known = facts.ranks[lag.ranks[0]]
+    if lag.reading.tried_again is not None:
+        yield say(
+            "what line {line} tries fails, and the loop around it tries again, without an end so far",
+            line=lag.reading.tried_again,
+        )
     if lag.what == "file-lock":
         yield from (_held_by(lock) for lock in _locks(facts, known))
     if lag.what in _ASKS_A_PEER and known.awaits.peers:

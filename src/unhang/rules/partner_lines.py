@@ -16,7 +16,8 @@ def summary_of(found: LeftPartners) -> Text:
     """Who went on where, and who waits for what."""
     if found.operation is None:
         return say(
-            "{gone:who} ended without {gone:its|their} part in {operation}, which {waiting:who} {waiting:waits|wait} for",
+            "{gone:who} ended without {gone:its|their} part in {operation}, which "
+            "{waiting:who} {waiting:waits|wait} for",
             gone=found.gone,
             operation=found.left.operation,
             waiting=found.waiting,

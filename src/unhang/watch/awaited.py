@@ -23,8 +23,8 @@ _LOCK_FILES = (".lock", ".lck", ".lockfile")
 
 
 def awaited(pid: int, *, proc: Path = PROC) -> dict[str, Any]:
-    """``peers``, ``locks`` and ``ended_children`` of the process, as ``docs/bundle.md`` tells; empty keys are absent."""
-    found = {
+    """``awaits`` of the process, as ``docs/bundle.md`` tells; empty where there is nothing."""
+    found: dict[str, list[Any]] = {
         "peers": _peers(pid, proc),
         "locks": list(_locks(pid, proc)),
         "ended_children": list(_ended_children(pid, proc)),

@@ -13,12 +13,12 @@ from unhang.records.views import RecordView
 from unhang.watch import looks, private_files
 from unhang.watch.attach.ladder import KernelLook, Look, kernel_look, set_going
 from unhang.watch.attach.moving import moved
+from unhang.watch.awaited import awaited
 from unhang.watch.control_file import open_control
 from unhang.watch.members import Member, children_of
 from unhang.watch.order import LOOKS, Order, Taken
 from unhang.watch.recorded_stack import made_whole, recorded_stack
 from unhang.watch.send_queues import SendQueues
-from unhang.watch.awaited import awaited
 from unhang.watch.unanswered import unanswered
 
 POLL_S = 0.05

@@ -233,7 +233,7 @@ class Watcher:
             self.explained = self.explained or (episode.said is not None and episode.said.explains_the_end)
             return
         if episode.said is not None:
-            self.folder.say(announcing.over(episode.said))
+            self.folder.say(announcing.over(episode.said, episode.standing.waiters))
             self.nodes.over(episode.said)
             self.said = None
         if episode.said is not None:

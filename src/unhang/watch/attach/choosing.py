@@ -12,7 +12,6 @@ from unhang.watch.attach.machine import Machine, Process, has_ended, number_insi
 from unhang.watch.attach.ranks import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
 from unhang.watch.attach.several_jobs import stuck_jobs
 
-
 _READ_WHAT_IS_LEFT = "unhang diagnose PATH reads what a job left behind; unhang run -- COMMAND watches the next one"
 Stuck: TypeAlias = Callable[[Mapping[tuple[str, ...], Sequence[LiveRank]]], Sequence[tuple[str, ...]]]
 """Which of several jobs stand still."""
@@ -178,7 +177,8 @@ def _several(jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequen
     first = next(iter(jobs[still[0]] if still else next(iter(jobs.values()))))
     count = f", and {len(still)} of them stand still" if still else ""
     return UsageError(
-        f"{len(jobs)} jobs run on this machine{count}: {names}", next_step=f"unhang attach {first.launcher or first.pid}"
+        f"{len(jobs)} jobs run on this machine{count}: {names}",
+        next_step=f"unhang attach {first.launcher or first.pid}",
     )
 
 
