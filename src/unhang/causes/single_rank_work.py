@@ -69,7 +69,7 @@ WORK = {
 }
 _GIVES_A_RESULT = {"tokenize", "dataset-map", "dataset-load", "download", "process-pool", "compile", "image-decode"}
 """Work whose result can be kept and loaded by the next run."""
-_FILES = {"file-io", "json", "file-lock", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
+_FILES = {"file-io", "json", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
 _MEANS = {"http", "file-io", "json", "file-lock"}
 """How something is done, not what: where the phase is known, it says more."""
 _SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from unhang.knowledge.activities import activity_table
 from unhang.watch.unanswered import PROC, connections_by_inode
 
 MOST = 8
@@ -22,11 +23,15 @@ _MOST_POLLED = 16
 _LOCK_FILES = (".lock", ".lck", ".lockfile")
 
 
-def awaited(pid: int, *, proc: Path = PROC) -> dict[str, Any]:
-    """``awaits`` of the process, as ``docs/bundle.md`` tells; empty where there is nothing."""
+def awaited(pid: int, stack: str = "", *, proc: Path = PROC) -> dict[str, Any]:
+    """``awaits`` of the process, as ``docs/bundle.md`` tells; empty where there is nothing.
+
+    ``stack``: where it stood. Who asks for a lock again and again stands in no line for it: then the lock files that
+    others hold are told too, where the stack stands in a library of such locks.
+    """
     found: dict[str, list[Any]] = {
         "peers": _peers(pid, proc),
-        "locks": list(_locks(pid, proc)),
+        "locks": list(_locks(pid, proc, asks_again=any(file in stack for file in _lock_libraries()))),
         "ended_children": list(_ended_children(pid, proc)),
     }
     return {"awaits": told} if (told := {key: value[:MOST] for key, value in found.items() if value}) else {}
@@ -68,9 +73,12 @@ def _socket(pid: int, descriptor: int, proc: Path) -> str:
 # file locks
 
 
-def _locks(pid: int, proc: Path) -> Iterator[dict[str, Any]]:
-    """The lock that the kernel lets the process wait for; else lock files that others hold, for who asks again and
-    again stands in no line."""
+def _lock_libraries() -> tuple[str, ...]:
+    return tuple(file for row in activity_table().rows if row.what == "file-lock" for file in row.files)
+
+
+def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[dict[str, Any]]:
+    """The lock that the kernel lets the process wait for; else lock files that others hold."""
     held: list[tuple[str, int, str]] = []
     for line in _text(proc / "locks").splitlines():
         words = line.replace("-> ", "").split()
@@ -82,7 +90,7 @@ def _locks(pid: int, proc: Path) -> Iterator[dict[str, Any]]:
         elif holder == pid:
             yield from (_held(one[1], one[2], proc) for one in held if one[0] == number)
             return
-    for _, holder, inode in held:
+    for _, holder, inode in held if asks_again else ():
         told = _held(holder, inode, proc) if holder not in (pid, os.getpid()) else {"path": ""}
         if told["path"].endswith(_LOCK_FILES):
             yield told

@@ -67,7 +67,7 @@ def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     after = _records(order, living)
     taken.views = after
     taken.unanswered = {rank: asked_for[rank] & unanswered(member.pid) for rank, member in living.items()}
-    taken.awaits = {rank: awaited(member.pid) for rank, member in living.items()}
+    taken.awaits = {rank: awaited(member.pid, earlier.get((rank, member.pid), "")) for rank, member in living.items()}
     seen = {rank for rank, pid in earlier if pid == living[rank].pid}
     _compare_records(taken, seen, before, after)
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}

@@ -62,7 +62,7 @@ def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:
         "idle": all(map(idle, family)),
         "not_seen": refused,
         **unanswered_by(looks),
-        **awaited(rank.pid),
+        **awaited(rank.pid, (looks[-1].stack or b"").decode(errors="replace") if looks else ""),
         "guessed_rank": rank.guessed,
         "kernel": [look.kernel.as_json() for look in looks],
         "settings": settings_of(rank),
