@@ -183,4 +183,7 @@ def _look_alikes() -> None:
 
     job = _parted(FINDING, (0,), (1, 2))
     found = {"status": "hang", "ranks": [0], "where": job.place(PAST), "says": ["rank == 0 and bad >= 3"]}
-    job.write("uneven-data/hit_one_rank_stops_on_what_it_found", {**found, "cause": "uneven-data"})
+    job.write(
+        "rank-conditional-collective/hit_one_rank_stops_on_what_it_found",
+        {**found, "cause": "rank-conditional-collective"},
+    )

@@ -31,7 +31,7 @@ def shown(*findings: Finding) -> list[tuple[Cause, tuple[Cause, ...]]]:
         ("rank-conditional-collective/hit_metric_on_rank_0", Cause.COLLECTIVE_MISMATCH),
         ("uneven-data/hit_past_the_loop", Cause.COLLECTIVE_MISMATCH),
         ("uneven-data/hit_log_bars_of_two_lengths", Cause.COLLECTIVE_MISMATCH),
-        ("rank-conditional-collective/hit_pipeline_stage_left_early", Cause.DEADLOCK_ORDER),
+        ("rank-conditional-collective/hit_went_around_a_call_of_its_small_group", Cause.DEADLOCK_ORDER),
     ],
 )
 def test_what_follows_from_another_way_is_told_as_its_consequence(case: str, follows: Cause) -> None:

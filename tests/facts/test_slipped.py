@@ -35,3 +35,30 @@ def test_calls_from_other_lines_that_shift_nothing_are_left_alone() -> None:
     (one,) = dumps([SAMPLE, ("barrier", 30)], [FORWARD, BACKWARD]).disagreements
 
     assert (one.position, one.differs_in) == (2, ("operation",))
+
+
+def test_of_two_ranks_the_one_whose_extra_call_was_answered_is_odd() -> None:
+    sync, gather, extra = ("all_reduce", 11), ("all_gather", 17), ("all_reduce", 9)
+    mine, theirs = [sync, extra, sync, sync, sync], [sync, sync, sync, sync, gather]
+
+    def calls(row: list[tuple[str, int]]) -> list[dict[str, Any]]:
+        last = len(row)
+        return [
+            call(p, o, line=line, state="scheduled" if p == last else "completed") for p, (o, line) in enumerate(row, 1)
+        ]
+
+    both = {"0": (0, 1)}
+    for odd in (0, 1):
+        rows = (mine, theirs) if odd == 0 else (theirs, mine)
+        (one,) = build_facts(job(*(recording(r, calls(row), groups=both) for r, row in enumerate(rows)))).disagreements
+        assert (one.position, one.odd, one.differs_in) == (2, (odd,), ("call-site",))
+
+
+def test_of_two_ranks_whose_earlier_calls_are_alike_none_is_odd() -> None:
+    row, other = [("all_reduce", 11), ("all_reduce", 11)], [("all_reduce", 11), ("all_gather", 17)]
+    dumped = [
+        recording(r, [call(p, o, line=n, state="scheduled") for p, (o, n) in enumerate(rows, 1)], groups={"0": (0, 1)})
+        for r, rows in enumerate((row, other))
+    ]
+    (one,) = build_facts(job(*dumped)).disagreements
+    assert (one.position, one.odd) == (2, ())

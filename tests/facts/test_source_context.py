@@ -136,3 +136,49 @@ def test_source_that_is_not_what_ran_is_noticed(line: int, function: str) -> Non
 def test_names_of_frames_are_understood(function: str) -> None:
     source, _ = source_of("class Job:\n    def main(self):\n        go()\n")
     assert line_context(source, 3, function=function).context is CodeContext.PLAIN
+
+
+TRIES = """
+def fetch(url):
+    for attempt in range(1000):
+        try:
+            return read(url)
+        except OSError as error:
+            {handler}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRIES.format(handler="time.sleep(1)  # HERE"),
+        TRIES.format(handler="if attempt > 9:\n                time.sleep(9)  # HERE\n            log(error)"),
+        "while not done:\n  try:\n    done = read()\n  except Exception:\n    wait()  # HERE\n    continue\n",
+    ],
+    ids=["for", "nested", "while-at-module-level"],
+)
+def test_a_handler_in_a_loop_that_goes_on_repeats_work(text: str) -> None:
+    source, line = source_of(text)
+    context = line_context(source, line)
+    assert (context.context, context.handler) == (CodeContext.INSIDE_LOOP, None)
+    assert context.tried_again is not None
+    assert "read(" in source.text.splitlines()[context.tried_again - 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    read()\nexcept OSError:\n    wait()  # HERE\n",
+        TRIES.format(handler="clean()  # HERE\n            raise"),
+        TRIES.format(handler="clean()  # HERE\n            break"),
+        TRIES.format(handler="clean()  # HERE\n            return None"),
+        "for x in loader:\n  try:\n    step(x).backward()\n  except RuntimeError:\n    dump()  # HERE\n",
+        "for x in xs:\n    try:\n        dist.all_reduce(x)\n    except RuntimeError:\n        dump()  # HERE\n",
+    ],
+    ids=["no-loop", "raises", "breaks", "returns", "training-step", "collective"],
+)
+def test_a_handler_that_ends_what_was_tried_is_one(text: str) -> None:
+    source, line = source_of(text)
+    context = line_context(source, line)
+    assert context.context is CodeContext.EXCEPT_HANDLER
+    assert context.tried_again is None

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from tests.facts.jobs import call, job, recording
+from unhang.causes.collective_mismatch import check as check_mismatch
 from unhang.evidence.recorder_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
-from unhang.facts.model import SymmetricStall
+from unhang.facts.model import Facts, SymmetricStall
 from unhang.findings import Source
+from unhang.rules.rule import Signal
 
 
 def found(*last: dict[str, Any] | None) -> tuple[SymmetricStall, ...]:
@@ -54,3 +56,27 @@ def test_two_of_three_members_are_not_all(size: int, stalls: int) -> None:
     evidence.manifests.append(BundleManifest(Source("bundle.json"), 4, processes))
 
     assert len(build_facts(evidence).symmetric) == stalls
+
+
+def exchange(*sizes: tuple[int, int]) -> Facts:
+    """All ranks in one exchange of parts; (sent, expected) of each."""
+    dumps = []
+    for rank, (sent, wanted) in enumerate(sizes):
+        entry = call(7, "all_to_all_single", state="scheduled", size=(sent,))
+        entry["output_sizes"] = ((wanted,),)
+        dumps.append(recording(rank, [entry], groups={"0": range(len(sizes))}))
+    return build_facts(job(*dumps))
+
+
+def test_split_sizes_that_do_not_fit_are_told_with_their_numbers() -> None:
+    (found,) = check_mismatch(exchange((7, 10), (7, 5)))
+    assert isinstance(found, Signal)
+    assert "14 elements and expect 15" in str(found.finding.summary)
+    assert [str(reason) for reason in found.finding.because] == [
+        "rank 0 sends 7 elements and expects 10",
+        "rank 1 sends 7 elements and expects 5",
+    ]
+
+
+def test_uneven_split_sizes_that_fit_are_no_mismatch() -> None:
+    assert list(check_mismatch(exchange((7, 9), (7, 5)))) == []

@@ -139,3 +139,33 @@ def test_a_loop_on_a_condition_of_its_own_ends_by_that(test: str, kinds: list[st
 
     assert found is not None
     assert ([way.kind for way in found.ways], found.over_data) == (kinds, over_data)
+
+
+OF_NEXT = "x = next(rows, END)\nif x == END:\n    break\n" + REDUCE
+OF_NOTHING = "x = take()\nif x is None:\n    break\n" + REDUCE
+STOPPED = "try:\n    x = next(rows)\nexcept StopIteration:\n    break\n" + REDUCE
+
+
+@pytest.mark.parametrize("body", [OF_NEXT, OF_NOTHING, STOPPED], ids=["next", "none", "stop-iteration"])
+@pytest.mark.parametrize("header", ["for step in range(200):", "while True:"])
+def test_a_jump_at_the_end_of_the_data_is_no_finding_of_its_own(body: str, header: str) -> None:
+    found = around(program(body).replace("for step in range(200):", header))
+
+    assert found is not None
+    assert (found.jumps, found.over_data, found.same_rounds) == ((), True, False)
+
+
+@pytest.mark.parametrize("header", ["for step in range(200):", "while True:"])
+def test_a_jump_on_a_metric_is_a_finding_of_its_own(header: str) -> None:
+    found = around(program(LEAVES).replace("for step in range(200):", header))
+
+    assert found is not None
+    assert ([way.kind for way in found.jumps], found.over_data) == (["break"], False)
+
+
+def test_a_loop_over_data_inside_the_one_that_was_left_leaves_both_open() -> None:
+    epochs = "for x in loader:\n    dist.all_reduce(x)  # INSIDE\nif worse(score):\n    break\n"
+    found = around(program(epochs))
+
+    assert found is not None
+    assert ([way.kind for way in found.jumps], found.over_data, found.last_over_data) == (["break"], True, False)

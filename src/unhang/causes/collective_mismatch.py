@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
+from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, with_a_place_of_its_own
 from unhang.facts.caught import caught_in_a_call
-from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
+from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.roots import passed_by_some, rank_dependent_root
+from unhang.facts.two_threads import two_threads
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.rules.camp_parts import between, grade_of_group
 from unhang.rules.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
@@ -26,29 +27,43 @@ from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
+_MOST_TOLD = 8
 
 
 def check(facts: Facts) -> Iterator[Answer]:
     """Calls that differ, roots that differ, and what Gloo says of ranks without a record."""
+    threads = two_threads(facts)
     for disagreement in facts.disagreements:
-        yield _found(facts, disagreement)
+        if threads is None or threads.group != disagreement.group:  # else the two calls are of two threads
+            yield _found(facts, disagreement)
     for disagreement in facts.survived:
         if disagreement.differs_in:
             yield _found(facts, disagreement, went_on=True)
-    for symmetric in () if facts.graph.edges else facts.symmetric:
-        first = symmetric.pending[symmetric.ranks[0]]
-        root = rank_dependent_root(first.where, facts.sources)
-        if root is not None:
-            yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
+    for symmetric in facts.symmetric:
+        yield from _of_symmetric(facts, symmetric)
     for stall in facts.stalls:
-        passed = passed_by_some(facts, stall)
-        root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
-        if passed is not None and root is not None:
-            yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
-        if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
-            lag, wait = camps_of_stall(facts, stall)
-            if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
-                yield _other_place(facts, stall, lag, wait)
+        yield from _of_stall(facts, stall)
+
+
+def _of_symmetric(facts: Facts, symmetric: SymmetricStall) -> Iterator[Answer]:
+    first = symmetric.pending[symmetric.ranks[0]]
+    root = None if facts.graph.edges else rank_dependent_root(first.where, facts.sources)
+    if root is not None:
+        yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
+    yield from _split_sizes(facts, symmetric)
+
+
+def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    passed = passed_by_some(facts, stall)
+    root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
+    if passed is not None and root is not None:
+        yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
+    if stall.call is not None and stall.call.operation == "new_group":
+        yield from _one_group_more(facts, stall)
+    if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
+        lag, wait = camps_of_stall(facts, stall)
+        if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
+            yield _other_place(facts, stall, lag, wait)
 
 
 def _other_root(
@@ -100,13 +115,78 @@ def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
     )
 
 
+def _split_sizes(facts: Facts, stall: SymmetricStall) -> Iterator[Answer]:
+    """All are in one exchange of parts, and together they expect another number of elements than they send."""
+    calls = {rank: stall.pending[rank] for rank in stall.ranks if rank in stall.pending}
+    known = [c for c in calls.values() if c.elements is not None and c.output_elements is not None]
+    if not stall.operation.startswith("all_to_all") or len(known) != len(facts.groups[stall.group].members):
+        return
+    sent, wanted = sum(c.elements or 0 for c in known), sum(c.output_elements or 0 for c in known)
+    if sent == wanted:
+        return
+    first = known[0]
+    yield signal(
+        CAUSE,
+        Grade.RECORD,
+        say(
+            "the split sizes of {operation} do not fit: all ranks together send {sent} elements and expect {wanted}",
+            operation=stall.operation,
+            sent=sent,
+            wanted=wanted,
+        ),
+        ranks=stall.ranks,
+        group=group_label(facts, stall.group),
+        phase=Phase.COMMUNICATION,
+        where=first.where,
+        waiter_where=first.where,
+        calls=tuple(call for rank, c in calls.items() for call in call_of((rank,), c)),
+        because=tuple(
+            say(
+                "rank {rank} sends {sent} elements and expects {wanted}",
+                rank=rank,
+                sent=c.elements,
+                wanted=c.output_elements,
+            )
+            for rank, c in list(calls.items())[:_MOST_TOLD]
+        ),
+        evidence=tuple(c.evidence for c in known[:_MOST_TOLD]),
+        remedies=(remedy("exchange-the-split-sizes-first"),),
+    )
+
+
+def _one_group_more(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    """Every rank of the job must come to each new_group; those awaited are in a collective already."""
+    lag, wait = camps_of_stall(facts, stall)
+    if lag.phase is not Phase.COMMUNICATION or wait.context is CodeContext.RANK_BRANCH:
+        return
+    more, fewer = (wait, lag) if len(wait.ranks) <= len(lag.ranks) else (lag, wait)
+    yield signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "ranks make different numbers of groups: {wait:who} {wait:makes|make} one more, and {lag:who} "
+            "{lag:has|have} gone on to a collective",
+            wait=wait.ranks,
+            lag=lag.ranks,
+        ),
+        **between(facts, more, fewer, stall.group),
+        calls=call_of(wait.ranks, stall.call),
+        because=(
+            say("new_group returns only when every rank of the job has come to it, members or not"),
+            say("neither side moves: {lag:who} {lag:is|are} past the last group of {lag:its|their} own", lag=lag.ranks),
+        ),
+        remedies=(remedy("call-new-group-on-every-rank-of"),),
+    )
+
+
 def _same_calls() -> Remedy:
     return remedy("make-all-ranks-issue-the-same-collectives")
 
 
 def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -> Answer:
     camps = camps_of_disagreement(facts, disagreement)
-    ranks = disagreement.odd or tuple(sorted(rank for camp in camps for rank in camp.ranks))
+    place = with_a_place_of_its_own(camps) if not disagreement.odd else None
+    ranks = disagreement.odd or (place.ranks if place is not None else tuple(sorted(r for c in camps for r in c.ranks)))
     odd = next((c for c in camps if set(c.ranks) & set(ranks)), camps[0])
     other = next((c for c in camps if c is not odd), None)
     aligned = disagreement.records_align
@@ -120,7 +200,7 @@ def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -
         CAUSE,
         Grade.RECORD if went_on else grade_of_group(facts, disagreement.group),
         _survived(disagreement, ranks) if went_on else _summary(disagreement, ranks),
-        whole=aligned if went_on else _is_whole(facts, disagreement, camps),
+        whole=aligned if went_on else place is None and _is_whole(facts, disagreement, camps),
         severity=Severity.SLOWS if went_on else Severity.STOPS,
         **parts,
         calls=calls_of(disagreement),
@@ -170,7 +250,7 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
             ranks=ranks,
             position=disagreement.position,
         )
-    if disagreement.odd:
+    if disagreement.odd or len(ranks) < sum(map(len, disagreement.calls.values())):
         return say(
             "{ranks:who} called another {kinds} than the others at position {position}",
             ranks=ranks,

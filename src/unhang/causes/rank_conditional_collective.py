@@ -20,18 +20,18 @@ from unhang.facts.branch_camps import entered_alone, excludes
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.left_by_rank import rank_bounds_between, settled_by_rank
-from unhang.facts.left_early import LeftEarly, left_early
+from unhang.facts.left_early import LeftEarly, without_its_data
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.operations import POINT_TO_POINT
 from unhang.facts.rank_rounds import RankBound
 from unhang.facts.said import first_attempt, quotes, ranks_in
-from unhang.facts.step_counts import step_counts
 from unhang.facts.ways_around import WaysAround
 from unhang.findings import Call, Cause, Grade, Phase, Remedy, Text, Where, say
-from unhang.rules.camp_parts import between
+from unhang.rules import way_lines
+from unhang.rules.camp_parts import between, calls_of_division
 from unhang.rules.evidence_lines import call_of, calls_of, operation_of, place_of
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
-from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
@@ -49,9 +49,9 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield from _all_inside(facts, inside, calls, group)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
-    for left in () if step_counts(facts).differ else left_early(facts):
-        if left.around is not None and left.went_around:
-            yield _went_around(facts, left, left.around)
+    for left in without_its_data(facts):
+        if left.around is not None:
+            yield (_jumped_out if left.chose_to else _went_around)(facts, left, left.around)
     yield from _unused_parameters(facts)
 
 
@@ -115,6 +115,8 @@ def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
         return
     if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
         return
+    if stall.call is not None and stall.call.operation in POINT_TO_POINT:
+        return  # the halves of a send stand in different arms of a branch on the rank wherever there is one
     if excludes(wait, stall.laggards, facts.world_size):
         yield from _divided(facts, lag, wait, call_of(wait.ranks, stall.call), stall.group)
 
@@ -191,6 +193,35 @@ def _left_alone(
     )
 
 
+def _jumped_out(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
+    """Out of a loop that no data end, on a value that each rank finds by itself. A loop over data inside that one makes
+    it less sure: the last round of all may have been shorter."""
+    jump = around.jumps[0]
+    return signal(
+        CAUSE,
+        left.grade,
+        say(
+            "{ranks:who} left the loop at line {line} on a value of {ranks:its|their} own; the others are still in it",
+            ranks=left.past.ranks,
+            line=jump.where.line,
+        )
+        if len(around.jumps) == 1
+        else say(
+            "{ranks:who} left the loop on a value of {ranks:its|their} own; the others are still in it",
+            ranks=left.past.ranks,
+        ),
+        whole=left.whole and not left.over_data and not around.skips,
+        **between(facts, left.past, left.inside, left.group),
+        calls=calls_of_division(left.told_by),
+        because=(
+            *way_lines.stand(left.past, left.inside, left.inside.loop_line, left.inside.reading.where),
+            way_lines.why_not_the_data(around),
+            *way_lines.told_of_ways((*around.jumps, *around.skips)),
+        ),
+        remedies=tuple(way_lines.decide_together(around.jumps)),
+    )
+
+
 def _went_around(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
     """Past a loop that cannot be shorter on one rank and that nothing leaves; which step it was, no record tells."""
     return signal(
@@ -202,8 +233,9 @@ def _went_around(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
         ),
         whole=False,
         **between(facts, left.past, left.inside, left.group),
-        because=(runs_equally_often(around), *told_of_ways(around.ways)),
-        remedies=tuple(decide_together(around.ways)) or (remedy("make-every-step-issue-the-same-collectives"),),
+        because=(way_lines.runs_equally_often(around), *way_lines.told_of_ways(around.ways)),
+        remedies=tuple(way_lines.decide_together(around.ways))
+        or (remedy("make-every-step-issue-the-same-collectives"),),
     )
 
 

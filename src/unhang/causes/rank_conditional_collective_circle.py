@@ -1,14 +1,12 @@
 """rank-conditional-collective: a rank went around a call, and waits elsewhere for those who wait for it there.
 
-What happens: its partner waits in a collective of one group, in a send or a receive; it went on without its part, and
-waits further down in another group, or in the collective of all.
+What happens: its partner waits in a collective of one group; it went on without its part, and waits further down in
+another group, or in the collective of all.
 Why it hangs: they wait for each other in a circle, although all ranks use the groups in one order.
-Example: `if mask.any(): dist.all_reduce(y, group=tp)` with an empty mask on one rank, then the all-reduce of all; four
-micro-batches on stages 0, 1 and 3 of a pipeline, three on stage 2, then `dist.barrier()`.
-Fix: let every member of the group reach the call, with zeros where it has nothing; as many micro-batches on each stage.
-Certain when: never; a call that was queued and not waited for may stand behind the line that is seen, and who partners
-a send is read from the line that calls.
-Possible when: likely, where the source shows both calls one below the other, or tells the partner by simple arithmetic.
+Example: `if mask.any(): dist.all_reduce(y, group=tp)` with an empty mask on one rank, then the all-reduce of all.
+Fix: let every member of the group reach the call, with zeros where it has nothing.
+Certain when: never; a call that was queued and not waited for may stand behind the line that is seen.
+Possible when: likely, where the source shows both calls one below the other.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.gone_around import GoneAround, gone_around
-from unhang.facts.left_partners import LeftPartners, left_partners
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
 from unhang.rules.evidence_lines import call_of, group_label, place_of
@@ -27,14 +24,11 @@ CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """Circles in which somebody is past the call that it is awaited in, or left its partners behind."""
+    """Circles in which somebody is past the call that it is awaited in."""
     for cycle in facts.graph.cycles:
         around = gone_around(facts, cycle)
         if around is not None:
             yield _went_around(facts, around)
-        partners = left_partners(facts, cycle)
-        if partners is not None:
-            yield _left_partners(facts, partners)
 
 
 def _went_around(facts: Facts, found: GoneAround) -> Answer:
@@ -49,30 +43,9 @@ def _went_around(facts: Facts, found: GoneAround) -> Answer:
     return _found(facts, found, found.left.group, summary, tuple(_because(facts, found)), mended)
 
 
-def _left_partners(facts: Facts, found: LeftPartners) -> Answer:
-    summary = say(
-        "{gone:who} went on to {collective} without its part in {operation}, "
-        "which {waiting:who} {waiting:waits|wait} for",
-        gone=found.gone,
-        collective=found.call.operation,
-        operation=found.left.operation,
-        waiting=found.waiting,
-    )
-    because = (
-        say(
-            "{waiting:who} {waiting:is|are} in a send or receive with {gone:who}, "
-            "which {gone:stands|stand} in a collective",
-            waiting=found.waiting,
-            gone=found.gone,
-        ),
-        say("that collective returns only when they come too: neither side can go on"),
-    )
-    return _found(facts, found, found.call.group, summary, because, remedy("run-the-same-number-of-sends-and"))
-
-
 def _found(
     facts: Facts,
-    found: GoneAround | LeftPartners,
+    found: GoneAround,
     group: str,
     summary: Text,
     because: tuple[Text, ...],

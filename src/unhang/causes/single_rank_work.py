@@ -28,7 +28,7 @@ from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.operations import is_barrier
 from unhang.facts.progress_from_stacks import MEETINGS
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
-from unhang.rules import machine_lines, pace_lines
+from unhang.rules import awaited_lines, machine_lines, pace_lines
 from unhang.rules.log_remedies import log_remedies
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
@@ -67,8 +67,11 @@ WORK = {
     "process-pool": "working with a process pool",
     "image-decode": "decoding images",
     "file-lock": "waiting for a file lock",
+    "ray-get": "waiting for a Ray actor or task",
 }
-_FILES = {"file-io", "json", "file-lock", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
+_GIVES_A_RESULT = {"tokenize", "dataset-map", "dataset-load", "download", "process-pool", "compile", "image-decode"}
+"""Work whose result can be kept and loaded by the next run."""
+_FILES = {"file-io", "json", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
 _MEANS = {"http", "file-io", "json", "file-lock"}
 """How something is done, not what: where the phase is known, it says more."""
 _OWN_LOOP = "own-loop"
@@ -140,7 +143,9 @@ def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
 def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     doing = _doing(lag)
     moving = any(facts.ranks[r].moving for r in stall.laggards)
-    if lag.what not in (*WORK, _OWN_LOOP) and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
+    if lag.reading.tried_again is not None:
+        doing = say("trying line {line} again and again", line=lag.reading.tried_again)
+    elif lag.what not in (*WORK, _OWN_LOOP) and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
         doing = f"standing still in {lag.where.function}"
     known_work = lag.what in (*WORK, _OWN_LOOP) and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
@@ -153,8 +158,12 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         stall,
         whole=not (known_work or moving) or seen_whole,
         phase=lag.phase,
-        because=(*_because(stall, doing, moving=moving), *machine_lines.because(signs)),
-        more_evidence=machine_lines.evidence(signs),
+        because=(
+            *_because(stall, doing, moving=moving),
+            *awaited_lines.because(facts, lag),
+            *machine_lines.because(signs),
+        ),
+        more_evidence=(*awaited_lines.evidence(facts, lag), *machine_lines.evidence(signs)),
         remedies=(*machine_lines.remedies(signs), *_remedies(facts, stall, lag)),
     )
 
@@ -223,6 +232,10 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
 
 def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
     waiter = stall.call.where if stall.call is not None else None
+    outside = tuple(awaited_lines.remedies(facts, lag))
+    if outside:
+        yield from outside  # it is no work with a result, and a longer limit only waits longer
+        return
     turnstile = turnstile_of(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if turnstile is not None:
@@ -232,7 +245,7 @@ def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
     elif lag.phase is Phase.SAVE:
         yield remedy("move-the-write-off-the-training-thread")
     else:
-        yield remedy("do-this-work-before-the-job-or")
+        yield remedy("do-this-work-before-the-job-or" if lag.what in _GIVES_A_RESULT else "let-all-ranks-do-this-work")
         if turnstile is None and at_a_barrier:
             yield wait_on_the_store("", waiter)
     if is_guard(stall.call):

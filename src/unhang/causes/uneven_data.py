@@ -24,7 +24,7 @@ from unhang.facts.agreed_rounds import agreeing_call
 from unhang.facts.camps import Camp
 from unhang.facts.counts import UnequalCounts, unequal_counts
 from unhang.facts.left_by_rank import LeftByRank, left_by_rank, settled_by_rank
-from unhang.facts.left_early import LeftEarly, left_early
+from unhang.facts.left_early import LeftEarly, left_early, without_its_data
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.parted_ways import Parted
 from unhang.facts.program import find_source
@@ -37,7 +37,7 @@ from unhang.rules.even_remedies import equal_shards, leave_together, same_batche
 from unhang.rules.evidence_lines import quote_rank
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
-from unhang.rules.way_lines import decide_together, runs_equally_often, told_of_ways
+from unhang.rules.way_lines import decide_together, runs_equally_often, stand, told_of_ways
 
 CAUSE = Cause.UNEVEN_DATA
 
@@ -47,11 +47,9 @@ def check(facts: Facts) -> Iterator[Answer]:
     went through a round without its collectives."""
     for told in left_by_rank(facts):
         yield _as_rank_says(facts, told)
-    counts = step_counts(facts)
+    counts, otherwise = step_counts(facts), tuple(without_its_data(facts))
     for left in left_early(facts):
-        if settled_by_rank(facts, left.past, left.inside):
-            continue
-        if not left.went_around or counts.differ:
+        if left not in otherwise and not settled_by_rank(facts, left.past, left.inside):
             yield _found(facts, left, counts)
 
 
@@ -68,7 +66,7 @@ def _as_rank_says(facts: Facts, left: LeftByRank) -> Answer:
         whole=bound.sure and bound.alone,
         **between(facts, past, inside, left.told_by.group),
         calls=calls_of_division(left.told_by),
-        because=(*_stand(past, inside, left.loop.line, inside.where), *_of_bound(left)),
+        because=(*stand(past, inside, left.loop.line, inside.where), *_of_bound(left)),
         remedies=tuple(_remedies_of_bound(facts, left)),
     )
 
@@ -98,23 +96,6 @@ def _remedies_of_bound(facts: Facts, left: LeftByRank) -> Iterator[Remedy]:
         yield leave_together(facts, left.loop)
 
 
-def _stand(past: Camp, inside: Camp, loop: int | None, where: Where | None) -> Iterator[Text]:
-    """Where each camp is, with the loop between them."""
-    if past.ended:
-        yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=past.ranks)
-    elif past.where is not None:
-        yield say(
-            "{ranks:who} {ranks:stands|stand} at line {line}, after the loop", ranks=past.ranks, line=past.where.line
-        )
-    if where is not None:
-        yield say(
-            "{ranks:who} {ranks:waits|wait} at line {line}, inside the loop that starts at line {loop}",
-            ranks=inside.ranks,
-            line=where.line,
-            loop=loop,
-        )
-
-
 def _agreed(facts: Facts, wait: Camp) -> int | None:
     """Line of the collective by which the ranks had agreed on the number of rounds."""
     where = wait.reading.where or wait.where  # the loop is where the stack was judged, a helper's frame may lie deeper
@@ -134,7 +115,7 @@ def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
     return signal(
         CAUSE,
         left.grade,
-        _summary(lag.ranks, left, around),
+        _summary(lag.ranks, around),
         whole=left.whole and not doubted,
         **between(facts, lag, wait, left.group)
         | {"evidence": tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed))))},
@@ -151,22 +132,16 @@ def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
     )
 
 
-def _summary(ranks: tuple[int, ...], left: LeftEarly, around: WaysAround | None) -> Text:
+def _summary(ranks: tuple[int, ...], around: WaysAround | None) -> Text:
     if around is None or not around.out:
         return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
-    if not left.over_data and len(around.out) == 1:
-        return say(
-            "{ranks:who} left the loop at line {line}; the others are still in it",
-            ranks=ranks,
-            line=around.out[0].where.line,
-        )
     return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
 
 
 def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
     shown = lag if lag.ended or lag.context is CodeContext.AFTER_LOOP else replace(lag, where=None)
     inside = wait.where is not None and wait.context is CodeContext.INSIDE_LOOP
-    yield from _stand(shown, wait, wait.loop_line, (wait.reading.where or wait.where) if inside else None)
+    yield from stand(shown, wait, wait.loop_line, (wait.reading.where or wait.where) if inside else None)
     if agreed is not None:
         yield say(
             "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "

@@ -89,11 +89,15 @@ def _laggard(facts: Facts, stall: Stall) -> Answer:
             remedy(
                 "see-whether-through-look-again-later" if at_work else "look-at-while-the-job-is-stuck",
                 ranks=stall.laggards,
+                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in stall.laggards[:_MOST_PIDS]),
             ),
         ),
     )
     # none of most ranks, of which nothing was read, is to blame for that
     return replace(held, finding=replace(held.finding, ranks=())) if _most_are_silent(stall) else held
+
+
+_MOST_PIDS = 8
 
 
 def _all_at_work(facts: Facts, stall: Stall) -> bool:

@@ -75,7 +75,13 @@ def attach(
     place = open_folder(folder, host=os.uname().nodename, several_hosts=chosen.several_hosts)
     world = chosen.ranks[0].world_size
     here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
-    print(Voice(output.lang, Redactor()).say(here), file=sys.stderr)
+    voice = Voice(output.lang, Redactor(share=redact))
+    if chosen.others:
+        moves = say(
+            "other jobs of this machine move: {jobs}; unhang attach PID looks at one", jobs="; ".join(chosen.others)
+        )
+        print(voice.say(moves), file=sys.stderr)
+    print(voice.say(here), file=sys.stderr)
     try:
         taken = take(chosen, machine, place, for_s=for_s)
         conclusion = conclude(taken)

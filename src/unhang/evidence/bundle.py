@@ -14,7 +14,15 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from unhang.evidence.decoding import UNDECODABLE
-from unhang.evidence.recorder_items import BundleManifest, GuardWait, MarkedWork, RankProcess
+from unhang.evidence.recorder_items import (
+    Awaits,
+    BundleManifest,
+    EndedChild,
+    GuardWait,
+    HeldLock,
+    MarkedWork,
+    RankProcess,
+)
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.bundle/1"
@@ -41,6 +49,25 @@ class _GuardWait(msgspec.Struct, frozen=True):
     limit_s: float | None = None
 
 
+class _HeldLock(msgspec.Struct, frozen=True):
+    path: str
+    pid: int
+    command: str = ""
+    started_s: float | None = None
+
+
+class _EndedChild(msgspec.Struct, frozen=True):
+    pid: int
+    signal: int = 0
+    exit_code: int = 0
+
+
+class _Awaits(msgspec.Struct, frozen=True):
+    peers: tuple[str, ...] = ()
+    locks: tuple[_HeldLock, ...] = ()
+    ended_children: tuple[_EndedChild, ...] = ()
+
+
 class _Process(msgspec.Struct, frozen=True):
     rank: int
     pid: int | None = None
@@ -59,6 +86,7 @@ class _Process(msgspec.Struct, frozen=True):
     marked: _Marked | None = None
     guard_wait: _GuardWait | None = None
     unanswered: tuple[str, ...] = ()
+    awaits: _Awaits = _Awaits()
     addresses: tuple[str, ...] = ()
     piled_up: tuple[str, ...] = ()
     groups: dict[str, int] = {}
@@ -123,6 +151,11 @@ def _process(told: _Process) -> RankProcess:
         values["marked"] = MarkedWork(**msgspec.structs.asdict(told.marked))
     if told.guard_wait is not None:
         values["guard_wait"] = GuardWait(**msgspec.structs.asdict(told.guard_wait))
+    values["awaits"] = Awaits(
+        told.awaits.peers,
+        tuple(HeldLock(**msgspec.structs.asdict(lock)) for lock in told.awaits.locks),
+        tuple(EndedChild(**msgspec.structs.asdict(child)) for child in told.awaits.ended_children),
+    )
     return RankProcess(**values)
 
 
@@ -196,6 +229,7 @@ def _problem(manifest: _Manifest) -> str:
     times += [time for p in manifest.processes if p.marked for time in (p.marked.gone_s, p.marked.at_most_s)]
     waits = [p.guard_wait for p in manifest.processes if p.guard_wait]
     times += [time for wait in waits for time in (wait.waited_s, wait.limit_s)]
+    times += [lock.started_s for p in manifest.processes for lock in p.awaits.locks]
     if any(time is not None and not (math.isfinite(time) and 0 <= time < 1e11) for time in times):
         return "a time that is none"
     if any(len(text) > _MAX_TEXT or not text.isprintable() for text in _texts(manifest)):
@@ -227,7 +261,8 @@ def _texts(manifest: _Manifest) -> list[str]:
     texts += [text for p in manifest.processes for text in (p.host or "", p.not_seen)]
     texts += [text for p in manifest.processes if p.marked for text in (p.marked.label, p.marked.phase)]
     texts += [p.guard_wait.what for p in manifest.processes if p.guard_wait]
-    texts += [peer for p in manifest.processes for peer in (*p.unanswered, *p.addresses, *p.piled_up)]
+    texts += [text for p in manifest.processes for lock in p.awaits.locks for text in (lock.path, lock.command)]
+    texts += [peer for p in manifest.processes for peer in (*p.awaits.peers, *p.unanswered, *p.addresses, *p.piled_up)]
     texts += [name for p in manifest.processes for name in p.groups]
     return texts
 

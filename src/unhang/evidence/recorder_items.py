@@ -31,6 +31,38 @@ class GuardWait:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A file lock that another process holds. ``started_s``: since when that process runs."""
+
+    path: str
+    pid: int
+    command: str = ""
+    started_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedChild:
+    """A child that has ended while its parent goes on; ``signal`` 0: by itself."""
+
+    pid: int
+    signal: int = 0
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Awaits:
+    """What a process waits for outside of the job."""
+
+    peers: tuple[str, ...] = ()
+    """``address:port`` of the connection its main thread sleeps on."""
+    locks: tuple[HeldLock, ...] = ()
+    ended_children: tuple[EndedChild, ...] = ()
+
+
+NOTHING_AWAITED = Awaits()
+
+
+@dataclass(frozen=True, slots=True)
 class RankProcess:
     """What a bundle knows of a rank's process."""
 
@@ -63,6 +95,8 @@ class RankProcess:
     """It waited in a guard, on the store."""
     unanswered: tuple[str, ...] = ()
     """``address:port`` it tried to connect to during the whole look, without an answer."""
+    awaits: Awaits = NOTHING_AWAITED
+    """What it waited for outside of the job, as the kernel told at the look."""
     addresses: tuple[str, ...] = ()
     """Its own, of its connections to other machines, in a job that moved."""
     piled_up: tuple[str, ...] = ()

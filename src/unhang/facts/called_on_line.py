@@ -29,6 +29,15 @@ def calls_on_line(source: SourceFile, line: int) -> tuple[str, ...]:
     return tuple(dotted(call.func) for call in found)
 
 
+def call_spelled_on_line(source: SourceFile, line: int, name: str) -> str | None:
+    """The first call of ``name`` that spans ``line``, as the source spells it."""
+    place = _place(source, line)
+    for node in ast.walk(place.levels[-1].statement) if place is not None and place.levels else ():
+        if isinstance(node, ast.Call) and call_name(node) == name:
+            return ast.unparse(node)[:200]
+    return None
+
+
 def awaited_operation(source: SourceFile, line: int) -> str | None:
     """For ``work.wait()`` on ``line``: the collective whose handle it can only be; ``wait`` when several could.
 

@@ -77,6 +77,17 @@ def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Cam
     return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
 
 
+def with_a_place_of_its_own(camps: tuple[Camp, ...]) -> Camp | None:
+    """The one camp whose line the others do not come by: the others are in a library below a call of all of them
+    (``trainer.fit()``). None where several stand at lines of their own, or none does."""
+    own = [c for c in camps if c.where is not None and not any(_comes_by(o, c.where) for o in camps if o is not c)]
+    return own[0] if len(own) == 1 else None
+
+
+def _comes_by(camp: Camp, where: Where) -> bool:
+    return any((frame.file, frame.line) == (where.file, where.line) for frame in camp.frames)
+
+
 def _past_a_call(facts: Facts, camp: Camp, camps: list[Camp]) -> Camp:
     """``camp`` as past the loop, where it stands below the call of a function in whose loop of steps others are:
     ``train_epoch(loader)`` and, below it, ``dist.barrier()``."""

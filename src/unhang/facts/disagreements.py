@@ -57,8 +57,7 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
     first = _start_of_stretch(sorted(wrong), stall, table)
     if first is None:
         return None
-    odd = minority(table.calls_at(first))
-    slip = start_of_slip(group.entries, odd, first)
+    odd, slip = _who_slipped(group, table.calls_at(first), first)
     return Disagreement(
         group=group.name,
         position=slip,
@@ -68,6 +67,19 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
         odd=odd,
         records_align=table.overlap_before(slip),
     )
+
+
+def _who_slipped(
+    group: GroupFacts, calls: Mapping[Signature, tuple[int, ...]], first: int
+) -> tuple[tuple[int, ...], int]:
+    """(who is odd, from which position on): the minority; on a tie the one side whose earlier extra calls show it."""
+    odd = minority(calls)
+    if odd or len(calls) != 2:
+        return odd, start_of_slip(group.entries, odd, first)
+    slipped = [
+        (ranks, slip) for ranks in calls.values() if (slip := start_of_slip(group.entries, ranks, first)) < first
+    ]
+    return slipped[0] if len(slipped) == 1 else ((), first)
 
 
 def _by_pending(group: GroupFacts) -> Disagreement | None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
 from unhang.facts.caught import caught_in_a_call
+from unhang.facts.counts import unequal_counts
 from unhang.facts.crashes import own_crashes
+from unhang.facts.left_by_rank import settled_by_rank
 from unhang.facts.model import CodeContext, Disagreement, Facts, Stall
 from unhang.facts.parted_ways import Parted, left_the_loop
 from unhang.facts.step_counts import step_counts
@@ -41,6 +43,12 @@ class LeftEarly:
         return self.around is not None and self.around.same_rounds
 
     @property
+    def chose_to(self) -> bool:
+        """It jumped out on what it found by itself, a metric of its own; the loop that it went out of goes over no data
+        (a loop inside that one may, see :attr:`over_data`)."""
+        return self.around is not None and bool(self.around.jumps) and not self.around.last_over_data
+
+    @property
     def over_data(self) -> bool:
         """It may have been the data that ended, as far as is known."""
         return self.around is None or self.around.over_data
@@ -71,6 +79,18 @@ def left_early(facts: Facts) -> Iterator[LeftEarly]:
                 yield _left(facts, lag, wait, stall, Grade.ORDER, whole=step_counts(facts).differ)
         elif past_and_inside((wait, lag)) == (wait, lag) and caught_in_a_call(facts, stall):
             yield _left(facts, wait, lag, stall, whole=bool(facts.events_of("gloo.enforce")))
+
+
+def without_its_data(facts: Facts) -> Iterator[LeftEarly]:
+    """Those of :func:`left_early` that the source gives another reason than data that ended: a jump on a finding of its
+    own, or a round without its collectives; and no rank said that it has fewer steps."""
+    counted = unequal_counts(facts)
+    short = counted.short if counted is not None and counted.announced else ()
+    for left in () if step_counts(facts).differ else left_early(facts):
+        if left.went_around or (
+            left.chose_to and left.past.ranks != short and not settled_by_rank(facts, left.past, left.inside)
+        ):
+            yield left
 
 
 def _left(

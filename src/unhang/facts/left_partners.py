@@ -1,42 +1,168 @@
-"""A circle that is no matter of order: some are in a send or receive whose partner has gone on to a collective."""
+"""Receives without a send, and sends without a receive: some wait for a partner that has gone on past its part.
+
+It stands in a collective, in a later send or receive of the same block, or has ended. That is no matter of order: the
+two sides do not make the same number of calls.
+"""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.facts.model import Facts, PendingCall
+from unhang.evidence.items import Frame
+from unhang.facts.below import where_they_part
+from unhang.facts.model import Activity, Facts, GroupFacts, PendingCall, RankState, Stall
 from unhang.facts.operations import POINT_TO_POINT
+from unhang.facts.program import Place, Program, call_name, find_source, parse_program
+from unhang.facts.source_context import stack_context
+from unhang.facts.step_loops import functions_that_call
+from unhang.facts.user_frames import is_user_frame
+
+_MOST_PLACES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class LeftPartners:
-    """``gone`` stand in ``call``, a collective; ``waiting`` are in a send or receive with them, ``left``."""
+    """``gone`` stand in ``operation`` (none where they have ended); ``waiting`` are in a send or receive with them."""
 
     gone: tuple[int, ...]
-    call: PendingCall
+    operation: str | None
+    call: PendingCall | None
+    """That of ``gone``, where it is recorded."""
     waiting: tuple[int, ...]
     left: PendingCall
+    group: str
+    in_a_loop: bool
+    """Those who wait go through several rounds of it: the numbers of rounds differ."""
+    past_line: int | None = None
+    """Where ``gone`` had its part, above the line at which it stands; None where it is in a collective."""
 
 
-def left_partners(facts: Facts, cycle: tuple[int, ...]) -> LeftPartners | None:
-    """For a circle of the wait-for graph; None when partners wait for each other in sends and receives."""
+def left_partners(facts: Facts) -> Iterator[LeftPartners]:
+    """For every circle of the wait-for graph, every stall of a send or receive, and ranks of which no line names the
+    partner."""
+    found = [of_cycle(facts, cycle) for cycle in facts.graph.cycles]
+    found += [_of_stall(facts, stall) for stall in facts.stalls]
+    found += [of_unnamed(facts)]
+    yield from (one for one in found if one is not None)
+
+
+def of_cycle(facts: Facts, cycle: tuple[int, ...]) -> LeftPartners | None:
+    """None when partners wait for each other in sends and receives, and none is past its own."""
     edges = [e for e in facts.graph.edges if e.reason == "p2p-partner" and e.waiter in cycle and e.awaited in cycle]
     gone = tuple(sorted({e.awaited for e in edges}))
     waiting = tuple(sorted({e.waiter for e in edges}))
-    if not edges or set(gone) & set(waiting):
+    if not edges:
         return None
-    calls = [call for rank in gone if (call := _collective_of(facts, rank)) is not None]
-    first = edges[0]
-    left = facts.groups[first.group].progress[first.waiter].pending
-    if len(calls) != len(gone) or left is None:
-        return None
-    return LeftPartners(gone, calls[0], waiting, left)
+    if set(gone) & set(waiting):
+        circle = (e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle)
+        return _past_its_part(facts, [(e.waiter, e.awaited, e.group) for e in circle])
+    return _left(facts, gone, waiting, edges[0].group)
 
 
-def _collective_of(facts: Facts, rank: int) -> PendingCall | None:
+def _of_stall(facts: Facts, stall: Stall) -> LeftPartners | None:
+    if stall.call is None or stall.call.operation not in POINT_TO_POINT:
+        return None
+    return _left(facts, stall.laggards, stall.direct_waiters, stall.group)
+
+
+def _left(facts: Facts, gone: tuple[int, ...], waiting: tuple[int, ...], group: str) -> LeftPartners | None:
+    left = facts.groups[group].progress[waiting[0]].pending
+    operations = [_collective_of(facts, rank) for rank in gone]
+    if left is None or not all(operations):
+        return None
+    operation, call = operations[0] or (None, None)
+    return LeftPartners(gone, operation, call, waiting, left, group, _in_a_loop(facts, left.stack))
+
+
+def _collective_of(facts: Facts, rank: int) -> tuple[str | None, PendingCall | None] | None:
+    """What it is in, (None, None) where it has ended; None where it stands in no collective."""
     for _, group in sorted(facts.groups.items()):
-        progress = group.progress.get(rank)
-        call = progress.pending if progress is not None else None
+        call = _pending(group, rank)
         if call is not None and call.operation not in POINT_TO_POINT:
-            return call
+            return call.operation, call
+    known = facts.ranks[rank]
+    if known.state is RankState.ENDED:
+        return None, None
+    if not known.alive:
+        return None
+    activity = known.activity
+    named = activity.operation if activity is not None else None
+    return (named, None) if named is not None and named not in POINT_TO_POINT else None
+
+
+def _pending(group: GroupFacts, rank: int) -> PendingCall | None:
+    progress = group.progress.get(rank)
+    return progress.pending if progress is not None else None
+
+
+def _in_a_loop(facts: Facts, frames: tuple[Frame, ...]) -> bool:
+    return stack_context(frames, facts.sources).loop is not None
+
+
+# ---------------------------------------------------------------------------------------------------
+# all of them in sends and receives
+
+
+def of_unnamed(facts: Facts) -> LeftPartners | None:
+    """Of ranks that are all in sends and receives whose partners nothing names; one rank stands for a place."""
+    if facts.graph.edges:
+        return None
+    places: dict[object, tuple[int, str]] = {}
+    for name, group in sorted(facts.groups.items()):
+        for rank, progress in sorted(group.progress.items()):
+            if progress.pending is not None and progress.pending.operation in POINT_TO_POINT:
+                places.setdefault(progress.pending.stack, (rank, name))
+    seen = list(places.values())[:_MOST_PLACES]
+    return _past_its_part(facts, [(one, other, name) for one, name in seen for other, _ in seen if one != other])
+
+
+def _past_its_part(facts: Facts, pairs: list[tuple[int, int, str]]) -> LeftPartners | None:
+    """Of (waiter, awaited, group): one had its part above the line where it stands, in the block that both are in."""
+    past = []
+    for waiter, awaited, name in pairs:
+        left, gone = _pending(facts.groups[name], waiter), facts.ranks[awaited].activity
+        line = _part_above(facts, left, gone) if left is not None and gone is not None else None
+        if left is not None and gone is not None and line is not None:
+            past.append((waiter, awaited, name, left, gone, line))
+    gone_ranks, waiting = tuple(sorted({one[1] for one in past})), tuple(sorted({one[0] for one in past}))
+    if not past or set(gone_ranks) & set(waiting):
+        return None
+    *_, name, left, activity, line = past[0]
+    return LeftPartners(gone_ranks, activity.operation, None, waiting, left, name, _in_a_loop(facts, left.stack), line)
+
+
+def _part_above(facts: Facts, left: PendingCall, gone: Activity) -> int | None:
+    """Line of a statement, above where ``gone`` stands and from where the two part on, that makes the other half."""
+    wanted = {"recv", "irecv"} if left.operation.endswith("send") else {"send", "isend"}
+    parted = where_they_part(gone.frames, left.stack)
+    for frame in gone.frames if parted is not None else ():
+        if not is_user_frame(frame, facts.sources):
+            continue
+        source = find_source(facts.sources, frame.file)
+        program = parse_program(source.text) if source is not None else ""
+        here = program.place(frame.line) if isinstance(program, Program) and frame.line is not None else None
+        if not isinstance(program, Program) or here is None:
+            return None
+        first = _first_level(program, here, parted[1].line) if parted is not None and frame == parted[0] else 0
+        above = (s for level in reversed(here.levels[first:]) for s in reversed(level.block[: level.index]))
+        line = next((statement.lineno for statement in above if _makes(program, statement, wanted)), None)
+        if line is not None or (parted is not None and frame == parted[0]):
+            return line
     return None
+
+
+def _first_level(program: Program, here: Place, other: int | None) -> int:
+    """The first level at which the two stand at different statements, or in different arms."""
+    there = program.place(other) if other is not None else None
+    for depth, (mine, theirs) in enumerate(zip(here.levels, there.levels if there is not None else (), strict=False)):
+        if mine.block is not theirs.block or mine.index != theirs.index:
+            return depth
+    return len(here.levels)
+
+
+def _makes(program: Program, statement: ast.stmt, wanted: set[str]) -> bool:
+    """It calls one of ``wanted``, itself or through functions of its file."""
+    names = functions_that_call(program, wanted)
+    return any(isinstance(node, ast.Call) and call_name(node) in names for node in ast.walk(statement))

@@ -30,7 +30,7 @@ from unhang.evidence.items import (
 )
 from unhang.evidence.machine_series import MachineSeries
 from unhang.evidence.nodes import NodeSight
-from unhang.evidence.recorder_items import BundleManifest, GuardWait, MarkedWork
+from unhang.evidence.recorder_items import NOTHING_AWAITED, Awaits, BundleManifest, GuardWait, MarkedWork
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.numbers import TimeForm
@@ -188,6 +188,8 @@ class RankFacts:
     """It waits in a guard, on the store and in no collective."""
     unanswered: tuple[str, ...] = ()
     """``address:port`` it tries to connect to, without an answer."""
+    awaits: Awaits = NOTHING_AWAITED
+    """What it waits for outside of the job: a peer, a file lock, a child that ended."""
     addresses: tuple[str, ...] = ()
     """Its own, of its connections to other machines, in a job that moves."""
     piled_up: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ status leaves open; without any dump the stacks are all there is, and positions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Signature, SourceFile
@@ -180,10 +180,22 @@ def _from_stacks_alone(
     for name in sorted(set(named.values())) or [""]:
         inside = {rank: activity for rank, activity in lost.items() if named.get(rank, "") == name}
         group = _group_from_stacks(name, members, inside, ranks, sources)
+        needs_all = _is_new_group(inside.values())
         for rank in explained:
-            # It waits in a group that a dump names; whether these wait for it too, its own graph says.
-            group.progress.pop(rank, None)
+            # It waits in a group that a dump names; whether these wait for it too, that group's graph says. Only where
+            # none of these is in that group, and they make one: that needs every rank of the job.
+            if not needs_all or _waits_with(groups, rank, inside):
+                group.progress.pop(rank, None)
         groups[group.name] = group
+
+
+def _is_new_group(activities: Collection[Activity]) -> bool:
+    return bool(activities) and all(MEETINGS.get(activity.what) == "new_group" for activity in activities)
+
+
+def _waits_with(groups: Mapping[str, GroupFacts], rank: int, others: Collection[int]) -> bool:
+    waits_in = (g for g in groups.values() if rank in g.progress and g.progress[rank].pending is not None)
+    return any(not set(others).isdisjoint(group.members) for group in waits_in)
 
 
 def _group_from_stacks(

@@ -79,7 +79,7 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
     facts.beats = process.beats
     facts.ended_by_recorder = process.killed_by_us
     facts.marked, facts.guard_wait = process.marked, process.guard_wait
-    facts.unanswered = process.unanswered
+    facts.unanswered, facts.awaits = process.unanswered, process.awaits
     facts.addresses, facts.piled_up = process.addresses, process.piled_up
     if process.exit_code is None:
         return

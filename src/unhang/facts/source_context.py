@@ -15,7 +15,7 @@ from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import CodeContext
 from unhang.facts.program import Place, Program, find_source, parse_program
 from unhang.facts.rank_branch import RankBranch, rank_branch_at
-from unhang.facts.step_loops import LoopFacts, step_loops
+from unhang.facts.step_loops import LoopFacts, StepLoops, step_loops
 from unhang.findings import Where
 from unhang.knowledge.activities import bare_function
 from unhang.knowledge.libraries import is_library_file
@@ -32,6 +32,8 @@ class LineContext:
     """Why only some ranks reach the line."""
     handler: int | None = None
     """Line of the ``except`` around it."""
+    tried_again: int | None = None
+    """Line of what a loop around it tries again and again: its ``except`` ends nothing."""
     loop: LoopFacts | None = None
     """The loop of steps around it, else the innermost loop."""
     after: LoopFacts | None = None
@@ -49,6 +51,7 @@ class StackContext:
     """The frame that decided: its line stands in the branch, the handler or the loop, or after the loop."""
     branch: RankBranch | None = None
     handler: int | None = None
+    tried_again: int | None = None
     loop: LoopFacts | None = None
     after: LoopFacts | None = None
     reason: str = ""
@@ -69,8 +72,8 @@ def _line_context(path: str, text: str, line: int, function: str) -> LineContext
         return LineContext(CodeContext.NO_SOURCE, reason=placed)
     program, place = placed
     branch = rank_branch_at(program, place, line)
-    handler = _handler(place)
     loops = step_loops(program)
+    handler, tried_again = _handler(place, loops)
     around, ended = loops.nearest(place)
     loop = around or next(loops.enclosing(place), None)
     if handler is not None and (branch is None or branch.line <= handler):
@@ -83,7 +86,7 @@ def _line_context(path: str, text: str, line: int, function: str) -> LineContext
         context = CodeContext.INSIDE_LOOP
     else:
         context = CodeContext.PLAIN
-    return LineContext(context, branch, handler, loop, ended)
+    return LineContext(context, branch, handler, tried_again, loop, ended)
 
 
 def is_rank_conditional(source: SourceFile, line: int, *, function: str = "", loops: bool = False) -> RankBranch | None:
@@ -128,6 +131,7 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
         where,
         branch=next((c.branch for _, c in seen if c.branch), None),
         handler=deciding.handler if kind is CodeContext.EXCEPT_HANDLER else None,
+        tried_again=next((c.tried_again for _, c in seen if c.tried_again), None),
         loop=deciding.loop or _first_loop(seen),
         after=deciding.after or next((c.after for _, c in seen if c.after), None),
         reason=reason,
@@ -155,11 +159,36 @@ def _first_loop(seen: Sequence[tuple[Where, LineContext]]) -> LoopFacts | None:
     return next((loop for loop in loops if loop.makes_steps), loops[0] if loops else None)
 
 
-def _handler(place: Place) -> int | None:
-    for level in reversed(place.levels):
-        if isinstance(level.owner, ast.ExceptHandler):
-            return level.owner.lineno
-    return None
+def _handler(place: Place, loops: StepLoops) -> tuple[int | None, int | None]:
+    """(line of the innermost handler around the line that ends what was tried, line of a ``try`` that is repeated)."""
+    tried_again = None
+    for depth in range(len(place.levels) - 1, -1, -1):
+        owner = place.levels[depth].owner
+        if not isinstance(owner, ast.ExceptHandler):
+            continue
+        if not _goes_round(place, depth, loops):
+            return owner.lineno, tried_again
+        tried = place.levels[depth - 1].statement
+        tried_again = tried_again or (tried.body[0].lineno if isinstance(tried, ast.Try) else None)
+    return None, tried_again
+
+
+def _goes_round(place: Place, depth: int, loops: StepLoops) -> bool:
+    """The handler at ``depth`` stands in a loop that tries again, and nothing below the line leaves that loop. A step
+    that an exception cut short is no such thing: its collectives are missing."""
+    around = next(
+        (
+            level.owner
+            for level in reversed(place.levels[:depth])
+            if isinstance(level.owner, ast.For | ast.AsyncFor | ast.While) and level.part == "body"
+        ),
+        None,
+    )
+    known = loops.facts(around, place.scopes) if around is not None else None
+    if known is None or known.makes_steps:
+        return False
+    to_come = (statement for level in place.levels[depth:] for statement in level.block[level.index :])
+    return not any(isinstance(statement, ast.Raise | ast.Return | ast.Break) for statement in to_come)
 
 
 def _placed(path: str, text: str, line: int, function: str) -> tuple[Program, Place] | str:

@@ -94,8 +94,8 @@ class StepLoops:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._training = _functions_that_call(program, TRAINING_CALLS)
-        self._communicating = _functions_that_call(program, COLLECTIVE_CALLS)
+        self._training = functions_that_call(program, TRAINING_CALLS)
+        self._communicating = functions_that_call(program, COLLECTIVE_CALLS)
         self._data = _names_of_data(program)
         self._known: dict[Loop, LoopFacts] = {}
 
@@ -191,7 +191,7 @@ def _goes_over_weights(over: ast.AST) -> bool:
     return any(isinstance(node, ast.Call) and call_name(node) in _WEIGHTS for node in ast.walk(over))
 
 
-def _functions_that_call(program: Program, wanted: Collection[str]) -> frozenset[str]:
+def functions_that_call(program: Program, wanted: Collection[str]) -> frozenset[str]:
     """``wanted`` and the names of functions that call one of them, directly or through others of the file."""
     calls: dict[str, set[str]] = {}
     for scope in program.owners:

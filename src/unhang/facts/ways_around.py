@@ -14,12 +14,24 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.branch_camps import test_value
 from unhang.facts.camps import Camp
-from unhang.facts.program import Loop, Place, Program, blocks, call_name, find_source, last_line, parse_program
+from unhang.facts.program import (
+    Loop,
+    Place,
+    Program,
+    blocks,
+    call_name,
+    find_source,
+    last_line,
+    own_nodes,
+    parse_program,
+)
 from unhang.facts.rank_branch import spoken
 from unhang.facts.same_everywhere import decided_alone, same_rounds
 from unhang.facts.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops
 from unhang.findings import Where
 
+_TAKES = {"next", "anext"}
+_END_OF_DATA = {"StopIteration", "StopAsyncIteration"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
 _STEP_CALLS = COLLECTIVE_CALLS | TRAINING_CALLS
 
@@ -35,6 +47,8 @@ class Way:
     """The test it stands under, as the source spells it; empty for a handler."""
     leaves: bool
     """It leads out of the loop for good; False where it leads around the rest of one round."""
+    at_the_end: bool = False
+    """It asks whether the data have ended: what ``next`` gave, or its ``StopIteration``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,8 @@ class WaysAround:
     """All of them run equally often on every rank, as the source tells."""
     over_data: bool
     """One of them may be shorter because its data are: it is no range, and no ``while`` on something else."""
+    last_over_data: bool
+    """So of the outermost of them, which those who have left it went out of."""
     loop: Where
     """The header of the outermost of them."""
     ways: tuple[Way, ...]
@@ -53,6 +69,11 @@ class WaysAround:
     def out(self) -> tuple[Way, ...]:
         """Those that leave the loop."""
         return tuple(way for way in self.ways if way.leaves)
+
+    @property
+    def jumps(self) -> tuple[Way, ...]:
+        """Those that leave it in the middle, on what one rank finds by itself and is not the end of its data."""
+        return tuple(way for way in self.out if way.kind != "while" and not way.at_the_end)
 
     @property
     def skips(self) -> tuple[Way, ...]:
@@ -64,7 +85,7 @@ def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> 
     """How ``past`` may have come out before ``inside``; None where no loop with source lies between them."""
     ways: list[Way] = []
     headers: list[Where] = []
-    fixed, over_data = True, False
+    fixed, over_data, last_over_data = True, False, False
     for frame in inside.frames:
         source = find_source(sources, frame.file) if frame.line is not None and not frame.native else None
         program = parse_program(source.text) if source is not None else ""
@@ -75,14 +96,17 @@ def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> 
         finder = _Finder(program, place, frame.line, Where(frame.file, None, frame.function))
         headers += [Where(frame.file, loop.lineno, frame.function) for loop in crossed]
         fixed = fixed and all(same_rounds(program, loop, place.scopes) for loop in crossed)
-        over_data = over_data or any(
-            not same_rounds(program, x, place.scopes) and not finder.ends_alone(x) for x in crossed
-        )
+        for loop in crossed:
+            last_over_data = finder.may_run_out(loop)
+            over_data = over_data or last_over_data
         ways += finder.of_loops(crossed) if crossed else () if headers else finder.of_helper()
         if crossed and _is_left(crossed[-1], past):
             break
     taken = tuple(dict.fromkeys(way for way in ways if _may_take(past, way)))
-    return WaysAround(fixed, over_data, headers[-1], taken) if headers else None
+    if not headers:
+        return None
+    ended = any(way.at_the_end and way.leaves for way in taken)
+    return WaysAround(fixed and not ended, over_data or ended, last_over_data or ended, headers[-1], taken)
 
 
 def _may_take(past: Camp, way: Way) -> bool:
@@ -119,13 +143,23 @@ class _Finder:
             for statement in loop.body:
                 yield from self._in(statement, None, own_loop=True)
 
+    def may_run_out(self, loop: Loop) -> bool:
+        """It may be shorter because its data are: it is no range, no ``while`` on something else, and no ``while True``
+        that takes no data and is left by a jump."""
+        if same_rounds(self.program, loop, self.place.scopes) or self.ends_alone(loop):
+            return False
+        endless = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and not self._takes_data(loop)
+        return not (endless and any(way.leaves for way in self.of_loops([loop])))
+
     def ends_alone(self, loop: Loop) -> bool:
         """A ``while`` that takes no data and whose condition each rank finds by itself: a clock, a loss of its own."""
-        if not isinstance(loop, ast.While) or isinstance(loop.test, ast.Constant):
+        if not isinstance(loop, ast.While) or isinstance(loop.test, ast.Constant) or self._takes_data(loop):
             return False
+        return decided_alone(self.program, loop.test, self.place.scopes, loop.lineno)
+
+    def _takes_data(self, loop: Loop) -> bool:
         known = step_loops(self.program).facts(loop, self.place.scopes)
-        takes_data = known is not None and known.iterates_data
-        return not takes_data and decided_alone(self.program, loop.test, self.place.scopes, loop.lineno)
+        return known is not None and known.iterates_data
 
     def of_helper(self) -> Iterator[Way]:
         """Returns above the line, of a function that a loop calls: they lead around the rest of the round."""
@@ -148,6 +182,8 @@ class _Finder:
             inner = test
             if isinstance(owner, ast.If):
                 inner = owner.test if part == "body" else ast.UnaryOp(ast.Not(), owner.test)
+            elif isinstance(owner, ast.ExceptHandler) and owner.type is not None and _names(owner.type) & _END_OF_DATA:
+                inner = owner.type
             for child in block:
                 yield from self._in(child, inner, own_loop=False if inside_other and own_loop else own_loop)
 
@@ -159,7 +195,19 @@ class _Finder:
             return
         if decided_alone(self.program, test, self.place.scopes, jump.lineno):
             leaves = kind in ("break", "exit") or (kind == "return" and own_loop is not None)
-            yield Way(self._where(jump.lineno), kind, spoken(test), leaves)
+            yield Way(self._where(jump.lineno), kind, spoken(test), leaves, self._asks_for_the_end(test))
+
+    def _asks_for_the_end(self, test: ast.expr) -> bool:
+        given = (node for node in own_nodes(self.place.function) if isinstance(node, ast.Assign))
+        taken = {
+            name
+            for node in given
+            if isinstance(node.value, ast.Call) and call_name(node.value) in _TAKES
+            for target in node.targets
+            for name in _names(target)
+        }
+        missing = any(isinstance(node, ast.Is) for node in ast.walk(test))  # `if batch is None`
+        return missing or bool(_names(test) & (taken | _END_OF_DATA))
 
     def _steps_after(self, line: int) -> bool:
         """The round still has collectives below ``line``."""
@@ -184,6 +232,10 @@ class _Finder:
 
     def _where(self, line: int) -> Where:
         return Where(self.at.file, line, self.at.function)
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def _kind(statement: ast.stmt) -> str:

@@ -4,16 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unhang.facts.camps import Camp
 from unhang.facts.ways_around import Way, WaysAround
-from unhang.findings import Remedy, RemedyKind, Text, say
+from unhang.findings import Remedy, RemedyKind, Text, Where, say
 
 MOST_TOLD = 3
+
+
+def stand(past: Camp, inside: Camp, loop: int | None, where: Where | None) -> Iterator[Text]:
+    """Where each camp is, with the loop between them."""
+    if past.ended:
+        yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=past.ranks)
+    elif past.where is not None:
+        yield say(
+            "{ranks:who} {ranks:stands|stand} at line {line}, after the loop", ranks=past.ranks, line=past.where.line
+        )
+    if where is not None:
+        yield say(
+            "{ranks:who} {ranks:waits|wait} at line {line}, inside the loop that starts at line {loop}",
+            ranks=inside.ranks,
+            line=where.line,
+            loop=loop,
+        )
 
 
 def runs_equally_often(around: WaysAround) -> Text:
     """Why it is not the data."""
     return say(
         "the loop at line {line} runs equally often on all ranks, so it is not the data that ended",
+        line=around.loop.line,
+    )
+
+
+def why_not_the_data(around: WaysAround) -> Text:
+    """Of a loop that a jump left."""
+    if around.same_rounds:
+        return runs_equally_often(around)
+    if around.over_data:
+        return say(
+            "the loop at line {line} goes over no data; one inside it does, which only in the last round could end it "
+            "earlier on one rank",
+            line=around.loop.line,
+        )
+    return say(
+        "the loop at line {line} goes on until something leaves it, so it is not the data that ended",
         line=around.loop.line,
     )
 

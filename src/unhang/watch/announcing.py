@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -148,8 +148,12 @@ def still_holds() -> str:
     return _line(say("the job has ended; the last verdict says why"))
 
 
-def over(said: Summary) -> str:
-    """A stall that was announced has ended by itself."""
+def over(said: Summary, waiters: Collection[int] = ()) -> str:
+    """A stall that was announced has ended by itself; where nobody was named, the ``waiters`` tell which."""
+    if not said.ranks and not waiters:  # of another node's wait nothing else is known
+        return _line(say("the wait told above is over; the job goes on"))
+    if not said.ranks:
+        return _line(say("the wait of {waiters:who} is over; the job goes on", waiters=sorted(waiters)))
     return _line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))
 
 

@@ -69,6 +69,7 @@ def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:
             if (peers := taken.unanswered.get(member.rank))
             else {}
         ),
+        **taken.awaits.get(member.rank, {}),
         **_ways(taken, member.rank),
         **own_words(taken.views.get(member.rank, member.view), member.ended_ns),
     }

@@ -13,6 +13,7 @@ from unhang.records.views import RecordView
 from unhang.watch import looks, private_files
 from unhang.watch.attach.ladder import KernelLook, Look, kernel_look, set_going
 from unhang.watch.attach.moving import idle, moved
+from unhang.watch.awaited import awaited
 from unhang.watch.control_file import open_control
 from unhang.watch.detection import IDLE_SHARE
 from unhang.watch.members import Member, children_of
@@ -67,6 +68,7 @@ def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
     after = _records(order, living)
     taken.views = after
     taken.unanswered = {rank: asked_for[rank] & unanswered(member.pid) for rank, member in living.items()}
+    taken.awaits = {rank: awaited(member.pid, earlier.get((rank, member.pid), "")) for rank, member in living.items()}
     seen = {rank for rank, pid in earlier if pid == living[rank].pid}
     _compare_records(taken, seen, before, after)
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}

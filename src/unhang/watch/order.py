@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from unhang.errors import UnhangError
 from unhang.records.views import RecordView
@@ -80,6 +81,8 @@ class Taken:
     """Ranks whose stack is the one their own record names."""
     unanswered: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
     """Addresses that a rank tried to connect to at the first moment and still at the last."""
+    awaits: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What a rank waited for outside of the job at the last moment, as the manifest says it."""
     queues: SendQueues | None = None
     """Of a job that moves: between which addresses what it sends piles up."""
     views: dict[int, RecordView] = field(default_factory=dict)

@@ -43,14 +43,21 @@ def unanswered(pid: int, *, proc: Path = PROC) -> frozenset[tuple[str, int]]:
 
 def connections(pid: int, *, proc: Path = PROC) -> Iterator[Connection]:
     """The TCP connections of ``pid``; none where nobody may look at the process."""
+    yield from connections_by_inode(pid, proc=proc).values()
+
+
+def connections_by_inode(pid: int, *, proc: Path = PROC) -> dict[str, Connection]:
+    """As :func:`connections`, by the number of their socket."""
     own = _inodes(proc / str(pid) / "fd")
+    found: dict[str, Connection] = {}
     for table in ("tcp", "tcp6") if own else ():
         with suppress(OSError), (proc / str(pid) / "net" / table).open(encoding="ascii", errors="replace") as file:
             for line in file.read(MOST_BYTES).splitlines()[1:]:
                 fields = line.split()
                 if len(fields) > 9 and fields[9] in own:
                     unsent = int(fields[4].partition(":")[0], 16)
-                    yield Connection(_peer(fields[1]), _peer(fields[2]), fields[3], unsent)
+                    found[fields[9]] = Connection(_peer(fields[1]), _peer(fields[2]), fields[3], unsent)
+    return found
 
 
 def _inodes(folder: Path) -> frozenset[str]:

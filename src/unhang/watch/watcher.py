@@ -256,7 +256,7 @@ class Watcher:
         if episode.said is None:
             one_look.clear(self.folder.path)
             return
-        self.folder.say(announcing.over(episode.said))
+        self.folder.say(announcing.over(episode.said, episode.standing.waiters))
         self.totals.is_over(episode.said.cause)
         self.nodes.over(episode.said)
         self.said = None

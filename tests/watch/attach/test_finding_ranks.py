@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from unhang.errors import UsageError
 from unhang.watch.attach import choosing, ranks
 from unhang.watch.attach.bundle_folder import open_folder
 from unhang.watch.attach.choosing import choose
-from unhang.watch.attach.machine import Machine, Process
+from unhang.watch.attach.machine import Machine, Process, read_process
 from unhang.watch.attach.manifest import settings_of
 from unhang.watch.attach.ranks import ranks_of
 
@@ -100,12 +103,72 @@ def test_any_process_of_a_job_names_it(pid: int) -> None:
     assert [rank.pid - BASE for rank in chosen.ranks] == [10, 20]
 
 
-def test_two_jobs_must_be_told_apart() -> None:
-    other = process(50, 1, "python", "b.py", environment=rank_environment(0, 1, MASTER_PORT="1"))
-    found = machine(*torchrun(), other)
-    with pytest.raises(UsageError, match="2 jobs run on this machine"):
-        choose(found, [])
-    assert [rank.pid for rank in choose(found, [other.pid]).ranks] == [other.pid]
+def two_jobs() -> Machine:
+    return machine(*torchrun(), process(50, 1, "python", "b.py", environment=rank_environment(0, 1, MASTER_PORT="1")))
+
+
+@pytest.mark.parametrize("still", [0, 2])
+def test_two_jobs_of_which_not_one_stands_still_are_listed(still: int) -> None:
+    with pytest.raises(UsageError, match="2 jobs run on this machine") as caught:
+        choose(two_jobs(), [], stuck=lambda jobs: list(jobs)[:still])
+    assert "train.py" in str(caught.value)
+    assert "b.py" in str(caught.value)
+
+
+def test_of_two_jobs_the_one_that_stands_still_is_taken_and_the_other_named() -> None:
+    chosen = choose(two_jobs(), [], stuck=lambda jobs: [job for job, ranks in jobs.items() if len(ranks) == 1])
+    assert [rank.pid - BASE for rank in chosen.ranks] == [50]
+    assert len(chosen.others) == 1
+    assert "2 ranks of python -u train.py" in chosen.others[0]
+
+
+def test_a_job_that_is_named_is_taken_whatever_stands_still() -> None:
+    def never(_: object) -> list[tuple[str, ...]]:
+        raise AssertionError("nobody asked")
+
+    assert [rank.pid - BASE for rank in choose(two_jobs(), [BASE + 50], stuck=never).ranks] == [50]
+
+
+def test_no_advice_leads_to_the_command_that_gives_it() -> None:
+    """With no rank on the machine neither command names the other."""
+    alone = machine(process(1, 0, "python", "serve.py", environment={}))
+    for pids_named in ([], [BASE + 1], [BASE + 7]):
+        with pytest.raises(UsageError) as caught:
+            choose(alone, pids_named)
+        assert "unhang attach" not in (caught.value.next_step or "")
+
+
+def test_a_wrong_number_beside_a_job_leads_to_that_job() -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(machine(*torchrun(), process(60, 0, "sleep", "9", environment={})), [BASE + 60])
+    assert caught.value.next_step == f"unhang attach {BASE + 2}"
+
+
+@pytest.mark.parametrize(
+    ("title", "program", "is_python"),
+    [
+        ("pt_main_thread", "/usr/bin/python3.11", True),
+        ("ray::Worker.train", "/opt/conda/bin/python3.12", True),
+        ("python", "/usr/bin/bash", False),
+        ("python3", "", True),
+    ],
+)
+def test_the_program_tells_python_and_not_the_title(title: str, program: str, is_python: bool) -> None:
+    assert Process(BASE, 1, "S", 1, 1000, (title,), {}, program).is_python is is_python
+
+
+def test_a_process_with_another_title_is_seen_as_python() -> None:
+    with subprocess.Popen(
+        ["bash", "-c", f"exec -a trainer:rank0 {sys.executable} -c 'import time; time.sleep(60)'"]
+    ) as own:
+        try:
+            end = time.monotonic() + 10
+            while (seen := read_process(own.pid)) is None or seen.command[0] != "trainer:rank0":
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            assert seen.is_python
+        finally:
+            own.kill()
 
 
 def test_no_rank_at_all_says_what_was_looked_for() -> None:

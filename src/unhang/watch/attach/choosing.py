@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from unhang.errors import UsageError
 from unhang.watch.attach.machine import Machine, Process, has_ended, number_inside
 from unhang.watch.attach.ranks import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
+from unhang.watch.attach.several_jobs import stuck_jobs
+
+_READ_WHAT_IS_LEFT = "unhang diagnose PATH reads what a job left behind; unhang run -- COMMAND watches the next one"
+Stuck: TypeAlias = Callable[[Mapping[tuple[str, ...], Sequence[LiveRank]]], Sequence[tuple[str, ...]]]
+"""Which of several jobs stand still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,8 @@ class Chosen:
     ranks: tuple[LiveRank, ...]
     launcher: int | None
     foreign: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
+    """Other jobs of this machine, which move."""
 
     @property
     def is_closed(self) -> bool:
@@ -43,11 +51,12 @@ class Chosen:
         return world > len(self.ranks) + len(self.gone)
 
 
-def choose(machine: Machine, pids: Sequence[int]) -> Chosen:
-    """The one job on this machine, or the one that ``pids`` (ranks, launchers, any process of theirs) belong to.
+def choose(machine: Machine, pids: Sequence[int], *, stuck: Stuck = stuck_jobs) -> Chosen:
+    """The one job on this machine, or the one that ``pids`` (ranks, launchers, any process of theirs) belong to; of
+    several, where none was named, the one that stands still.
 
     Raises:
-        UsageError: there is none, or several and none was named.
+        UsageError: there is none; or several, none was named, and not exactly one stands still.
     """
     ranks = ranks_of(machine)
     if pids:
@@ -57,14 +66,17 @@ def choose(machine: Machine, pids: Sequence[int]) -> Chosen:
         ranks = spawned_ranks(machine, [] if pids else [p for p, s in machine.processes.items() if _is_open(s)])
     if not ranks:
         raise _nobody(machine)
-    jobs = sorted({rank.job for rank in ranks})
+    jobs = {job: tuple(r for r in ranks if r.job == job) for job in sorted({rank.job for rank in ranks})}
+    others: tuple[str, ...] = ()
     if len(jobs) > 1:
-        names = "; ".join(_job_name(tuple(r for r in ranks if r.job == job)) for job in jobs)
-        first = ranks[0].launcher or ranks[0].pid
-        raise UsageError(f"{len(jobs)} jobs run on this machine: {names}", next_step=f"unhang attach {first}")
+        still = stuck(jobs) if not pids else []
+        if len(still) != 1:
+            raise _several(jobs, still)
+        others = tuple(_job_name(mine) for job, mine in jobs.items() if job not in still)
+        ranks = jobs[still[0]]
     launcher = next((rank.launcher for rank in ranks if rank.launcher is not None), None)
     foreign = tuple(rank.pid for rank in ranks if rank.process.environment is None)
-    return Chosen(ranks, launcher, foreign)
+    return Chosen(ranks, launcher, foreign, others)
 
 
 def not_yours(chosen: Chosen) -> UsageError:
@@ -87,8 +99,8 @@ def permission_command(pids: Sequence[int]) -> str:
     from pathlib import Path
 
     if os.geteuid() == 0:
-        # root without the right: a container, or a security module
-        return "docker run --cap-add=SYS_PTRACE …, or on the host: sudo unhang attach PID"
+        # root without the right: a container, or a security module; its numbers are not those of the host
+        return "docker run --cap-add=SYS_PTRACE …, or on the host: sudo unhang attach"
     beside = Path(sys.executable).with_name("unhang")
     program = str(beside) if beside.exists() else shutil.which("unhang") or "unhang"
     return " ".join(["sudo", program, "attach", *map(str, pids)])
@@ -134,9 +146,9 @@ def _no_process(machine: Machine, pid: int) -> UsageError:
     if has_ended(pid):
         return UsageError(
             f"process {pid} has ended and waits for its parent to notice",
-            next_step="unhang attach; unhang diagnose PATH reads what the job left behind",
+            next_step=_instead(machine),
         )
-    return UsageError(f"there is no process {pid} on this machine", next_step="unhang attach finds the ranks by itself")
+    return UsageError(f"there is no process {pid} on this machine", next_step=_instead(machine))
 
 
 def _no_rank(machine: Machine, pid: int) -> UsageError:
@@ -148,7 +160,26 @@ def _no_rank(machine: Machine, pid: int) -> UsageError:
             next_step=permission_command([pid]),
         )
     kind = "is no rank and started none" if process.is_python else "is no Python process and started no rank"
-    return UsageError(f"process {pid} ({command}) {kind}", next_step="unhang attach finds the ranks by itself")
+    return UsageError(f"process {pid} ({command}) {kind}", next_step=_instead(machine))
+
+
+def _instead(machine: Machine) -> str:
+    """What to do next; never a command that only says that there is nothing."""
+    ranks = ranks_of(machine) or spawned_ranks(machine, [p for p, s in machine.processes.items() if _is_open(s)])
+    if ranks:
+        return f"unhang attach {ranks[0].launcher or ranks[0].pid}"
+    return _READ_WHAT_IS_LEFT
+
+
+def _several(jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequence[tuple[str, ...]]) -> UsageError:
+    """``still``: those that stand still, where it was looked."""
+    names = "; ".join(_job_name(mine) for mine in jobs.values())
+    first = next(iter(jobs[still[0]] if still else next(iter(jobs.values()))))
+    count = f", and {len(still)} of them stand still" if still else ""
+    return UsageError(
+        f"{len(jobs)} jobs run on this machine{count}: {names}",
+        next_step=f"unhang attach {first.launcher or first.pid}",
+    )
 
 
 def _nobody(machine: Machine) -> UsageError:
@@ -167,7 +198,7 @@ def _nobody(machine: Machine) -> UsageError:
         )
     return UsageError(
         "no rank runs on this machine: no Python process has RANK and WORLD_SIZE in its environment",
-        next_step="unhang attach PID names the launcher or a rank; unhang diagnose PATH reads what a job left behind",
+        next_step=_READ_WHAT_IS_LEFT,
     )
 
 

@@ -28,11 +28,15 @@ class Process:
     uid: int
     command: tuple[str, ...]
     environment: Mapping[str, str] | None
+    program: str = ""
+    """The file that runs in it (``/proc/PID/exe``); empty where we may not see it."""
 
     @property
     def is_python(self) -> bool:
-        """An interpreter runs in it, as far as its command tells."""
-        return bool(self.command) and self.command[0].rsplit("/", 1)[-1].startswith(_PYTHONS)
+        """An interpreter runs in it. A process may give itself another title, so that its command tells only where its
+        program cannot be seen."""
+        told = self.program or (self.command[0] if self.command else "")
+        return told.rsplit("/", 1)[-1].startswith(_PYTHONS)
 
     @property
     def owner(self) -> str:
@@ -100,7 +104,10 @@ def read_process(pid: int, *, proc: Path = PROC) -> Process | None:
             uid = int(line.split()[1])
     command = tuple(word.decode(errors="replace") for word in words if word)
     environment = read_environment(pid, proc=proc)
-    return Process(pid, int(fields[1]), fields[0], int(fields[19]), uid, command, environment)
+    program = ""
+    with suppress(OSError):
+        program = str((folder / "exe").readlink()).removesuffix(" (deleted)")
+    return Process(pid, int(fields[1]), fields[0], int(fields[19]), uid, command, environment, program)
 
 
 def read_environment(pid: int, *, proc: Path = PROC) -> Mapping[str, str] | None:

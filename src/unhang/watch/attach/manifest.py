@@ -13,6 +13,7 @@ from unhang.watch.attach.ladder import Look
 from unhang.watch.attach.machine import backend_of, torch_version_of
 from unhang.watch.attach.moving import idle
 from unhang.watch.attach.ranks import LiveRank
+from unhang.watch.awaited import awaited
 from unhang.watch.bundle_files import listed
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:
         "idle": all(map(idle, family)),
         "not_seen": refused,
         **unanswered_by(looks),
+        **awaited(rank.pid, (looks[-1].stack or b"").decode(errors="replace") if looks else ""),
         "guessed_rank": rank.guessed,
         "kernel": [look.kernel.as_json() for look in looks],
         "settings": settings_of(rank),

@@ -1,0 +1,34 @@
+"""Several jobs run on this machine and none was named: the one that stands still is meant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from unhang.watch.attach.ladder import Look, look_at
+from unhang.watch.attach.machine import backend_of
+from unhang.watch.attach.moving import moved
+from unhang.watch.attach.ranks import LiveRank
+
+APART_S = 1.0
+MOST_RANKS = 4
+"""So many ranks of each job are looked at: a job of which one waits for another stands still on most of them."""
+
+
+def stuck_jobs(jobs: Mapping[tuple[str, ...], Sequence[LiveRank]]) -> list[tuple[str, ...]]:
+    """Jobs of which some rank did not move between two looks; those whose ranks all moved are left out."""
+    looked_at = {job: ranks[:MOST_RANKS] for job, ranks in jobs.items()}
+    first = _look(looked_at)
+    time.sleep(APART_S)
+    second = _look(looked_at)
+    return [job for job, ranks in looked_at.items() if any(_stands(first[r.pid], second[r.pid]) for r in ranks)]
+
+
+def _look(jobs: Mapping[tuple[str, ...], Sequence[LiveRank]]) -> dict[int, Look]:
+    return {rank.pid: look_at(rank.pid) for ranks in jobs.values() for rank in ranks}
+
+
+def _stands(first: Look, second: Look) -> bool:
+    if not second.kernel.state:
+        return False  # it is gone
+    return moved([first, second], waits_asleep=backend_of(first.pid) != "nccl") is not True

@@ -1,0 +1,128 @@
+"""What a process waits for outside of the job: the peer, the holder of a lock, the child that ended."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unhang.evidence.bundle import read_manifest
+from unhang.evidence.recorder_items import Awaits, BundleManifest, EndedChild
+from unhang.watch.awaited import awaited
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+LIMIT_S = 20.0
+
+
+@contextmanager
+def running(code: str, *arguments: str) -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", code, *arguments]) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def seen(pid: int, key: str, wanted: Callable[[Any], bool] = bool, stack: str = "") -> Any:
+    """What is told of it, as soon as it is ``wanted``."""
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        told = awaited(pid, stack).get("awaits", {}).get(key, [])
+        if wanted(told):
+            return told
+        time.sleep(0.02)
+    raise AssertionError(f"{key} of {pid}: {awaited(pid)}")
+
+
+RECEIVES = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])){}); s.recv(1)"
+
+
+@pytest.mark.parametrize("limit", ["", ", timeout=60"], ids=["recv", "poll"])
+def test_the_peer_of_the_call_it_sleeps_in_is_named(limit: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with running(RECEIVES.format(limit), str(port)) as pid:
+            assert seen(pid, "peers") == [f"127.0.0.1:{port}"]
+
+
+def test_a_connection_that_is_only_open_is_nobody_it_waits_for() -> None:
+    sleeps = RECEIVES.format("").replace("s.recv(1)", "import time; print('on', flush=True); time.sleep(60)")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        with subprocess.Popen([sys.executable, "-c", sleeps, port], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            told = awaited(process.pid)
+            process.kill()
+    assert told == {}
+
+
+HOLDS = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); {}"
+
+
+@pytest.mark.parametrize("asks_again", [False, True], ids=["waits", "asks-again"])
+def test_the_holder_of_a_file_lock_is_named(tmp_path: Path, asks_again: bool) -> None:
+    path = tmp_path / "data.lock"
+    asks = "import time; time.sleep(60)" if asks_again else HOLDS.format("")
+    stack = "acquire (/venv/lib/python3.12/site-packages/filelock/_api.py:332)" if asks_again else ""
+    with running(HOLDS.format("time.sleep(60)"), str(path)) as holder:
+        time.sleep(0.3)
+        with running(asks, str(path)) as pid:
+            told = seen(pid, "locks", lambda locks: any(lock["path"] == str(path) for lock in locks), stack)
+    (lock,) = [lock for lock in told if lock["path"] == str(path)]
+    assert lock["pid"] == holder
+    assert lock["command"].startswith("python")
+    assert abs(lock["started_s"] - time.time()) < 60
+
+
+def test_locks_of_others_are_not_told_of_who_asks_for_none(tmp_path: Path) -> None:
+    with running(HOLDS.format("time.sleep(60)"), str(tmp_path / "x.lock")):
+        time.sleep(0.3)
+        with running("import time; time.sleep(60)") as pid:
+            assert awaited(pid, "sleep (/job/train.py:3)") == {}
+
+
+def test_arguments_of_the_holder_are_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    with running(HOLDS.format("time.sleep(60)"), str(path), "--token=s3cret"):
+        time.sleep(0.3)
+        with running(HOLDS.format(""), str(path)) as pid:
+            assert "s3cret" not in json.dumps(seen(pid, "locks"))
+
+
+@pytest.mark.parametrize(("end", "signal", "code"), [("os.kill(os.getpid(), 9)", 9, 0), ("os._exit(3)", 0, 3)])
+def test_a_child_that_ended_is_told_with_its_signal(end: str, signal: int, code: int) -> None:
+    parent = f"import os, time\nif not os.fork():\n    {end}\ntime.sleep(60)"
+    with running(parent) as pid:
+        (child,) = seen(pid, "ended_children")
+    assert (child["signal"], child["exit_code"]) == (signal, code)
+
+
+def test_a_process_that_is_gone_tells_nothing() -> None:
+    assert awaited(2**22 + 1) == {}
+
+
+def manifest(awaits: object) -> object:
+    document = {"schema": "unhang.bundle/1", "processes": [{"rank": 0, "awaits": awaits}]}
+    return read_manifest(json.dumps(document).encode(), source="bundle.json")
+
+
+def test_the_manifest_keeps_it() -> None:
+    read = manifest({"peers": ["10.0.0.1:80"], "ended_children": [{"pid": 5, "signal": 9}]})
+    assert isinstance(read, BundleManifest)
+    assert read.processes[0].awaits == Awaits(peers=("10.0.0.1:80",), ended_children=(EndedChild(5, 9),))
+
+
+@pytest.mark.parametrize(
+    "awaits", [{"locks": [{"path": "a\u0007", "pid": 1}]}, {"locks": [{"path": "a", "pid": 1, "started_s": -1}]}]
+)
+def test_a_manifest_with_what_cannot_be_is_not_believed(awaits: object) -> None:
+    assert not isinstance(manifest(awaits), BundleManifest)
