@@ -33,7 +33,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (HEAD + "if rank == 0:\n    dist.barrier()\n", 4),
         (HEAD + "def save():\n    if rank != 0:\n        return\n    dist.all_reduce(x)\n", 6),
         (
-            HEAD + "# fully_shard\nif rank == 0:\n    torch.save(model.state_dict(), 'x')\n",
+            HEAD + "fully_shard(model)\nif rank == 0:\n    torch.save(model.state_dict(), 'x')\n",
             5,
         ),
         ("if accelerator.is_main_process:\n    accelerator.wait_for_everyone()\n", 2),

@@ -14,6 +14,7 @@ from unhang.checks.importing.follow import Followed, Follower
 from unhang.checks.importing.library_calls import called_in_libraries
 from unhang.checks.importing.named_code import NamedCode, named_code
 from unhang.checks.importing.start import Start, start_of
+from unhang.checks.importing.started_modules import modules_started
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.evidence.items import SourceFile
@@ -84,6 +85,7 @@ def _source(
     follower = Follower(folders, start, time.monotonic() + READING_S)
     follower.follow([start.script])
     named = list(named_code(folders, start.finder, launch, configuration))
+    started = _started(follower, start, launch)
     followed = follower.follow(file for one in named for file in one.files if follower.is_own(file))
     libraries = tuple(_file(folders, path, text) for path, text in called_in_libraries(follower).items())
     values = Values(launch, configuration, unread)
@@ -95,7 +97,8 @@ def _source(
         live = _live(folders, start, follower.follow(more))
         settings = settings_of(live, libraries, values)
     files, left_out = as_run(live, settings)
-    entered = {folders.shown(file) for one in named for file in one.files} | {folders.shown(start.script)}
+    entered = {folders.shown(file) for one in named for file in one.files}
+    entered |= {folders.shown(file) for file in (start.script, *started)}
     files, unreached = as_reached(files, entered)
     return ProgramSource(
         files=files,
@@ -109,9 +112,19 @@ def _source(
         not_understood=tuple(_not_understood(named, settings, launch)),
         left_out=left_out,
         limits=tuple(limits_in(files, settings)),
+        entered=tuple(sorted(entered)),
         unreached=unreached,
         defaults=defaults_of(settings.declared),
     )
+
+
+def _started(follower: Follower, start: Start, launch: Launch) -> list[str]:
+    """Files of the program that it starts as modules of their own, with what they import."""
+    names = modules_started(follower.done.files, launch.words)
+    found = [one for one in map(start.finder.find, names) if one is not None and not one.rest]
+    files = [one.files[-1] for one in found if one.files and follower.is_own(one.files[-1])]
+    follower.follow(files)
+    return files
 
 
 def _live(folders: Folders, start: Start, followed: Followed) -> tuple[SourceFile, ...]:

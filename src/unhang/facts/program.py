@@ -142,8 +142,13 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
         waiting.extend(inner)
 
 
-def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+@lru_cache(maxsize=20_000)
+def own_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
     """All nodes of a scope, without those of the functions defined in it (their ``def`` itself is given)."""
+    return tuple(_own_nodes(scope))
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()

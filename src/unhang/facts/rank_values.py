@@ -15,7 +15,7 @@ from unhang.facts.program import Function, Program, Scope, call_name, own_nodes
 
 BY_NAME, SURE = 1, 2
 
-_ENVIRONMENT = {
+RANK_ENVIRONMENT = {
     "RANK",
     "LOCAL_RANK",
     "GROUP_RANK",
@@ -31,7 +31,7 @@ _ENVIRONMENT = {
     "MV2_COMM_WORLD_RANK",
     "GLOBAL_RANK",
 }
-_CALLS = {
+RANK_CALLS = {
     "get_rank",
     "get_local_rank",
     "get_global_rank",
@@ -63,7 +63,7 @@ _CALLS = {
     "is_last_rank",
     "is_local_first_process",
 }
-_SURE_NAMES = {
+SURE_NAMES = {
     "local_rank",
     "global_rank",
     "world_rank",
@@ -98,7 +98,7 @@ _SURE_NAMES = {
     "LOCAL_RANK",
     "GLOBAL_RANK",
 }
-_LIKELY_NAMES = {
+LIKELY_NAMES = {
     "rank",
     "RANK",
     "my_rank",
@@ -116,7 +116,7 @@ _LIKELY_NAMES = {
     "process_id",
     "local_process_id",
 }
-_PASSES_ON = {
+PASSES_ON = {
     "int",
     "bool",
     "str",
@@ -310,11 +310,11 @@ class RankValues:
             return self._attribute(node)
         if isinstance(node, ast.Call):
             name = call_name(node)
-            if name in _CALLS or _asks_environment(node):
+            if name in RANK_CALLS or asks_environment(node):
                 return SURE
             return self._returns.get(name, 0)
         if isinstance(node, ast.Subscript):
-            return SURE if _is_environ(node.value) and _constant(node.slice) in _ENVIRONMENT else 0
+            return SURE if is_environ(node.value) and _constant(node.slice) in RANK_ENVIRONMENT else 0
         return 0
 
     def _name(self, name: str, scopes: Sequence[Scope]) -> int:
@@ -337,7 +337,7 @@ class RankValues:
 
 
 def _degree_of_name(name: str) -> int:
-    return SURE if name in _SURE_NAMES else BY_NAME if name in _LIKELY_NAMES else 0
+    return SURE if name in SURE_NAMES else BY_NAME if name in LIKELY_NAMES else 0
 
 
 def _last_name(target: ast.AST) -> str:
@@ -349,13 +349,21 @@ def _last_name(target: ast.AST) -> str:
 def _names_a_matrix_rank(call: ast.Call) -> bool:
     """``matrix_rank(x)``, ``int(opt.lora_rank)``: the other thing that is called rank."""
     name = call_name(call)
-    return ("rank" in name and name not in _CALLS) or name in ("int", "len", "min", "max", "float", "round", "range")
+    return ("rank" in name and name not in RANK_CALLS) or name in (
+        "int",
+        "len",
+        "min",
+        "max",
+        "float",
+        "round",
+        "range",
+    )
 
 
 def _passed_on(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of ``node`` whose dependence ``node`` takes over."""
     if isinstance(node, ast.Call):
-        if call_name(node) in _PASSES_ON:
+        if call_name(node) in PASSES_ON:
             yield from node.args
             yield from (keyword.value for keyword in node.keywords)
             if isinstance(node.func, ast.Attribute):
@@ -378,7 +386,7 @@ def _asks_for_presence(node: ast.Compare) -> bool:
     if isinstance(operator, ast.Is | ast.IsNot):
         return True
     if isinstance(operator, ast.In | ast.NotIn):
-        return _is_environ(right)
+        return is_environ(right)
     value = _constant(right)
     if value is None:
         value, operator = _constant(left), _FLIPPED.get(type(operator), ast.Eq)()
@@ -407,15 +415,17 @@ def _constant(node: ast.AST) -> object:
     return None
 
 
-def _asks_environment(call: ast.Call) -> bool:
-    if not call.args or _constant(call.args[0]) not in _ENVIRONMENT:
+def asks_environment(call: ast.Call) -> bool:
+    """``os.environ.get("RANK")`` and its kin."""
+    if not call.args or _constant(call.args[0]) not in RANK_ENVIRONMENT:
         return False
     if call_name(call) == "getenv":
         return True
-    return call_name(call) in ("get", "pop") and isinstance(call.func, ast.Attribute) and _is_environ(call.func.value)
+    return call_name(call) in ("get", "pop") and isinstance(call.func, ast.Attribute) and is_environ(call.func.value)
 
 
-def _is_environ(node: ast.AST) -> bool:
+def is_environ(node: ast.AST) -> bool:
+    """``os.environ``."""
     return (isinstance(node, ast.Attribute) and node.attr == "environ") or (
         isinstance(node, ast.Name) and node.id in ("environ", "env")
     )

@@ -151,7 +151,7 @@ def still_holds() -> str:
 def over(said: Summary, waiters: Collection[int] = ()) -> str:
     """A stall that was announced has ended by itself; where nobody was named, the ``waiters`` tell which."""
     if not said.ranks and not waiters:  # of another node's wait nothing else is known
-        return _line(say("the wait told above is over; the job goes on"))
+        return _line(say("the wait is over; the job goes on"))
     if not said.ranks:
         return _line(say("the wait of {waiters:who} is over; the job goes on", waiters=sorted(waiters)))
     return _line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))

@@ -64,13 +64,14 @@ def _assignments(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _main_of(finder: ModuleFinder, name: str) -> str:
-    """The file that ``python -m name`` runs: the module, or ``__main__`` of the package."""
+    """The file that ``python -m name`` runs: the module, or ``__main__`` of the package; a console script may call into
+    the package itself."""
     found = finder.find(name)
     if found is None or found.rest or found.standard:
         return ""
     if found.folders:
-        found = finder.inside(found, ["__main__"])
-        return "" if found.rest else found.files[-1]
+        inner = finder.inside(found, ["__main__"])
+        found = found if inner.rest else inner
     return found.files[-1] if found.files else ""
 
 

@@ -63,6 +63,8 @@ class ProgramSource:
     """Branches that this launch never takes."""
     limits: tuple[GroupLimit, ...] = ()
     """Calls in ``files`` that make process groups, and the limits they give them."""
+    entered: tuple[str, ...] = ()
+    """Files that something else calls into: the script, and code that arguments name."""
     unreached: int = 0
     """Functions that nothing this launch runs ever names; their bodies are blank in ``files``."""
     defaults: Mapping[str, tuple[Any, str]] = field(default_factory=dict)

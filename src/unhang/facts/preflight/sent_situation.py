@@ -66,7 +66,8 @@ def _shareable(look: Look[Any]) -> Look[Any]:
 @cache
 def _kinds() -> dict[str, type]:
     """Every dataclass and enum that may travel, by name."""
-    own = [importlib.import_module(f"{preflight.__name__}.{m.name}") for m in pkgutil.iter_modules(preflight.__path__)]
+    found = pkgutil.walk_packages(preflight.__path__, f"{preflight.__name__}.")
+    own = [importlib.import_module(module.name) for module in found]
     return {
         _name(kind): kind
         for module in (findings, items, rank_branch, *own)

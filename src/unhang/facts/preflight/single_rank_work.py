@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from unhang.evidence.items import SourceFile
-from unhang.facts.preflight.lonely_calls import is_collective
+from unhang.facts.preflight.ways.parting import At, Ways
+from unhang.facts.preflight.ways.steps import Op, steps_of
 from unhang.facts.program import Loop, Program, call_name, dotted, last_line, own_nodes
-from unhang.facts.program_calls import Defined, ProgramCalls
+from unhang.facts.program_definitions import Class, Defined
 from unhang.facts.rank_branch import RankBranch, rank_branch_at
 from unhang.facts.rank_values import RankValues
 from unhang.facts.step_loops import step_loops
@@ -21,24 +21,9 @@ _LOG_CALLS = {"add_scalar", "add_scalars", "add_histogram", "add_image", "add_im
 _LOG_LIBRARIES = {"wandb", "self.wandb", "mlflow", "swanlab", "self.swanlab"}
 _SAVE_CALLS = {"torch.save", "np.save", "np.savez", "joblib.dump", "save_file"}
 _SAVE_METHODS = {"save_pretrained", "push_to_hub", "upload_file", "upload_folder"}
-_TRAINS = {"backward", "train_batch"}
-_SHARES_GRADIENTS = (
-    *("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "FSDP", "deepspeed", "Accelerator"),
-    *("DDP(", "replicate(", "DataParallel("),
-)
 _JUMPS = {"return", "raise", "continue", "break", "exit"}
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _MOST_DEEP = 6
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """A line of the program: ``text`` is the call or loop that stands there."""
-
-    path: str
-    line: int
-    function: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +47,23 @@ class _Step(NamedTuple):
     text: str
 
 
-def single_rank_work(files: Iterable[SourceFile]) -> tuple[SingleRankWork, ...]:
+def single_rank_work(ways: Ways | None) -> tuple[SingleRankWork, ...]:
     """Such work of a whole program, each place once, in the order of the files."""
-    files = tuple(files)
-    if not any(_may_work_alone(file.text) for file in files):
-        return ()
     found: dict[tuple[str, int], SingleRankWork] = {}
-    for one in _Search(files).found():
+    for one in _Search(ways).found() if ways is not None else ():
         found.setdefault((one.work.path, one.work.line), one)
     return tuple(found.values())
 
 
-def _may_work_alone(text: str) -> bool:
-    return any(word in text for word in ("rank", "master", "main_process", "is_main", "primary"))
-
-
 class _Search:
-    def __init__(self, files: tuple[SourceFile, ...]) -> None:
-        self._calls = ProgramCalls(files)
-        self._shares = any(word in file.text for file in files for word in _SHARES_GRADIENTS)
+    def __init__(self, ways: Ways) -> None:
+        self._calls = ways.calls
+        self._ops = {
+            (one, step.line, step.text): At(one.file.path, step.line, one.name, step.text)
+            for one, read in ways.reads.items()
+            for step in steps_of(read.steps)
+            if isinstance(step, Op) and (step.name != "forward" or step.sure)
+        }
         self._values = _of_whole_program({one.program for one in self._calls.defined})
         self._known: dict[Defined, tuple[_Step, ...]] = {}
         self._waiting: dict[Defined, At | None] = {}
@@ -89,7 +72,9 @@ class _Search:
         for one in self._calls.defined:
             for step in self._work(one):
                 line = step.lines[0][1]
-                branch = self._branch(one, line) or self._built_alone.get(one.owner)
+                branch = self._branch(one, line) or (
+                    self._built_alone.get(one.owner) if one.owner is not None else None
+                )
                 if branch is None or (step.kind != DATA and not branch.sure):
                     continue
                 yield from self._in_loops(step, branch, one, [(one, line)])
@@ -132,9 +117,9 @@ class _Search:
         return branch if branch is None or _always_leaves(one, branch) else None
 
     @cached_property
-    def _built_alone(self) -> Mapping[str, RankBranch]:
+    def _built_alone(self) -> Mapping[Class, RankBranch]:
         """Classes of which only some ranks make an instance."""
-        made: dict[str, list[RankBranch | None]] = {}
+        made: dict[Class, list[RankBranch | None]] = {}
         for one in self._calls.defined:
             for call in one.calls:
                 if kind := self._calls.made(call, one):
@@ -185,8 +170,9 @@ class _Search:
 
     def _waits_at(self, call: ast.Call, here: Defined) -> At | None:
         targets = self._calls.called(call, here)
-        if not targets and (is_collective(call) or (self._shares and _shares_gradients(call))):
-            return At(here.file.path, call.lineno, here.name, dotted(call.func))
+        met = self._ops.get((here, call.lineno, dotted(call.func))) if not targets else None
+        if met is not None:
+            return met
         found = (self._waits_in(target) for target in targets if target is not here)
         return next((one for one in found if one is not None), None)
 
@@ -264,7 +250,3 @@ def _writes(call: ast.Call) -> str:
     if name in _LOG_CALLS or (name == "log" and full.rpartition(".")[0] in _LOG_LIBRARIES):
         return LOG
     return SAVE if full in _SAVE_CALLS or name in _SAVE_METHODS else ""
-
-
-def _shares_gradients(call: ast.Call) -> bool:
-    return call_name(call) in _TRAINS and isinstance(call.func, ast.Attribute)

@@ -1,7 +1,9 @@
 """Work that one rank does alone while the others wait for it in a collective.
 
-What happens: rank 0 evaluates a data set, writes the metrics or saves a file inside the training loop; or ``with
-main_process_first():`` lets it tokenise first. The others go on to the next collective and wait there.
+What happens: rank 0 evaluates a data set, writes the metrics or saves a file inside the training loop, or downloads
+something before a barrier; or ``with main_process_first():`` lets it tokenise first. The others go on to the next
+collective and wait there. A wait outside collectives helps, and does nothing where its context manager is called
+without ``with``.
 
 Why it hangs: the limit of a collective counts for this wait too. Work that takes longer ends the job.
 
@@ -22,10 +24,11 @@ from collections.abc import Iterator, Sequence
 
 from unhang.facts.preflight.job_values import job_values
 from unhang.facts.preflight.program import ProgramSource
-from unhang.facts.preflight.single_rank_work import DATA, LOG, SAVE, At, SingleRankWork, single_rank_work
+from unhang.facts.preflight.single_rank_work import DATA, LOG, SAVE, SingleRankWork, single_rank_work
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.timers import Timer, Timers
 from unhang.facts.preflight.turnstiles import Turnstile, turnstiles
+from unhang.facts.preflight.ways.alone import AloneBefore, NotEntered, alone_before, not_entered
 from unhang.findings import (
     Cause,
     Certainty,
@@ -41,6 +44,7 @@ from unhang.findings import (
 )
 from unhang.knowledge.job_paths import path_names
 from unhang.rules.log_remedies import log_remedies
+from unhang.rules.risks.program_places import place, quotes, ways_in
 from unhang.rules.risks.risk import Answer, risk
 from unhang.rules.store_wait import wait_on_the_store
 
@@ -57,7 +61,14 @@ def ask(here: Situation) -> Iterator[Answer]:
     if program is None or timers is None:
         return
     yield from _turnstile(program, timers.of("collective", "first steps"))
-    limits, works = timers.of("collective", "later steps"), single_rank_work(program.files)
+    ways = ways_in(here)
+    for lost in not_entered(ways) if ways is not None else ():
+        yield _not_entered(lost, program)
+    first = timers.of("collective", "first steps")
+    before = list(alone_before(ways)) if ways is not None and first else []
+    if before:
+        yield _before(before[0], program, first[0], len(before) - 1)
+    limits, works = timers.of("collective", "later steps"), single_rank_work(ways)
     for kind in (DATA, LOG, SAVE) if limits else ():
         alike = sorted((one for one in works if one.kind == kind), key=lambda one: one.work.path != one.branch_path)
         if alike:
@@ -82,7 +93,7 @@ def _in_loop(here: Situation, program: ProgramSource, works: Sequence[SingleRank
 
 
 def _summary(one: SingleRankWork, limit: Timer) -> Text:
-    values = {"place": _place(one.waits), "seconds": limit.seconds}
+    values = {"place": place(one.waits), "seconds": limit.seconds}
     if one.kind == DATA:
         return say(
             "only some ranks go through a data set in {function}; the others wait for them in the next collective "
@@ -107,7 +118,7 @@ def _summary(one: SingleRankWork, limit: Timer) -> Text:
 
 def _because(here: Situation, one: SingleRankWork, limit: Timer, others: int) -> Iterator[Text]:
     yield say("the ranks part at {place}: {test}", place=f"{one.branch_path}:{one.branch.line}", test=one.branch.test)
-    yield say("it is done in the loop at {place}", place=_place(one.loop))
+    yield say("it is done in the loop at {place}", place=place(one.loop))
     if one.kind == LOG:
         logs = tuple(name.name for name in path_names() if name.use == "logs" and name.where == "argument")
         for value in job_values(here, *logs, *_BASES):
@@ -119,9 +130,7 @@ def _because(here: Situation, one: SingleRankWork, limit: Timer, others: int) ->
 
 
 def _quotes(program: ProgramSource, one: SingleRankWork, limit: Timer) -> Iterator[Evidence]:
-    whole = {file.path: file.text for file in program.files}
-    for at in (one.work, one.waits):
-        yield Evidence(Source(at.path, at.line), whole[at.path].splitlines()[at.line - 1].strip())
+    yield from quotes(program, (one.work, one.waits))
     if limit.evidence is not None:
         yield limit.evidence
 
@@ -141,8 +150,60 @@ def _remedies(one: SingleRankWork) -> tuple[Remedy, ...]:
     return share, wait_on_the_store("", None)
 
 
-def _place(at: At) -> str:
-    return f"{at.path}:{at.line}"
+def _not_entered(one: NotEntered, program: ProgramSource) -> Answer:
+    return risk(
+        CHECK,
+        f"{one.call.path}:{one.call.line}",
+        Cause.SINGLE_RANK_WORK,
+        say(
+            "{function} calls {call} without `with`: it is a context manager, and nothing in it runs",
+            function=one.call.function,
+            call=one.call.text,
+        ),
+        severity=Severity.SLOWS,
+        where=Where(one.call.path, one.call.line, one.call.function),
+        because=(say("it would wait there: {what} ({place})", what=one.waits.text, place=place(one.waits)),),
+        evidence=tuple(quotes(program, (one.call, one.waits))),
+        remedies=(
+            Remedy(
+                say("Enter it, with what comes behind inside"),
+                RemedyKind.CODE,
+                say("with {call}: ...", call=one.call.text),
+                say("none"),
+                say("unhang check --only program no longer names it"),
+            ),
+        ),
+    )
+
+
+def _before(one: AloneBefore, program: ProgramSource, limit: Timer, others: int) -> Answer:
+    where = Where(one.branch.path, one.branch.line, one.branch.function)
+    return risk(
+        CHECK,
+        f"{one.branch.path}:{one.branch.line}",
+        Cause.SINGLE_RANK_WORK,
+        say(
+            "some ranks run {work} alone in {function}; the others wait in {call} ({place}): {seconds:,.0f} s at most",
+            work=one.work.text,
+            function=one.branch.function,
+            call=one.waits.text,
+            place=place(one.waits),
+            seconds=limit.seconds,
+        ),
+        certainty=Certainty.POSSIBLE,
+        severity=Severity.SLOWS if limit.seconds < SHORT_S else Severity.NOTE,
+        where=where,
+        because=(
+            say("the ranks part at {place}: {test}", place=place(one.branch), test=one.branch.text),
+            say("the limit in force is that of {name}", name=limit.name),
+            *((say("more such places in the program: {count}", count=others),) if others else ()),
+        ),
+        evidence=(
+            *quotes(program, (one.branch, *one.chain, one.work, one.waits)),
+            *((limit.evidence,) if limit.evidence is not None else ()),
+        ),
+        remedies=(wait_on_the_store("", None),),
+    )
 
 
 def _turnstile(program: ProgramSource, limits: Sequence[Timer]) -> Iterator[Answer]:

@@ -1,0 +1,368 @@
+"""Reads a function: its steps in order, and on the way which of its values differ by rank."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from unhang.facts.preflight.ways.binding import Binding
+from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
+from unhang.facts.preflight.ways.steps import (
+    DATA,
+    POLL,
+    RANK,
+    RANK_ZERO,
+    Block,
+    Branch,
+    Called,
+    Guarded,
+    Leaf,
+    Leave,
+    Loop,
+    Op,
+    Step,
+    Test,
+    Work,
+    leaves,
+    steps_of,
+)
+from unhang.facts.preflight.ways.values import EQUAL, LOOP, NONE, PLAIN, RANKS, Value, Values, joined
+from unhang.facts.program import call_name, dotted
+from unhang.facts.program_definitions import Defined
+from unhang.facts.rank_branch import spoken
+from unhang.facts.rank_values import rank_decorator
+
+_LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
+_ROUND = {"tqdm", "iter", "islice", "zip", "trange", "enumerate", "list"}
+_EXITS = {"exit", "_exit", "quit", "abort"}
+
+
+@dataclass(slots=True)
+class Read:
+    """What was read of one function."""
+
+    here: Defined
+    steps: Block
+    unused: list[tuple[ast.Call, Defined]] = field(default_factory=list)
+    """Context managers that are called and not entered."""
+    ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = field(default_factory=list)
+    """What is given to ``init_process_group`` as the rank, and why it differs."""
+
+
+class Reader:
+    """One function, read once."""
+
+    def __init__(self, around: Around, here: Defined) -> None:
+        self.around, self.here = around, here
+        self.learned = around.known.learned or around.known
+        self.calls = around.known.calls
+        self.what = Recogniser(around, here)
+        self.values = Values(around.known, here)
+        self.names = Binding(self.values, self.what, self.learned)
+        self.back: list[Value] = []
+        self.unused: list[tuple[ast.Call, Defined]] = []
+        self.ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = []
+
+    def read(self) -> Read:
+        """Its steps; what it returns and leaves in its names is noted for the others."""
+        node, known = self.here.node, self.around.known
+        if not isinstance(node, ast.Module):
+            self._parameters(node)
+        steps = self._block(node.body)
+        known.finals[node] = self.values.names
+        if self.back:
+            value = self.back[0]
+            for one in self.back[1:]:
+                value = joined(value, one)
+            known.returns[self.here] = value
+        else:
+            known.returns.setdefault(self.here, PLAIN)
+        for step in steps_of(steps):
+            if (isinstance(step, Op) and step.name == "forward") or (
+                isinstance(step, Called) and not self.around.forwards.isdisjoint(step.targets)
+            ):
+                self.around.forwards.add(self.here)
+        decorator = rank_decorator(node)
+        if decorator is not None and steps:
+            test = Test("leaf", (), Leaf(RANK_ZERO, True, spoken(decorator), frozenset({RANK})))
+            steps = (Branch(test, spoken(decorator), decorator.lineno, steps, ()),)
+        return Read(self.here, steps, self.unused, self.ranks_given)
+
+    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        for one in every:
+            told = self.around.known.parameters.get((self.here, one.arg))
+            named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN
+            kinds = (told or NONE) | (named.kinds if not (told or NONE) & RANKS else NONE) | {"=" + one.arg}
+            self.values.names[one.arg] = Value(frozenset(kinds), named.key)
+
+    # -- statements
+
+    def _block(self, block: Sequence[ast.stmt]) -> Block:
+        steps: list[Step] = []
+        for statement in block:
+            steps += self._statement(statement)
+        return tuple(steps)
+
+    def _statement(self, node: ast.stmt) -> Iterable[Step]:
+        if isinstance(node, ast.If):
+            return self._if(node)
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            return self._loop(node)
+        if isinstance(node, ast.With | ast.AsyncWith):
+            return self._with(node.items, node.body)
+        if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
+            return self._try(node)  # type: ignore[arg-type]
+        if isinstance(node, ast.Match):
+            return self._match(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+            return ()
+        return self._plain(node)
+
+    def _plain(self, node: ast.stmt) -> list[Step]:
+        steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            self._assign(node)
+        elif isinstance(node, ast.Return):
+            self.back.append(self.values.of(node.value))
+            steps.append(Leave("return", node.lineno))
+        elif isinstance(node, ast.Raise):
+            steps.append(Leave("raise", node.lineno))
+        elif isinstance(node, ast.Break | ast.Continue):
+            steps.append(Leave(type(node).__name__.lower(), node.lineno))
+        elif isinstance(node, ast.Expr):
+            if isinstance(node.value, ast.Yield | ast.YieldFrom):
+                steps.append(Leave("yield", node.lineno))
+            elif isinstance(node.value, ast.Call):
+                self._called_alone(node.value, steps)
+        return steps
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        if isinstance(node, ast.AugAssign):
+            both = joined(self.values.of(node.target), self.values.of(node.value))
+            self.names.give(node.target, Value(both.kinds, None, None, both.only))
+            return
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if node.value is not None:
+                self.names.bind(target, node.value)
+
+    def _called_alone(self, call: ast.Call, steps: list[Step]) -> None:
+        if call_name(call) in _EXITS:
+            steps.append(Leave("raise", call.lineno))
+        for target in self.calls.called(call, self.here):
+            if is_context_manager(target):
+                self.unused.append((call, target))
+
+    def _if(self, node: ast.If) -> list[Step]:
+        steps = list(self._expression(node.test))
+        test = self.values.test(node.test)
+        kinds: frozenset[str] = frozenset(kind for leaf in leaves(test) for kind in leaf.kinds)
+        says = self.values.says(test)
+        if says is not None:
+            return [*steps, *self._block(node.body if says else node.orelse)]
+        before = dict(self.values.names)
+        then = self._block(node.body)
+        after_then = self.values.names
+        self.values.names = before.copy()
+        other = self._block(node.orelse)
+        self.values.names = self._join(after_then, self.values.names, kinds, _ends(then), _ends(other))
+        if then or other:
+            steps.append(Branch(test, spoken(node.test), node.lineno, then, other))
+        return steps
+
+    def _join(
+        self, one: dict[str, Value], other: dict[str, Value], kinds: frozenset[str], ends: bool, other_ends: bool
+    ) -> dict[str, Value]:
+        if ends or other_ends:
+            return other if ends else one
+        only = frozenset(kind for kind in kinds if kind[0] != "=" and (kind in RANKS or "rank" in kind))
+        found = dict(other)
+        for name in one.keys() | other.keys():
+            left, right = one.get(name), other.get(name)
+            if left is right:
+                continue
+            equal = next((v for v in (left, right) if v is not None and v.made == EQUAL), None)
+            if equal is not None:
+                found[name] = equal  # a collective gives the value on this way; the other may not use it
+                continue
+            value = joined(left or PLAIN, right or PLAIN)
+            found[name] = Value(value.kinds | only, None, None, value.only or bool(only)) if only else value
+        return found
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> list[Step]:
+        head = node.test if isinstance(node, ast.While) else node.iter
+        steps = list(self._expression(head))
+        for name, value in self.around.known.loops.get(node, {}).items():
+            old = self.values.names.get(name)
+            if old is None or old.kinds != value.kinds or old.only != value.only:
+                self.values.names[name] = joined(old or PLAIN, value)
+        kinds = self.values.of(head).kinds & (RANKS | {"rank of a group"})
+        if isinstance(node, ast.For | ast.AsyncFor):
+            self._loop_target(node.target, node.iter)
+        before = dict(self.values.names)
+        body = self._block(node.body)
+        self.learned.loops[node] = dict(self.values.names)
+        self.values.names = self._join(self.values.names, before, NONE, ends=False, other_ends=False)
+        orelse = self._block(node.orelse)
+        if isinstance(node, ast.While) and _sleeps(node):
+            steps.append(Work(POLL, spoken(head), node.lineno, self.here))
+        endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
+        if body or orelse:
+            over = frozenset(kind for kind in kinds if kind[0] != "=")
+            steps.append(Loop(head, spoken(head), node.lineno, body, orelse, over, endless))
+        return steps
+
+    def _loop_target(self, target: ast.expr, over: ast.expr) -> None:
+        name = call_name(over) if isinstance(over, ast.Call) else ""
+        if name == "enumerate" and isinstance(target, ast.Tuple) and isinstance(over, ast.Call) and over.args:
+            self.names.give(target.elts[0], PLAIN)
+            self._loop_target(target.elts[1], over.args[0])
+            return
+        inner = self.values.of(over)
+        loads = end_of(_looped_over(over)).lower().endswith(_LOADERS)
+        kinds = (inner.kinds & {DATA}) | ({DATA} if loads else NONE)
+        self.names.give(target, Value(frozenset(kinds), None, LOOP) if kinds else Value())
+
+    def _match(self, node: ast.Match) -> list[Step]:
+        steps = list(self._expression(node.subject))
+        before, ends = dict(self.values.names), []
+        branches: list[Branch] = []
+        for case in node.cases:
+            self.values.names = before.copy()
+            test = self.values.test(node.subject)
+            text = f"{spoken(node.subject)} is {ast.unparse(case.pattern)}"
+            part = Test(
+                "leaf", (), Leaf(text, True, text, frozenset(k for x in leaves(test) for k in x.kinds), None, True)
+            )
+            branches.append(Branch(part, text, node.lineno, self._block(case.body), ()))
+            ends.append(self.values.names)
+        self.values.names = before
+        chain: Block = ()
+        for one in reversed(branches):
+            chain = (Branch(one.test, one.text, one.line, one.then, chain),) if one.then or chain else ()
+        return [*steps, *chain]
+
+    def _try(self, node: ast.Try) -> list[Step]:
+        before = dict(self.values.names)
+        body = self._block(node.body)
+        after = self.values.names
+        handlers = []
+        swallows = False
+        for handler in node.handlers:
+            self.values.names = {**before, **after}
+            handlers.append(self._block(handler.body))
+            swallows |= _catches_all(handler)
+        self.values.names = after
+        orelse = self._block(node.orelse)
+        final = self._block(node.finalbody)
+        if not (body or orelse or final or any(handlers)):
+            return []
+        return [Guarded(node.lineno, body, tuple(handlers), orelse, final, swallows)]
+
+    def _with(self, items: Sequence[ast.withitem], body: Sequence[ast.stmt]) -> list[Step]:
+        if not items:
+            return list(self._block(body))
+        first = items[0]
+        steps = list(self._expression(first.context_expr))
+        if first.optional_vars is not None:
+            self.names.bind(first.optional_vars, first.context_expr)
+        inner = tuple(self._with(items[1:], body))
+        call = first.context_expr
+        if isinstance(call, ast.Call):
+            managers = tuple(one for one in self.calls.called(call, self.here) if is_context_manager(one))
+            if managers:
+                steps.append(Called(managers, call.lineno, dotted(call.func), inner))
+                return steps
+        return [*steps, *inner]
+
+    # -- expressions
+
+    def _expression(self, node: ast.AST) -> list[Step]:
+        if isinstance(node, ast.Lambda | ast.Constant | ast.Name | ast.stmt):
+            return []
+        if isinstance(node, ast.BoolOp):
+            first = self._expression(node.values[0])
+            rest = [step for one in node.values[1:] for step in self._expression(one)]
+            if not rest:
+                return first
+            how = "and" if isinstance(node.op, ast.And) else "or"
+            test = self.values.test(node.values[0])
+            sides = (tuple(rest), ()) if how == "and" else ((), tuple(rest))
+            return [*first, Branch(test, spoken(node.values[0]), node.lineno, *sides)]
+        if isinstance(node, ast.IfExp):
+            steps = self._expression(node.test)
+            then, other = tuple(self._expression(node.body)), tuple(self._expression(node.orelse))
+            if then or other:
+                steps.append(Branch(self.values.test(node.test), spoken(node.test), node.lineno, then, other))
+            return steps
+        if isinstance(node, ast.NamedExpr):
+            steps = self._expression(node.value)
+            self.names.bind(node.target, node.value)
+            return steps
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            return self._comprehension(node)
+        steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+        if isinstance(node, ast.Call):
+            steps += self._call(node)
+        return steps
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[Step]:
+        steps = self._expression(node.generators[0].iter)
+        for one in node.generators:
+            self._loop_target(one.target, one.iter)
+        elements = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+        body = tuple(step for one in elements for step in self._expression(one))
+        if body:
+            first = node.generators[0].iter
+            steps.append(Loop(first, spoken(first), node.lineno, body, ()))
+        return steps
+
+    def _call(self, node: ast.Call) -> list[Step]:
+        targets = [*self.calls.called(node, self.here), *self.calls.given(node, self.here)]
+        self.names.pass_on(node)
+        if targets:
+            entering = [one for one in targets if not is_context_manager(one)]
+            self.names.made_equal(node, own=True)
+            return [] if not entering else [Called(tuple(entering), node.lineno, dotted(node.func))]
+        op = self.what.op(node)
+        if op is not None:
+            if op.name == "init_process_group":
+                self._starts_group(node)
+            self.names.made_equal(node, own=False)
+            return [op]
+        work = self.what.work(node)
+        return [work] if work is not None else []
+
+    def _starts_group(self, node: ast.Call) -> None:
+        given = next((word.value for word in node.keywords if word.arg == "rank"), None)
+        if given is not None:
+            self.ranks_given.append((node, given, self.values.of(given).kinds))
+
+
+def is_context_manager(one: Defined) -> bool:
+    """Decorated with ``@contextmanager``: nothing in it runs before ``with`` enters it."""
+    names = (getattr(d, "attr", getattr(d, "id", "")) for d in getattr(one.node, "decorator_list", ()))
+    return any(name in ("contextmanager", "asynccontextmanager") for name in names)
+
+
+def _catches_all(handler: ast.ExceptHandler) -> bool:
+    """Errors of one rank's own computing are among what it catches."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {end_of(one) if one is not None else "Exception" for one in kinds}
+    return bool(names & {"Exception", "BaseException", "RuntimeError", "OutOfMemoryError", "ValueError"})
+
+
+def _sleeps(node: ast.While) -> bool:
+    calls = (inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Call))
+    return any(call_name(call) == "sleep" for call in calls)
+
+
+def _looped_over(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Call) and call_name(node) in _ROUND and node.args:
+        node = node.args[0]
+    return node
+
+
+def _ends(block: Block) -> bool:
+    return bool(block) and isinstance(block[-1], Leave) and block[-1].kind != "yield"

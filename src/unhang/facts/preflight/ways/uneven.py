@@ -1,0 +1,129 @@
+"""Loops over each rank's own data, of unknown length, with collectives inside."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unhang.facts.preflight.ways.next_collective import paths
+from unhang.facts.preflight.ways.parting import At, Ways
+from unhang.facts.preflight.ways.steps import Leave, Loop, Op, steps_of
+from unhang.facts.program import call_name, own_nodes
+from unhang.facts.program_definitions import Defined
+from unhang.facts.rank_branch import spoken
+
+_LOADERS = {"DataLoader", "StatefulDataLoader"}
+_KEEP_LENGTH = {"enumerate", "tqdm", "iter", "track", "auto"}
+_ITERABLE = frozenset({"IterableDataset"})
+_JOINS = {"Join", "join_uneven_inputs", "join"}
+_MOST_DEEP = 6
+
+
+@dataclass(frozen=True, slots=True)
+class UnevenLoop:
+    """``loop`` runs until this rank's ``data`` end; ``call`` in it waits for all; ``others``: what comes behind."""
+
+    loop: At
+    data: At
+    call: At
+    others: At | None
+
+
+def uneven_loops(ways: Ways) -> Iterator[UnevenLoop]:
+    """Loops over a loader of an iterable data set, without an exit on a count that all ranks share."""
+    for one, read in ways.reads.items():
+        for path in paths(read.steps):
+            loop = path[-1][0][path[-1][1]]
+            if not isinstance(loop, Loop) or loop.endless or any(_leaves(step) for step in steps_of(loop.body)):
+                continue
+            if _is_joined(one, loop.line):
+                continue
+            call = ways.first(loop.body, one, groups=True)
+            if call is None or not call.sure:
+                continue
+            data = _iterable(ways, loop.over, one, _MOST_DEEP)
+            if data is not None:
+                after = ways.first(path[-1][0][path[-1][1] + 1 :], one, groups=True)
+                at = At(one.file.path, loop.line, one.full_name, loop.text)
+                yield UnevenLoop(at, data, _at(call), _at(after) if after is not None else None)
+
+
+def _is_joined(one: Defined, line: int) -> bool:
+    """``with Join([model]):`` lets ranks that ran out answer for the others."""
+    place = one.program.place(line)
+    return any(
+        isinstance(level.owner, ast.With)
+        and any(isinstance(i.context_expr, ast.Call) and call_name(i.context_expr) in _JOINS for i in level.owner.items)
+        for level in (place.levels if place is not None else ())
+    )
+
+
+def _leaves(step: object) -> bool:
+    return isinstance(step, Leave) and step.kind in ("break", "return")
+
+
+def _at(op: Op) -> At:
+    return At(op.here.file.path, op.line, op.here.full_name, op.text)
+
+
+def _iterable(ways: Ways, node: ast.expr | None, here: Defined, deep: int) -> At | None:
+    """Where a loader of an iterable data set is made that ``node`` holds."""
+    if node is None or deep <= 0:
+        return None
+    calls = ways.calls
+    if isinstance(node, ast.Call):
+        name = call_name(node)
+        if name in _LOADERS and (node.args or node.keywords):
+            data = next((word.value for word in node.keywords if word.arg == "dataset"), None) or (
+                node.args[0] if node.args else None
+            )
+            return _of_data(ways, data, here, node, deep)
+        if name in _KEEP_LENGTH and node.args:
+            return _iterable(ways, node.args[0], here, deep)
+        for target in calls.called(node, here):
+            for back in own_nodes(target.node):
+                if isinstance(back, ast.Return) and (found := _iterable(ways, back.value, target, deep - 1)):
+                    return found
+        return None
+    return _named(ways, node, here, deep, None)
+
+
+def _of_data(ways: Ways, data: ast.expr | None, here: Defined, made: ast.Call, deep: int) -> At | None:
+    at = At(here.file.path, made.lineno, here.full_name, spoken(made.func))
+    found = _of_kind(ways, data, here, at)
+    return found or (_named(ways, data, here, deep, made) if isinstance(data, ast.Name) else None)
+
+
+def _named(ways: Ways, node: ast.expr, here: Defined, deep: int, made: ast.Call | None) -> At | None:
+    """What a name holds: by its assignments, or by what callers give for it."""
+    if not isinstance(node, ast.Name):
+        return None
+    given = [value for scope in reversed(here.scopes) for value in _assigned(scope, node.id)][:4]
+    sources = [(value, here) for value in given]
+    if node.id in here.parameters:
+        for caller, call in ways.calls.callers.get(here, ()):
+            for target, values in ways.calls.arguments(call, caller):
+                if target is here and node.id in values:
+                    sources.append((values[node.id], caller))
+    for value, there in sources:
+        found = (
+            _iterable(ways, value, there, deep - 1)
+            if made is None
+            else _of_kind(ways, value, there, At(here.file.path, made.lineno, here.full_name, spoken(made.func)))
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def _of_kind(ways: Ways, data: ast.expr | None, here: Defined, at: At) -> At | None:
+    """``at`` where ``data`` is an iterable data set of the program."""
+    kinds = ways.calls.kinds_of(data, here)
+    return at if any(ways.calls.derives_from(kind, _ITERABLE) for kind in kinds) else None
+
+
+def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == name for target in node.targets):
+            yield node.value

@@ -1,0 +1,395 @@
+"""Which values differ by rank: rank and environment, local data, time, files; and which a collective made equal."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from unhang.facts.preflight.ways.rank_tests import asks_for_first, number_of, of_rank, world_is
+from unhang.facts.preflight.ways.steps import DATA, FILES, LOCAL, LOCAL_ZERO, NAMED, RANK, RANK_ZERO, TIME, Leaf, Test
+from unhang.facts.program import Scope, call_name, dotted
+from unhang.facts.program_calls import ProgramCalls
+from unhang.facts.program_definitions import Class, Defined
+from unhang.facts.rank_branch import spoken
+from unhang.facts.rank_values import (
+    LIKELY_NAMES,
+    PASSES_ON,
+    RANK_CALLS,
+    RANK_ENVIRONMENT,
+    SURE_NAMES,
+    asks_environment,
+    is_environ,
+)
+
+LOOP, EQUAL = "loop", "equal"
+"""Made by a loop over data, and by a collective that gives every rank the same."""
+NONE: frozenset[str] = frozenset()
+RANKS = frozenset({RANK, NAMED, LOCAL})
+_OTHER = "rank of a group"
+_SHOW = {"tqdm", "trange", "track"}
+"""Their other arguments say whether a bar is drawn."""
+_FILES = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "lexists", "iterdir"}
+_TIMES = {"time", "monotonic", "perf_counter", "process_time", "time_ns"}
+_LOCAL_NUMBERS = {"isnan", "isinf", "isfinite"}
+_MASKED = {"nonzero", "masked_select", "bool", "argwhere"}
+_TENSORS = PASSES_ON | {
+    "tensor",
+    "as_tensor",
+    "Tensor",
+    "to",
+    "cuda",
+    "cpu",
+    "detach",
+    "clone",
+    "full",
+    "numel",
+    "size",
+}
+_STRUCTURE = {"isinstance", "hasattr", "callable", "type", "issubclass", "dim", "ndimension", "get_device", "is_tensor"}
+_NUMBERS_OF = {"shape", "data", "loss", "losses", "grad", "T", "values"}
+"""Attributes that hold numbers of what they belong to; any other may be a setting."""
+_STRUCTURES = {"dtype", "device", "ndim", "requires_grad", "is_cuda"}
+_DISTRIBUTED = {
+    *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
+    *("distributed", "is_dist_available", "is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
+}
+_WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
+_MAINS = ("main", "master", "zero", "chief", "primary", "rank_0", "rank0", "is_first_rank")
+_FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
+_SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """``kinds``: why it may differ; ``key``: the test of the first rank that it holds, and whether it agrees with it;
+    ``made``: the place that gave it."""
+
+    kinds: frozenset[str] = NONE
+    key: tuple[str, bool] | None = None
+    made: object = None
+    only: bool = False
+    """Set on some ranks only: ``is None`` tells them apart too."""
+    parts: tuple[Value, ...] = ()
+    """Of a tuple that a function returns."""
+
+
+PLAIN = Value()
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of the whole program."""
+
+    calls: ProgramCalls
+    returns: dict[Defined, Value] = field(default_factory=dict)
+    parameters: dict[tuple[Defined, str], frozenset[str]] = field(default_factory=dict)
+    attributes: dict[tuple[Class | None, str], Value] = field(default_factory=dict)
+    finals: dict[Scope, dict[str, Value]] = field(default_factory=dict)
+    loops: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
+    """Values at the end of the body of each loop, from the reading before."""
+    learned: Known | None = None
+    """What this reading adds up, for the next."""
+
+    def read_again(self, *, loops: bool) -> Known:
+        """For the next reading: what this one learned, nothing older; ``loops`` where it knew enough."""
+        new = self.learned or Known(self.calls)
+        new.loops = new.loops if loops else {}
+        new.returns, new.finals, new.learned = self.returns, self.finals, Known(self.calls)
+        return new
+
+    def learn_parameter(self, one: Defined, name: str, kinds: frozenset[str]) -> None:
+        """Joins what a parameter may be given."""
+        self.parameters[one, name] = self.parameters.get((one, name), NONE) | kinds
+
+    def learn_attribute(self, owner: Class | None, name: str, value: Value) -> None:
+        """Joins what an attribute may hold."""
+        old = self.attributes.get((owner, name))
+        if old is None or old == value:
+            self.attributes[owner, name] = value
+        else:
+            self.attributes[owner, name] = joined(old, value)
+
+
+def joined(one: Value, other: Value) -> Value:
+    """Either of two values."""
+    key = one.key if one.key == other.key else None
+    made = one.made if one.made == other.made else None
+    alike = len(one.parts) == len(other.parts)
+    parts = tuple(joined(*pair) for pair in zip(one.parts, other.parts, strict=False)) if alike else ()
+    return Value(one.kinds | other.kinds, key, made, one.only or other.only, parts)
+
+
+class Values:
+    """The values of one function while it is read."""
+
+    def __init__(self, known: Known, here: Defined) -> None:
+        self.known, self.here = known, here
+        self.names: dict[str, Value] = {}
+
+    # -- values
+
+    def of(self, node: ast.expr | None) -> Value:
+        """Why ``node`` may differ from rank to rank."""
+        if node is None or isinstance(node, ast.Constant | ast.Lambda | ast.JoinedStr | ast.FormattedValue):
+            return PLAIN
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node)
+        return self._put_together(node)
+
+    def _put_together(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Compare | ast.BoolOp) or (
+            isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        ):
+            return self._truth(node)
+        if isinstance(node, ast.IfExp):
+            test = self._truth(node.test)
+            both = joined(self.of(node.body), self.of(node.orelse))
+            return Value(both.kinds | test.kinds, None, None, both.only or bool(test.kinds & RANKS))
+        if isinstance(node, ast.Tuple):
+            parts = tuple(self.of(one) for one in node.elts)
+            return Value(frozenset(kind for one in parts for kind in one.kinds), parts=parts)
+        kinds = NONE
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                kinds |= self.of(child).kinds
+        if isinstance(node, ast.BinOp) and LOCAL in kinds:
+            kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
+        return Value(kinds) if kinds else PLAIN
+
+    def _truth(self, node: ast.expr) -> Value:
+        test = self.test(node)
+        kinds: frozenset[str] = NONE
+        for leaf in _leaves(test):
+            kinds |= leaf.kinds
+        key = (test.leaf.key, test.leaf.positive) if test.leaf is not None and test.leaf.key[0] == "<" else None
+        if test.how == "not" and test.parts[0].leaf is not None and test.parts[0].leaf.key[0] == "<":
+            key = (test.parts[0].leaf.key, not test.parts[0].leaf.positive)
+        return Value(kinds, key)
+
+    def _name(self, name: str) -> Value:
+        if name in self.names:
+            return self.names[name]
+        for scope in reversed(self.here.scopes[:-1]):
+            if name in (final := self.known.finals.get(scope, {})):
+                return final[name]
+        return _by_name(name)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        if node.attr in _STRUCTURES:
+            return PLAIN
+        owner = self.here.owner if isinstance(node.value, ast.Name) and node.value.id == "self" else None
+        known = self.known.attributes.get((owner, node.attr))
+        by_name = _by_name(node.attr)
+        if known is not None and (known.kinds or owner is not None):
+            return known if known.kinds or by_name.key is None else by_name
+        if by_name.kinds:
+            return by_name
+        inner = self.of(node.value) if node.attr in _NUMBERS_OF else PLAIN
+        return Value(inner.kinds & {DATA}) if inner.kinds & {DATA} else PLAIN
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        if is_environ(node.value):
+            name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
+            return _of_environment(str(name))
+        base, index = self.of(node.value), self.of(node.slice) if isinstance(node.slice, ast.expr) else PLAIN
+        masked = isinstance(node.slice, ast.Compare) or (
+            isinstance(node.slice, ast.Call) and call_name(node.slice) in _MASKED
+        )
+        kinds = base.kinds | (index.kinds & RANKS) | ({DATA} if masked else NONE)
+        return Value(frozenset(kinds)) if kinds else PLAIN
+
+    def _call(self, node: ast.Call) -> Value:
+        name = call_name(node)
+        if asks_environment(node):
+            word = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
+            return _of_environment(str(word))
+        own = self._own(node)
+        if own is not None:
+            return own
+        if name in RANK_CALLS:
+            return _by_call(name, node)
+        if name in _STRUCTURE:
+            return PLAIN
+        if name in _FILES or (name in _TIMES and dotted(node.func) in (name, f"time.{name}")):
+            return Value(frozenset({FILES if name in _FILES else TIME}))
+        return self._of_library(node, name)
+
+    def _of_library(self, node: ast.Call, name: str) -> Value:
+        given = [*node.args, *(word.value for word in node.keywords if name not in _SHOW)]
+        kinds: frozenset[str] = NONE
+        for one in given:
+            kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds
+        behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NONE
+        if name not in _TENSORS:
+            kinds, behind = kinds & {DATA}, behind & {DATA}
+        if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"}:
+            behind |= {DATA}
+        if kinds | behind:
+            return Value(kinds | behind)
+        equal = isinstance(node.func, ast.Attribute) and self.of(node.func.value).made == EQUAL
+        return Value(made=EQUAL) if equal else PLAIN
+
+    def _own(self, node: ast.Call) -> Value | None:
+        targets = self.known.calls.called(node, self.here)
+        if not targets or targets[0].name == "__init__":
+            return None
+        found: Value | None = None
+        for target, given in self.known.calls.arguments(node, self.here):
+            told = self.known.returns.get(target)
+            if told is None:
+                continue
+            one = self._filled_in(told, given)
+            found = one if found is None else joined(found, one)
+        if found is None:
+            return PLAIN
+        by_call = _by_call(call_name(node), node)
+        return by_call if not found.kinds and by_call.kinds and call_name(node) in RANK_CALLS else found
+
+    def _filled_in(self, told: Value, given: Mapping[str, ast.expr]) -> Value:
+        """What a function returns, with what it was given here."""
+        kinds = frozenset(kind for kind in told.kinds if kind[0] != "=")
+        for kind in told.kinds - kinds:
+            value = given.get(kind[1:])
+            kinds |= self.of(value).kinds if value is not None else NONE
+        parts = tuple(self._filled_in(one, given) for one in told.parts)
+        return Value(kinds, told.key, told.made if told.made == EQUAL else None, told.only, parts)
+
+    # -- tests
+
+    def test(self, node: ast.expr) -> Test:
+        """``node`` as a test, with what is known of each part."""
+        if isinstance(node, ast.BoolOp):
+            how = "and" if isinstance(node.op, ast.And) else "or"
+            return Test(how, tuple(self.test(one) for one in node.values))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return Test("not", (self.test(node.operand),))
+        return Test("leaf", (), self._leaf(node))
+
+    def says(self, test: Test) -> bool | None:
+        """What a test says in every job of several ranks."""
+        if test.leaf is not None:
+            return test.leaf.known
+        each = [self.says(part) for part in test.parts]
+        if test.how == "not":
+            return None if each[0] is None else not each[0]
+        decides = test.how == "or"
+        return decides if decides in each else None if None in each else not decides
+
+    def _leaf(self, node: ast.expr) -> Leaf:
+        text = spoken(node)
+        if isinstance(node, ast.Constant):
+            return Leaf(text, True, text, known=bool(node.value))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self._compared(node, text)
+        if isinstance(node, ast.Compare):
+            kinds = frozenset(kind for one in (node.left, *node.comparators) for kind in self.of(one).kinds)
+            return Leaf(text, True, text, kinds, setting=_is_setting(node))
+        value = self.of(node)
+        last = _last(node)
+        if last in _DISTRIBUTED and "cuda" not in text and not value.kinds:
+            return Leaf(text, True, text, known=True)
+        path = spoken(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
+        if value.key is not None:
+            return Leaf(value.key[0], value.key[1], text, value.kinds)
+        if value.kinds & {RANK, NAMED, LOCAL} and not value.only and isinstance(node, ast.Name | ast.Attribute):
+            key = _zero(value.kinds)  # ``if rank:`` is true on every rank but the first
+            return Leaf(key or text, key == "", text, value.kinds)
+        return Leaf(text, True, text, value.kinds, setting=_is_setting(node), path=path)
+
+    def _compared(self, node: ast.Compare, text: str) -> Leaf:
+        operator, left, right = node.ops[0], node.left, node.comparators[0]
+        one, other = self.of(left), self.of(right)
+        kinds = one.kinds | other.kinds
+        number = number_of(right)
+        if _last(left) in _WORLD and number is not None and not kinds & {DATA}:
+            return Leaf(text, True, text, known=world_is(operator, number))
+        if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
+            return Leaf(text, True, text, other.kinds - {DATA}, setting=True)
+        if kinds & {RANK, NAMED, LOCAL, _OTHER} and not (one.only or other.only):
+            known = of_rank(operator, right, number)
+            if known is not None:
+                return Leaf(text, True, text, known=known)
+            zero = asks_for_first(operator, right, number)
+            key = _zero(kinds) if zero is not None else ""
+            if key and zero is not None:
+                return Leaf(key, zero, text, kinds)
+        elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
+            kinds = kinds & {DATA} if one.made == LOOP else NONE
+        if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
+            kinds = kinds - RANKS - {_OTHER}  # a member of a group, or of what it was put into itself
+        flipped = _FLIPPED.get(type(operator))
+        if flipped is not None or type(operator) in _SAME:
+            same = f"{spoken(left)} {flipped or _SAME[type(operator)]} {spoken(right)}"
+            return Leaf(same, flipped is None, text, kinds, setting=_is_setting(node))
+        return Leaf(text, True, text, kinds, setting=_is_setting(node))
+
+
+def _leaves(test: Test) -> list[Leaf]:
+    return [test.leaf] if test.leaf is not None else [leaf for part in test.parts for leaf in _leaves(part)]
+
+
+def _by_name(name: str) -> Value:
+    if name not in SURE_NAMES and name not in LIKELY_NAMES:
+        return PLAIN
+    local = "local" in name.lower()
+    if any(word in name for word in _MAINS):
+        sure = name in SURE_NAMES
+        return Value(frozenset({RANK if sure else NAMED}), (LOCAL_ZERO if local else RANK_ZERO, True))
+    if local:
+        return Value(frozenset({LOCAL}))
+    whole = name in ("rank", "RANK", "my_rank", "myrank", "proc_id", "process_id", "global_rank", "world_rank")
+    if name in SURE_NAMES and not whole and not name.startswith(("process", "dist", "ddp", "GLOBAL")):
+        return Value(frozenset({_OTHER}))
+    return Value(frozenset({RANK if name in SURE_NAMES else NAMED}))
+
+
+def _by_call(name: str, node: ast.Call) -> Value:
+    if any(word in name for word in _MAINS):
+        return Value(frozenset({RANK}), (LOCAL_ZERO if "local" in name else RANK_ZERO, True))
+    if "local" in name:
+        return Value(frozenset({LOCAL}))
+    if name in ("get_rank", "Get_rank", "get_global_rank", "get_world_rank", "get_process_index") and not node.args:
+        return Value(frozenset({RANK}) if not node.keywords else frozenset({_OTHER}))
+    return Value(frozenset({_OTHER})) if name in RANK_CALLS else PLAIN
+
+
+def _of_environment(name: str) -> Value:
+    if name not in RANK_ENVIRONMENT:
+        return PLAIN
+    if name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "GLOBAL_RANK"):
+        return Value(frozenset({RANK}))
+    return Value(frozenset({LOCAL if "LOCAL" in name else _OTHER}))
+
+
+def _zero(kinds: frozenset[str]) -> str:
+    """The key of ``rank == 0``; empty where another number than that of the whole job takes part."""
+    if _OTHER in kinds:
+        return ""
+    return LOCAL_ZERO if LOCAL in kinds else RANK_ZERO
+
+
+def _last(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        return call_name(node) if call_name(node) != "int" or not node.args else _last(node.args[0])
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _path_of(call: ast.Call) -> ast.expr:
+    if call.args:
+        return call.args[0]
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
+
+
+def _is_setting(node: ast.expr) -> bool:
+    """Nothing is called or counted in the test: a setting may decide it once for all."""
+    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    return all(call_name(call) in _STRUCTURE | {"getattr", "get", "len", "bool"} for call in calls)

@@ -1,0 +1,141 @@
+"""Which names hold a model that is spread over ranks: calling it, or asking for its state, is a collective."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from unhang.facts.program import Function, Scope, call_name, dotted, own_nodes
+from unhang.facts.program_calls import ProgramCalls
+from unhang.facts.program_definitions import Defined
+from unhang.knowledge.collectives import wrappers
+
+_LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
+_SAME = {"compile", "cast", "to", "cuda", "train", "eval", "requires_grad_"}
+
+
+@dataclass(slots=True)
+class Wrapped:
+    """``shared``: gradients are; ``sharded``: parameters are. Names by function, attributes by name alone."""
+
+    shared: set[Hashable] = field(default_factory=set)
+    sharded: set[Hashable] = field(default_factory=set)
+    any_sharded: bool = False
+    any_shared: bool = False
+
+    def holds(self, node: ast.expr, here: Defined) -> str:
+        """``sharded``, ``shared``, or nothing."""
+        keys = list(_keys(node, here))
+        if any(key in self.sharded for key in keys):
+            return "sharded"
+        return "shared" if any(key in self.shared for key in keys) else ""
+
+
+def wrapped_models(calls: ProgramCalls) -> Wrapped:
+    """Follows what wraps a model through assignments, arguments and returns."""
+    following = _Following(calls)
+    for here in calls.defined:
+        for node in own_nodes(here.node):
+            following.follow(node, here)
+    return following.result()
+
+
+class _Following:
+    def __init__(self, calls: ProgramCalls) -> None:
+        self.calls, self.found = calls, Wrapped()
+        self.flows: dict[Hashable, set[Hashable]] = {}
+        self.behind: dict[Hashable, set[Hashable]] = {}
+        self.inside: set[Hashable] = set()
+        """Names of what was wrapped in place: the callers' names hold it too."""
+
+    def result(self) -> Wrapped:
+        found = self.found
+        found.sharded = _spread(_spread(self.inside, self.behind) | found.sharded, self.flows)
+        found.shared = _spread(found.shared, self.flows)
+        return found
+
+    def follow(self, node: ast.AST, here: Defined) -> None:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            self._assigned(node.targets[0], node.value, here)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            modules = {one.name.partition(".")[0] for one in node.names}
+            modules |= {(getattr(node, "module", "") or "").partition(".")[0], *(one.name for one in node.names)}
+            self.found.any_shared |= bool(modules & (wrappers().keys() | _LIBRARIES))
+        elif isinstance(node, ast.Return) and node.value is not None:
+            for key in _keys(node.value, here):
+                self._flow(key, ("returns", here.node))
+        elif isinstance(node, ast.Call):
+            self._called(node, here)
+
+    def _flow(self, source: Hashable, target: Hashable) -> None:
+        self.flows.setdefault(source, set()).add(target)
+
+    def _called(self, node: ast.Call, here: Defined) -> None:
+        for target, given in self.calls.arguments(node, here):
+            for name, value in given.items():
+                for key in _keys(value, here):
+                    self._flow(key, (target.node, name))
+                    self.behind.setdefault((target.node, name), set()).add(key)
+        if call_name(node) == "fully_shard" and node.args:
+            self.inside |= set(_keys(node.args[0], here))
+            self.found.any_sharded = True
+
+    def _assigned(self, target: ast.expr, value: ast.expr, here: Defined) -> None:
+        held = list(_keys(target, here))
+        sources = [value]
+        if isinstance(value, ast.Call):
+            self._made(target, value, here)
+            for one in self.calls.called(value, here):
+                for key in held:
+                    self._flow(("returns", one.node), key)
+            sources = value.args[:1] if call_name(value) in _SAME else []
+        for source in sources:
+            for key in _keys(source, here):
+                for name in held:
+                    self._flow(key, name)
+
+    def _made(self, target: ast.expr, value: ast.Call, here: Defined) -> None:
+        name, found = call_name(value), self.found
+        if name in wrappers():
+            (found.sharded if wrappers()[name] else found.shared).update(_keys(target, here))
+            found.any_sharded |= wrappers()[name]
+            found.any_shared = True
+        elif name == "initialize" and dotted(value.func).startswith("deepspeed") and isinstance(target, ast.Tuple):
+            found.sharded.update(_keys(target.elts[0], here))
+            found.any_sharded = True
+        elif name == "prepare":
+            found.any_shared = True
+            pairs = zip(target.elts, value.args, strict=False) if isinstance(target, ast.Tuple) else [(target, target)]
+            for part, source in pairs:
+                if "model" in dotted(source).lower():
+                    found.shared.update(_keys(part, here))
+
+
+def _keys(node: ast.expr, here: Defined) -> Iterator[Hashable]:
+    if isinstance(node, ast.Name):
+        scope = next((s for s in reversed(here.scopes) if node.id in _names(s)), here.node)
+        yield (scope, node.id)
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        yield (here.owner.name if here.owner is not None else "", node.attr)
+
+
+@lru_cache(maxsize=20_000)
+def _names(scope: Scope) -> frozenset[str]:
+    """Names that a scope gives a value, and its parameters."""
+    stored = {n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    arguments = (
+        {n.arg for n in ast.walk(scope.args) if isinstance(n, ast.arg)} if isinstance(scope, Function) else set()
+    )
+    return frozenset(stored | arguments)
+
+
+def _spread(start: set[Hashable], flows: dict[Hashable, set[Hashable]]) -> set[Hashable]:
+    seen, waiting = set(start), list(start)
+    while waiting:
+        for key in flows.get(waiting.pop(), ()):
+            if key not in seen:
+                seen.add(key)
+                waiting.append(key)
+    return seen

@@ -1,0 +1,83 @@
+"""Calls in which every rank must take part, and what makes a model's own calls such (``collectives.toml``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from unhang.knowledge.tables import typed
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One row. ``of``: what must stand before the dot; ``outside``: libraries one of which must define the owner."""
+
+    names: tuple[str, ...]
+    source: str
+    of: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    needs: str = ""
+    word: str = ""
+    equal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """What spreads a model over ranks."""
+
+    names: tuple[str, ...]
+    sharded: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Calls that may take minutes."""
+
+    kind: str
+    names: tuple[str, ...]
+    source: str
+    of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The whole file."""
+
+    checked: object
+    collective: tuple[Collective, ...]
+    wrapper: tuple[Wrapper, ...]
+    work: tuple[Work, ...] = field(default=())
+
+
+@cache
+def table() -> Table:
+    """The rows, read once."""
+    return typed("collectives.toml", Table)
+
+
+@cache
+def collectives_by_name() -> Mapping[str, Sequence[Collective]]:
+    """Rows by the last part of what is called."""
+    found: dict[str, list[Collective]] = {}
+    for row in table().collective:
+        for name in row.names:
+            found.setdefault(name, []).append(row)
+    return found
+
+
+@cache
+def works_by_name() -> Mapping[str, Sequence[Work]]:
+    """Rows of long work by the last part of what is called."""
+    found: dict[str, list[Work]] = {}
+    for row in table().work:
+        for name in row.names:
+            found.setdefault(name, []).append(row)
+    return found
+
+
+@cache
+def wrappers() -> Mapping[str, bool]:
+    """Names of what spreads a model over ranks; True where parameters are sharded."""
+    return {name: row.sharded for row in table().wrapper for name in row.names}

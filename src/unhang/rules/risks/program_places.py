@@ -1,0 +1,42 @@
+"""How places of a program are written and quoted in findings about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from unhang.facts.preflight.launch import Configuration, Launch
+from unhang.facts.preflight.program import ProgramSource
+from unhang.facts.preflight.situation import Situation
+from unhang.facts.preflight.ways.parting import At, Ways, ways_of
+from unhang.findings import Evidence, Source
+
+
+def ways_in(here: Situation) -> Ways | None:
+    """The ways of the planned program; None where its source was not found, or nothing in it speaks of ranks."""
+    program = here.found(ProgramSource)
+    return ways_of(program.files, program.entered, sharded=_is_sharded(here)) if program is not None else None
+
+
+def _is_sharded(here: Situation) -> bool:
+    """Whether command or configuration spread the parameters of the model over ranks."""
+    launch, configuration = here.found(Launch), here.found(Configuration)
+    files = configuration.files if configuration is not None else ()
+    kinds = {str(file.get("distributed_type", "")).upper() for file in files}
+    told = launch is not None and bool(
+        {"fsdp", "deepspeed"} & launch.arguments.keys() or launch.launcher == "deepspeed"
+    )
+    return told or bool(kinds & {"FSDP", "DEEPSPEED"}) or any(file.kind == "deepspeed" for file in files)
+
+
+def place(at: At) -> str:
+    """``file:line``."""
+    return f"{at.path}:{at.line}"
+
+
+def quotes(program: ProgramSource, places: Iterable[At | None]) -> Iterator[Evidence]:
+    """The lines at these places, each once."""
+    texts = {file.path: file.text for file in program.files}
+    for path, line in dict.fromkeys((at.path, at.line) for at in places if at is not None):
+        lines = texts.get(path, "").splitlines()
+        if line <= len(lines):
+            yield Evidence(Source(path, line), lines[line - 1].strip())

@@ -1,0 +1,341 @@
+"""Ranks that part before a collective: small programs, each beside one that looks alike and is safe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unhang.checks.all_checks import ALL_CHECKS, look_around
+from unhang.checks.machine import Machine
+from unhang.checks.plan import Plan
+from unhang.diagnosis.preflight import judge
+from unhang.findings import Cause, Certainty, Finding, Verdict
+
+CHECK = [check for check in ALL_CHECKS if check.name in ("program", "timers", "environment")]
+HEAD = "import os, time, torch, torch.distributed as dist\n"
+RANKS = (
+    "import os, torch.distributed as dist\n"
+    "def first():\n    return dist.get_rank() == 0\n"
+    "def together():\n    if dist.is_initialized():\n        dist.barrier()\n"
+)
+
+
+def ask(folder: Path, command: str = "torchrun --nproc_per_node 2 t.py", **files: str) -> Verdict:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    situation, gaps = look_around(Machine(environment={"PATH": "/none"}), Plan(tuple(command.split())), CHECK)
+    return judge([situation], ["program"], gaps)
+
+
+def parted(verdict: Verdict) -> list[Finding]:
+    return [one for one in verdict.findings if one.cause is Cause.RANK_CONDITIONAL_COLLECTIVE]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+TRAINER = "import lightning as L\ntrainer = L.Trainer()\n"
+WITH_RANKS = "from ranks import first, together\nimport torch, torch.distributed as dist\n"
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "certainty"),
+    [
+        # behind a call in another file
+        (
+            WITH_RANKS + "def save():\n    together()\nif first():\n    save()\n",
+            WITH_RANKS + "def save():\n    together()\nif first():\n    print(1)\nsave()\n",
+            Certainty.LIKELY,
+        ),
+        # the same number on both sides
+        (
+            WITH_RANKS + "if first():\n    dist.all_reduce(x)\nelse:\n    dist.barrier()\n",
+            WITH_RANKS + "if first():\n    print(1)\n    dist.barrier()\nelse:\n    dist.barrier()\n",
+            Certainty.LIKELY,
+        ),
+        # a pair spread over two functions
+        (
+            WITH_RANKS
+            + "def begin():\n    if not first():\n        dist.barrier()\ndef load():\n    begin()\n    work()\n"
+            "load()\n",
+            WITH_RANKS
+            + "def begin():\n    if not first():\n        dist.barrier()\n"
+            + "def end():\n    if first():\n        dist.barrier()\n"
+            + "def load():\n    begin()\n    work()\n    end()\nload()\n",
+            Certainty.LIKELY,
+        ),
+        # a value that is set on one rank only; and one that a broadcast made equal
+        (
+            HEAD + "def stop():\n    why = None\n    if dist.get_rank() == 0:\n        why = ask()\n"
+            "    if why is not None:\n        dist.barrier()\nstop()\n",
+            HEAD + "def stop():\n    why = None\n    if dist.get_rank() == 0:\n        why = ask()\n"
+            "    box = [why]\n    dist.broadcast_object_list(box)\n    if box[0] is not None:\n"
+            "        dist.barrier()\nstop()\n",
+            Certainty.LIKELY,
+        ),
+        # a return on what only this rank's data say; and on what all gathered
+        (
+            HEAD + "def mean(x, mask):\n    rows = x[mask.bool()]\n    if rows.numel() == 0:\n        return None\n"
+            "    dist.all_reduce(rows)\nmean(a, b)\n",
+            HEAD + "def mean(x, mask):\n    count = x[mask.bool()].sum()\n    dist.all_reduce(count)\n"
+            "    if count.item() == 0:\n        return None\n    dist.all_reduce(x)\nmean(a, b)\n",
+            Certainty.POSSIBLE,
+        ),
+        # a skipped batch
+        (
+            HEAD + "model = torch.nn.parallel.DistributedDataParallel(net)\nfor batch in train_loader:\n"
+            "    loss = model(batch)\n"
+            "    if torch.isnan(loss):\n        continue\n    loss.backward()\n",
+            HEAD + "model = torch.nn.parallel.DistributedDataParallel(net)\nfor batch in train_loader:\n"
+            "    loss = model(batch)\n"
+            "    if torch.isnan(loss):\n        print('nan')\n    loss.backward()\n",
+            Certainty.POSSIBLE,
+        ),
+        # a limit of time that every rank measures itself
+        (
+            HEAD + "start = time.time()\nfor step in range(9):\n    if time.time() - start > 60:\n        break\n"
+            "    dist.barrier()\n",
+            HEAD + "start = time.time()\nfor step in range(9):\n    if time.time() - start > 60:\n"
+            "        print('slow')\n    dist.barrier()\n",
+            Certainty.POSSIBLE,
+        ),
+        # a file that the first rank writes while the others look
+        (
+            HEAD
+            + "def read(path):\n    if os.path.exists(path):\n        return load(path)\n    if dist.get_rank() == 0:\n"
+            "        torch.save(make(), path)\n    dist.barrier()\n    return load(path)\nread('x')\n",
+            HEAD + "def read(path):\n    if dist.get_rank() == 0 and not os.path.exists(path):\n"
+            "        torch.save(make(), path)\n"
+            "    dist.barrier()\n    return load(path)\nread('x')\n",
+            Certainty.POSSIBLE,
+        ),
+        # the Trainer's own save
+        (
+            TRAINER + "if trainer.is_global_zero:\n    trainer.save_checkpoint('x')\n",
+            TRAINER + "trainer.save_checkpoint('x')\nif trainer.is_global_zero:\n    print(1)\n",
+            Certainty.LIKELY,
+        ),
+        # a sharded model's forward, wrapped in a function of its own
+        (
+            HEAD + "from torch.distributed.fsdp import fully_shard\ndef build():\n    model = Net()\n"
+            "    fully_shard(model)\n    return model\n"
+            "def check(model):\n    return model(1)\nmodel = build()\nif dist.get_rank() == 0:\n    check(model)\n",
+            HEAD + "def build():\n    return Net()\ndef check(model):\n    return model(1)\nmodel = build()\n"
+            "if dist.get_rank() == 0:\n    check(model)\ndist.barrier()\n",
+            Certainty.LIKELY,
+        ),
+        # a decorator that lets the first rank in
+        (
+            HEAD + "@rank_zero_only\ndef save():\n    dist.barrier()\nsave()\n",
+            HEAD + "@rank_zero_only\ndef save():\n    print(1)\nsave()\ndist.barrier()\n",
+            Certainty.LIKELY,
+        ),
+        # the parameter a spawned worker gets
+        (
+            HEAD + "import torch.multiprocessing as mp\ndef run(index, size):\n    if index == 0:\n"
+            "        dist.barrier()\nmp.spawn(run, (2,), 2)\n",
+            HEAD + "import torch.multiprocessing as mp\ndef run(index, size):\n    if size == 0:\n"
+            "        dist.barrier()\nmp.spawn(run, (2,), 2)\n",
+            Certainty.LIKELY,
+        ),
+    ],
+)
+def test_ranks_that_part_and_ranks_that_do_not(bad: str, good: str, certainty: Certainty, tmp_path: Path) -> None:
+    found = parted(ask(tmp_path, t=bad, ranks=RANKS))
+
+    assert [one.certainty for one in found] == [certainty]
+    assert parted(ask(tmp_path, t=good, ranks=RANKS)) == []
+
+
+@pytest.mark.parametrize(
+    "safe",
+    [
+        # ends the job instead of stalling it
+        HEAD + "if dist.get_rank() == 0:\n    if os.path.exists('x'):\n        raise FileExistsError\ndist.barrier()\n",
+        # members of a group, in a call of that group
+        HEAD + "group = dist.new_group([0, 1])\nif dist.get_rank() in (0, 1):\n    dist.all_reduce(x, group=group)\n",
+        # the number of ranks, and whether there are several, are the same everywhere
+        HEAD + "if dist.get_world_size() > 1:\n    dist.barrier()\nif dist.is_initialized():\n    dist.barrier()\n",
+        # nothing the launch runs comes there
+        HEAD + "def save():\n    if dist.get_rank() == 0:\n        dist.barrier()\nprint(1)\n",
+        # a rank that is none
+        HEAD + "if lora_rank == 0:\n    print(1)\nif os.environ.get('LOCAL_RANK') is not None:\n    dist.barrier()\n",
+        # own function of the same name
+        HEAD + "def barrier():\n    print('-----')\nif dist.get_rank() == 0:\n    barrier()\n",
+    ],
+)
+def test_what_only_looks_like_it(safe: str, tmp_path: Path) -> None:
+    assert parted(ask(tmp_path, t=safe)) == []
+
+
+@pytest.mark.parametrize(("flag", "count"), [("", 0), ("--fsdp full_shard", 1), ("--deepspeed z.json", 1)])
+def test_a_save_that_gathers_the_model_where_the_command_shards_it(flag: str, count: int, tmp_path: Path) -> None:
+    program = "from transformers import Trainer\ntrainer = Trainer()\nif trainer.is_world_process_zero():\n"
+    save = "    trainer.save_model('x')\n"
+
+    verdict = ask(tmp_path, f"torchrun --nproc_per_node 2 t.py {flag}", t=program + save)
+
+    assert len(parted(verdict)) == count
+
+
+TRIES = (
+    HEAD + "model = torch.nn.parallel.DistributedDataParallel(net)\nfor batch in rows:\n    try:\n"
+    "        loss = model(batch)\n        loss.backward()\n    except {what}:\n        {then}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "then", "count"),
+    [
+        ("RuntimeError", "continue", 1),
+        ("Exception as error", "print(error)", 1),
+        ("RuntimeError", "raise", 0),
+        ("KeyboardInterrupt", "pass", 0),
+        ("Exception", "os._exit(1)", 0),
+    ],
+)
+def test_an_exception_of_one_rank_that_is_swallowed(what: str, then: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=TRIES.format(what=what, then=then)))) == count
+
+
+def test_both_ways_and_the_way_of_the_launch_are_told(tmp_path: Path) -> None:
+    program = (
+        WITH_RANKS
+        + "def save():\n    together()\ndef main():\n    if first():\n        save()\n    dist.all_reduce(x)\nmain()\n"
+    )
+
+    (found,) = parted(ask(tmp_path, t=program, ranks=RANKS))
+
+    because = " ".join(map(str, found.because))
+    assert "main:7 → save:4 → ranks.py:6" in because.replace("t.py", "")
+    assert "all_reduce (t.py:8)" in because
+    assert "<module>:9 → main" in because
+    assert [(one.source.path, one.source.line) for one in found.evidence][:2] == [("t.py", 6), ("t.py", 7)]
+
+
+PACKED = (
+    HEAD + "from torch.utils.data import DataLoader, IterableDataset\nfrom torch.distributed.fsdp import fully_shard\n"
+    "class Packed(IterableDataset):\n    def __iter__(self):\n        yield from rows()\n"
+    "model = Net()\nfully_shard(model)\ndef loader():\n    return DataLoader(Packed())\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("loop", "count"),
+    [
+        ("for batch in loader():\n    model(batch)\ndist.all_reduce(x)\n", 1),
+        ("for at, batch in enumerate(loader()):\n    if at == 9:\n        break\n    model(batch)\n", 0),
+        ("for batch in loader():\n    print(batch)\ndist.all_reduce(x)\n", 0),
+        ("with Join([model]):\n    for batch in loader():\n        model(batch)\n", 0),
+        ("for batch in DataLoader(rows):\n    model(batch)\n", 0),
+    ],
+)
+def test_a_loop_that_each_rank_goes_round_as_often_as_its_data_say(loop: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=PACKED + loop)
+
+    assert len([one for one in verdict.findings if "number of times" in str(one.summary)]) == count
+
+
+LISTING = (
+    "import os, glob\nclass TextDataset:\n    pass\ndef files(path):\n    {how}\n    return found\n"
+    "data = TextDataset(files('x'))\nimport torch.distributed\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "count"),
+    [
+        ("found = [os.path.join(path, one) for one in os.listdir(path)]", 1),
+        ("found = glob.glob(path + '/*')", 1),
+        ("found = sorted(os.listdir(path))", 0),
+        ("found = os.listdir(path)\n    found.sort()", 0),
+    ],
+)
+def test_a_folder_that_becomes_data_in_the_order_it_is_listed(how: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=LISTING.format(how=how))
+
+    assert len([one for one in verdict.findings if "does not sort" in str(one.summary)]) == count
+
+
+WORKERS = (
+    HEAD + "import torch.multiprocessing as mp\ndef work(world, rank):\n"
+    "    dist.init_process_group('nccl', rank={given}, world_size=world)\n"
+    "def start(index, run, node, size):\n    local_rank = index\n    run(size, local_rank)\n"
+    "mp.spawn(start, (work, 0, 16), 8)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "nodes", "count"),
+    [
+        ("int(os.environ['LOCAL_RANK'])", 2, 1),
+        ("int(os.environ['RANK'])", 2, 0),
+        ("int(os.environ['NODE_RANK']) * 8 + int(os.environ['LOCAL_RANK'])", 2, 0),
+        ("int(os.environ['LOCAL_RANK'])", 1, 0),
+    ],
+)
+def test_the_local_rank_given_as_that_of_the_job(given: str, nodes: int, count: int, tmp_path: Path) -> None:
+    command = f"torchrun --nnodes {nodes} --nproc_per_node 8 --rdzv_endpoint n0:1 t.py"
+
+    verdict = ask(tmp_path, command, t=WORKERS.format(given=given))
+
+    assert len([one for one in verdict.findings if "local rank as rank" in str(one.summary)]) == count
+
+
+WAIT = (
+    HEAD + "from contextlib import contextmanager\nfrom huggingface_hub import snapshot_download\n"
+    "@contextmanager\ndef file_there(path):\n    while not os.path.exists(path):\n        time.sleep(1)\n    yield\n"
+    "def fetch():\n    if dist.get_rank() == 0:\n        snapshot_download('m')\n    {wait}\n"
+    "{inner}dist.barrier()\nfetch()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("wait", "inner", "words"),
+    [
+        ("file_there('x')", "    ", ["without `with`", "alone in fetch"]),
+        ("with file_there('x'):", "        ", []),
+        ("pass", "    ", ["alone in fetch"]),
+    ],
+)
+def test_a_download_before_a_barrier_and_the_wait_that_spares_it(
+    wait: str, inner: str, words: list[str], tmp_path: Path
+) -> None:
+    found = [
+        str(f.summary) for f in ask(tmp_path, t=WAIT.format(wait=wait, inner=inner)).findings if f.check == "program"
+    ]
+
+    assert len([one for one in found if "alone in" in one or "without `with`" in one]) == len(words)
+    assert all(any(word in one for one in found) for word in words)
+
+
+@pytest.mark.parametrize(("verb", "count"), [("fit", 1), ("show", 0)])
+def test_a_module_that_a_console_script_starts_by_name(verb: str, count: int, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "kit"\n[project.scripts]\nkit = "kit.cli:main"\n')
+    files = {
+        "__init__.py": "",
+        "cli/__init__.py": (
+            "import subprocess, sys\nTABLE = {'fit': 'kit.fit', 'show': 'kit.show'}\n"
+            'def main():\n    subprocess.run([sys.executable, "-m", TABLE[sys.argv[1]]])\n'
+        ),
+        "fit.py": HEAD + "if dist.get_rank() == 0:\n    dist.barrier()\n",
+        "show.py": "print(1)\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "src/kit" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    assert len(parted(ask(tmp_path, f"uv run kit {verb}"))) == count
+
+
+def test_names_that_a_package_imports_when_they_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "kit").mkdir()
+    lazy = "_table = {'run': '.work'}\ndef __getattr__(name):\n    return import_module(_table[name], __name__)\n"
+    (tmp_path / "kit/__init__.py").write_text(lazy)
+    (tmp_path / "kit/work.py").write_text(HEAD + "def run():\n    if dist.get_rank() == 0:\n        dist.barrier()\n")
+
+    assert len(parted(ask(tmp_path, t="import kit.work\nfrom kit import run\nrun()\n"))) == 1
