@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.crashes import Crash, is_echo, own_crashes, signal_name
+from unhang.facts.crashes import Crash, first_timeouts, is_echo, own_crashes, signal_name
 from unhang.facts.failure_kinds import cause_of_text, known_cause, port_of_the_job
 from unhang.facts.failures import names_another
 from unhang.facts.first_timeouts import When
@@ -109,6 +109,8 @@ def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> 
     """What would tell that another process failed first is missing."""
     if crash.signal is None and (not crash.exception or _is_cut(crash.message)):
         return True  # what it died of, or the rest of what it said, stands in no line that was read
+    if crash.signal is None and first_timeouts(facts).told_by(crash.rank, crash.attempt):
+        return True  # its process was there when the limit passed, and may have caught what it raised before
     if crash.when is When.NOT_TOLD or _in_a_line_with_others(facts, crash):
         return True
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1

@@ -19,8 +19,10 @@ from unhang.facts.model import Facts, RankFacts, RankState
 from unhang.facts.stages import is_preparing
 from unhang.facts.world import world_is_told
 from unhang.findings import Checked, Phase, Text, say, shortened
+from unhang.knowledge.messages import message_row
 
 ENDED, SAID, MOVES, STEPS = "ended", "said", "moves", "steps"
+_LOST = say("processes had failed and were started again; no line that was read says why")
 _NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN)
 
 
@@ -41,7 +43,7 @@ def health_of(facts: Facts) -> Health:
     """What shows that the job is well, or what is missing to say so."""
     stated = ended_well(facts)
     if stated.whole is not None and not any(known.state in _NOT_WELL for known in facts.ranks.values()):
-        return Health((_told(stated.whole),))
+        return Health((), (_LOST,)) if _restarted(facts) else Health((_told(stated.whole),))
     if facts.world_size is None or not world_is_told(facts):
         return Health((), (say("how many ranks the job has is not known"),))
     shown = {rank: _shown_by(known, facts, stated) for rank, known in facts.ranks.items()}
@@ -59,6 +61,12 @@ def health_of(facts: Facts) -> Health:
     if by_steps and not _all_came_as_far(facts, shown):
         return Health((), (say("the last steps of the ranks differ"),))
     return Health(tuple(_proof(shown)))
+
+
+def _restarted(facts: Facts) -> bool:
+    """A launcher started the processes again: they had failed, also where no line is left that says of what."""
+    restarts = facts.events_where(lambda kind: message_row(kind).says == "restart")
+    return any(event.values.get("attempt") != 0 for event in restarts)
 
 
 def _shown_by(known: RankFacts, facts: Facts, stated: Ended) -> str | None:

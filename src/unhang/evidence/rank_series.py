@@ -94,7 +94,8 @@ def _decoded(lines: list[bytes]) -> Iterator[_Line | None]:
 
 
 def _can_be(line: _Line) -> bool:
-    counts = (line.rank, line.step, line.steps, line.looks, line.calls_a_step, *(count for *_, count in line.doing))
+    own = (line.rank, line.step, line.steps, line.looks, line.calls, line.calls_a_step)
+    counts = (*own, *(count for *_, count in line.doing))
     times_s = (line.took_s, line.longest_s, line.for_s)
     return all(0 <= count < 1 << 53 for count in counts) and all(0 <= time_s < 1e9 for time_s in times_s)
 

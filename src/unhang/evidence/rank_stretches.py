@@ -76,8 +76,6 @@ def rows_of(stretch: Stretch) -> Iterator[dict[str, Any]]:
         ValueError: the columns do not fit together.
     """
     count = stretch.rows
-    if not 0 <= count <= MOST_ROWS:
-        raise ValueError(f"{count} rows in one line")
     names = [*SCALES, "doing"]
     columns = [_values(getattr(stretch, name), count) for name in names]
     scales = [*SCALES.values(), 1]
@@ -129,6 +127,8 @@ def _column(values: list[int]) -> Column:
 
 
 def _values(column: Column, count: int) -> list[int]:
+    if not 0 <= count <= MOST_ROWS:
+        raise ValueError(f"{count} rows in one line")
     told = [column] if isinstance(column, int) else column
     if told and not -numbers.MOST <= min(told) <= max(told) <= numbers.MOST:
         raise ValueError("a number that no rank has")

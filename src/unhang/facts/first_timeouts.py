@@ -76,12 +76,16 @@ class FirstTimeouts:
         latest = self._of_time(ended_s, raised.attempt)
         return When.BEFORE if latest is When.BEFORE else When.NOT_TOLD
 
+    def told_by(self, rank: int | None, attempt: int) -> bool:
+        """The process of ``rank`` spoke of a timeout itself: it was there when the limit passed."""
+        return (attempt, rank) in self._speakers
+
     def of_exit(self, ended: ProcessExit, rank: int | None = None) -> When:
         """A process that spoke of a timeout was there. A bundle's clock counts from the epoch, that of log lines from
         wherever their machine stands: these two are not compared."""
         if ended.attempt not in self._attempts or ended.told_by == "bundle":
             return When.BEFORE
-        if (ended.attempt, rank) in self._speakers:
+        if self.told_by(rank, ended.attempt):
             return When.AFTER
         return self._of_time(ended.time_s, ended.attempt)
 

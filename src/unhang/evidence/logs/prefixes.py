@@ -35,6 +35,7 @@ _RAY = late_pattern(
 _HOST = late_pattern(r"^(?P<name>(?P<host>(?=[a-zA-Z0-9]*[\d.-])[A-Za-z][A-Za-z0-9.-]{1,80})): ")
 _BARE_RANK = late_pattern(r"^rank[ _-]?(?P<rank>\d{1,6}): ")
 _QUOTE = late_pattern(r"^(?:> ?|&gt; ?)+(?=\S)")
+_BORDER = late_pattern(r"^\| ?")
 _C10D = late_pattern(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
     r"(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
@@ -101,6 +102,9 @@ class PrefixReader:
 
     def __init__(self, sample: str) -> None:
         lines = _beginnings(sample)[:2000]
+        self.bordered = sum(line[:1] == "|" and line.rstrip()[-1:] != "|" for line in lines) * 2 > len(lines)
+        if self.bordered:
+            lines = [_BORDER.sub("", line) for line in lines]
         self.stamp = stamp_in(lines)
         stamp = self.stamp or _KUBE_TIME
         lines = [line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines]
@@ -126,6 +130,8 @@ class PrefixReader:
         text = line
         if "\x1b" in text or (self.colours and "[" in text):
             text = without_colours(text)
+        if self.bordered:
+            text = _BORDER.sub("", text)
         if text[:1] in (">", "&"):
             text = _QUOTE.sub("", text)
         outer = ""
