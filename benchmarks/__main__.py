@@ -4,7 +4,8 @@ prefixed); ``inprocess`` (what being recorded costs); ``guards``; ``kills``; ``t
 HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
 ``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
 the library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
-reports); ``"real-pairs SET DIR"`` (on projects just before and after the fix of a stall).
+reports); ``"real-pairs SET DIR"`` (on projects just before and after the fix of a stall);
+``"live-jobs DIR"`` (jobs that stall for real, under ``unhang run``).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks import (
     inprocess,
     kills,
     known_incidents,
+    live_jobs,
     logs,
     many_nodes,
     many_ranks,
@@ -47,6 +49,7 @@ OTHERS = {
     "many-ranks": many_ranks.main,
     "real-pairs": real_pairs.main,
     "real-projects": real_projects.main,
+    "live-jobs": live_jobs.main,
     "start": start.main,
 }
 

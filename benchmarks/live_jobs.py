@@ -1,0 +1,235 @@
+"""Live jobs that nobody here had written: what ``unhang run`` says of each, and ``diagnose`` afterwards.
+
+    python -m benchmarks live-jobs FOLDER [--to file|pipe] [--only NAME …] [--limit SECONDS]
+
+FOLDER holds a folder a job with ``command``, its programs and ``truth.toml`` (``cause`` and ``accept``, ``ranks`` and
+``ranks_accept``, ``file``, ``line``), written before the tool was run by somebody who had not read it; some have
+a healthy twin in ``twin_command``. Each runs in a copy until its verdict has stood for ``SETTLED_S``, is ended like by
+Ctrl-C, and its run folder is read back. One row of JSON a job, then the sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+UNHANG = Path(sys.executable).with_name("unhang")
+SETTLED_S = 20.0
+"""A verdict that has not changed for so long is what the job is held against."""
+END_S = 40.0
+TWIN_S = 150.0
+
+
+@dataclass
+class Result:
+    """What was said of one job, beside its truth."""
+
+    name: str
+    cause: str = ""
+    certainty: str = ""
+    ranks: tuple[int, ...] = ()
+    place: str = ""
+    said_after_s: float | None = None
+    """From the last moment in which a rank moved, as the verdict has it, to the first verdict."""
+    cause_right: bool = False
+    ranks_right: bool = False
+    line_right: bool = False
+    wrong_certain: bool = False
+    read_back: str = "not asked"
+    """``same``, or what differs where the run folder is diagnosed."""
+    summary: str = ""
+
+
+def _verdict(folder: Path) -> dict[str, Any] | None:
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads((folder / "verdict.json").read_text("utf-8"))
+        return found
+    return None
+
+
+def _lead(verdict: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    findings = (verdict or {}).get("findings") or [{}]
+    lead: Mapping[str, Any] = findings[0]
+    return lead
+
+
+def _said(verdict: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    lead = _lead(verdict)
+    where = lead.get("where") or {}
+    place = f"{Path(where['file']).name}:{where['line']}" if where.get("file") else ""
+    return (lead.get("cause", ""), lead.get("certainty", ""), tuple(lead.get("ranks", ())), place)
+
+
+@contextlib.contextmanager
+def _started(command: str, job: Path, run: Path, to: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The job under ``unhang run``, its output in a file or through a pipe; whatever is left of it is killed."""
+    tag = f"UNHANG_LIVE_JOB={run.name}"
+    bin_folder = str(Path(sys.executable).parent)
+    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "UNHANG_LIVE_JOB": run.name, "LC_ALL": "C.UTF-8"}
+    words = [str(UNHANG), "run", "--dir", str(run), "--", *shlex.split(command)]
+    log = run.with_name(f"{run.name}.log")
+    out = log.open("wb")
+    cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out) if to == "pipe" else None
+    process = subprocess.Popen(
+        words, cwd=job, env=environment, stdout=cat.stdin if cat else out, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    if cat is not None and cat.stdin is not None:
+        cat.stdin.close()
+    try:
+        yield process
+    finally:
+        _end(process)
+        for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+            with contextlib.suppress(OSError):
+                if tag.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+        if cat is not None:
+            cat.wait(10)
+        out.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number, wait_s in ((signal.SIGINT, END_S), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        if process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait_s)
+
+
+def _watch(process: subprocess.Popen[bytes], run: Path, limit_s: float) -> tuple[dict[str, Any] | None, float | None]:
+    """The verdict once it has settled, and how long after the last movement the first one was there."""
+    began, said, since, first_s = time.monotonic(), ("",), time.monotonic(), None
+    verdict = None
+    while time.monotonic() - began < limit_s and process.poll() is None:
+        found = _verdict(run)
+        if found is not None:
+            if _said(found) != said:
+                said, since = _said(found), time.monotonic()
+            if first_s is None and found.get("stalled_since"):
+                with contextlib.suppress(OSError):
+                    first_s = (run / "verdict.json").stat().st_mtime - _moment(found["stalled_since"])
+            verdict = found
+            if time.monotonic() - since > SETTLED_S:
+                break
+        time.sleep(0.2)
+    return _verdict(run) or verdict, first_s
+
+
+def _moment(text: str) -> float:
+    from datetime import datetime, timezone
+
+    found = datetime.fromisoformat(text.replace(" ", "T"))
+    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _read_back(run: Path, verdict: Mapping[str, Any] | None) -> str:
+    done = subprocess.run(
+        [str(UNHANG), "diagnose", str(run), "--format", "json"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    try:
+        again = json.loads(done.stdout)
+    except ValueError:
+        return f"no verdict: {done.stderr[-150:]}"
+    wanted, found = _said(verdict), _said(again)
+    levels = ("", "possible", "likely", "certain")
+    same = (wanted[0], wanted[2], wanted[3]) == (found[0], found[2], found[3])
+    return "same" if same and levels.index(found[1]) >= levels.index(wanted[1]) else f"{wanted} became {found}"
+
+
+def judged(name: str, truth: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> Result:
+    """The verdict held against the truth."""
+    cause, certainty, ranks, place = _said(verdict)
+    found = Result(name, cause, certainty, ranks, place, summary=str(_lead(verdict).get("summary", ""))[:160])
+    found.cause_right = cause in (truth["cause"], *truth.get("accept", ()))
+    wanted = [truth["ranks"], *truth.get("ranks_accept", ())]
+    found.ranks_right = sorted(ranks) in [sorted(one) for one in wanted]
+    file, _, line = place.rpartition(":")
+    found.line_right = file == Path(truth["file"]).name and line.isdigit() and int(line) in truth["line"]
+    found.wrong_certain = certainty == "certain" and not (found.cause_right and found.ranks_right)
+    return found
+
+
+def _job(folder: Path, scratch: Path, to: str, limit_s: float) -> Result:
+    truth = tomllib.loads((folder / "truth.toml").read_text("utf-8"))
+    job, run = scratch / folder.name, scratch / f"{folder.name}-run"
+    shutil.copytree(folder, job, ignore=shutil.ignore_patterns("truth.toml", "README.md"))
+    with _started((folder / "command").read_text("utf-8").strip(), job, run, to) as process:
+        verdict, first_s = _watch(process, run, limit_s)
+    last = _verdict(run)
+    found = judged(folder.name, truth, last or verdict)
+    found.said_after_s = round(first_s, 1) if first_s is not None else None
+    found.read_back = _read_back(run, last or verdict)
+    return found
+
+
+def _twin(folder: Path, scratch: Path, to: str) -> Result:
+    job, run = scratch / f"{folder.name}-twin", scratch / f"{folder.name}-twin-run"
+    shutil.copytree(folder, job, ignore=shutil.ignore_patterns("truth.toml", "README.md"))
+    with _started((folder / "twin_command").read_text("utf-8").strip(), job, run, to) as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TWIN_S)
+        code = process.poll()
+    verdict = _verdict(run)
+    found = Result(f"{folder.name} (twin)", *_said(verdict))
+    found.summary = f"{(verdict or {}).get('status')}, exit {code}; past: {len(list((run / '.unhang/past').glob('*')))}"
+    found.cause_right = (verdict or {}).get("status") == "healthy" and code == 0
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run them one after another."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks live-jobs", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--to", choices=("file", "pipe"), default="file")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--limit", type=float, default=110.0)
+    parser.add_argument("--twins", action=argparse.BooleanOptionalAction, default=True)
+    asked = parser.parse_args(arguments)
+    results, twins = [], []
+    scratch = Path(tempfile.mkdtemp(prefix="live-jobs-"))
+    print(f"in {scratch}", flush=True)
+    for folder in sorted(path.parent for path in asked.folder.glob("*/truth.toml")):
+        if asked.only and folder.name not in asked.only:
+            continue
+        results.append(_job(folder, scratch, asked.to, asked.limit))
+        print(json.dumps(asdict(results[-1])), flush=True)
+        if asked.twins and (folder / "twin_command").is_file():
+            twins.append(_twin(folder, scratch, asked.to))
+            print(json.dumps(asdict(twins[-1])), flush=True)
+    count = len(results)
+    delays = sorted(r.said_after_s for r in results if r.said_after_s is not None)
+    middle = f"{delays[len(delays) // 2]:.1f} s" if delays else "–"
+    sums = {
+        "cause": sum(r.cause_right for r in results),
+        "ranks": sum(r.ranks_right for r in results),
+        "line": sum(r.line_right for r in results),
+        "wrong certain": sum(r.wrong_certain for r in results),
+        "read back the same": sum(r.read_back == "same" for r in results),
+        "twins well": sum(r.cause_right for r in twins),
+    }
+    print(", ".join(f"{what} {value}/{len(twins) if what == 'twins well' else count}" for what, value in sums.items()))
+    print(f"first verdict after {middle} (median)")
+    return 0
