@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEnding, Progress
+from unhang.evidence.logs.prefixes import is_error_of_torch
 from unhang.facts.endings import Ended, ended_well
 from unhang.facts.last_words import phase_of_line
 from unhang.facts.model import Facts, RankFacts, RankState
@@ -22,7 +23,6 @@ from unhang.findings import Checked, Phase, Text, say, shortened
 from unhang.knowledge.messages import message_row
 
 ENDED, SAID, MOVES, STEPS = "ended", "said", "moves", "steps"
-_LOST = say("processes had failed and were started again; no line that was read says why")
 _NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN)
 
 
@@ -43,7 +43,8 @@ def health_of(facts: Facts) -> Health:
     """What shows that the job is well, or what is missing to say so."""
     stated = ended_well(facts)
     if stated.whole is not None and not any(known.state in _NOT_WELL for known in facts.ranks.values()):
-        return Health((), (_LOST,)) if _restarted(facts) else Health((_told(stated.whole),))
+        doubts = tuple(_doubts(facts))
+        return Health((), doubts) if doubts else Health((_told(stated.whole),))
     if facts.world_size is None or not world_is_told(facts):
         return Health((), (say("how many ranks the job has is not known"),))
     shown = {rank: _shown_by(known, facts, stated) for rank, known in facts.ranks.items()}
@@ -63,10 +64,14 @@ def health_of(facts: Facts) -> Health:
     return Health(tuple(_proof(shown)))
 
 
-def _restarted(facts: Facts) -> bool:
-    """A launcher started the processes again: they had failed, also where no line is left that says of what."""
+def _doubts(facts: Facts) -> Iterable[Text]:
+    """What no line explains, and a good end does not either: processes that were started again, errors of torch."""
     restarts = facts.events_where(lambda kind: message_row(kind).says == "restart")
-    return any(event.values.get("attempt") != 0 for event in restarts)
+    if any(event.values.get("attempt") != 0 for event in restarts):
+        yield say("processes had failed and were started again; no line that was read says why")
+    error = next((line for log in facts.logs for line in log.complaints if is_error_of_torch(line.text)), None)
+    if error is not None:
+        yield say("torch printed an error that is not known: {line}", line=shortened(error.text.strip(), 120))
 
 
 def _shown_by(known: RankFacts, facts: Facts, stated: Ended) -> str | None:

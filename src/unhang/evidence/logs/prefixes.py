@@ -207,6 +207,12 @@ def _beginnings(sample: str) -> list[str]:
     return [line.lstrip("\r").partition("\r")[0] for line in lines if line.strip()]
 
 
+def is_error_of_torch(text: str) -> bool:
+    """A line that torch's C++ code prints as an error."""
+    found = _C10D.search(text)
+    return found is not None and found["level"] == "E"
+
+
 def origin_of(text: str) -> dict[str, object]:
     """What the inside of a torch or NCCL line says of its origin: ``rank``, ``group_rank``, ``group``,
     ``group_description``, ``cpp_file``, ``cpp_line``, ``nccl_host``, ``nccl_pid``, ``device``."""
