@@ -133,3 +133,11 @@ def test_torn_answers_break_nothing(machine: str) -> None:
     for seed in range(60):
         looks = dict(look(Torn(folder, seed), Plan((*TWO_NODES, "--master-addr", "gpu-0", "train.py"))))
         judge([Situation("a", looks=looks), Situation("b", looks=looks)], ["network"])
+
+
+@pytest.mark.parametrize("name", ["$(scontrol show hostnames | head -n 1)", "<HEAD_NODE>", "${HEAD}"])
+def test_what_only_running_tells_is_not_looked_up(name: str) -> None:
+    found = resolved(Machine(), name)
+
+    assert found.found is None
+    assert "only running tells" in str(found.because)

@@ -7,6 +7,7 @@ is opened and closed again.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -26,6 +27,8 @@ REACH_S, RESOLVE_S = 2.5, 4.0
 _WITH_DEFAULT = ("torchrun", "accelerate", "deepspeed")
 _OPTIONS = (("master_addr", "master_port"), ("main_process_ip", "main_process_port"))
 _LISTEN = "0A"
+_HOST = re.compile(r"[\w.-]+")
+"""What a shell works out (``$(…)``) and a place to fill in (``<HEAD>``) are none."""
 
 
 def meeting_point(
@@ -62,6 +65,8 @@ def resolved(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Look[tu
     """
     if _is_address(name):
         return Look((name,))
+    if _HOST.fullmatch(name) is None:
+        return Look(because=say("{name} is no name of a host: only running tells", name=name))
     look = machine.command(["getent", "ahosts", name], limit_s)
     if look.because is not None:
         return Look(because=look.because, how=look.how)
