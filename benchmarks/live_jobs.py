@@ -168,7 +168,7 @@ def judged(name: str, truth: Mapping[str, Any], verdict: Mapping[str, Any] | Non
     found.ranks_right = sorted(ranks) in [sorted(one) for one in wanted]
     file, _, line = place.rpartition(":")
     found.line_right = file == Path(truth["file"]).name and line.isdigit() and int(line) in truth["line"]
-    found.wrong_certain = certainty == "certain" and not (found.cause_right and found.ranks_right)
+    found.wrong_certain = certainty == "certain" and not found.cause_right
     return found
 
 

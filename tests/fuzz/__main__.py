@@ -28,6 +28,9 @@ SHARES = {
 }  # fmt: skip
 """Of a hundred inputs, where no target is named; readers are a hundred times as fast as the whole chain."""
 
+MOST_EXAMPLES = 10
+"""Inputs named of each kind of broken promise."""
+
 
 def works(targets: Sequence[str], seed: str, first: int, count: int) -> Iterator[Work]:
     """The inputs of a run, targets in blocks so that each process serves one."""
@@ -94,7 +97,6 @@ def _many(targets: Sequence[str], asked: argparse.Namespace, until: float) -> in
     began = time.monotonic()
     done: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
-    examples: dict[str, Told] = {}
     slowest = 0.0
     every = works(targets, asked.seed, asked.first, asked.count or 10**9)
     for told in spread(every, asked.jobs, until):
@@ -103,11 +105,10 @@ def _many(targets: Sequence[str], asked: argparse.Namespace, until: float) -> in
         for wrong in told.wrong:
             kind = f"{told.work.target}: {wrong[:150]}"
             kinds[kind] += 1
-            if kind not in examples:
-                examples[kind] = told
+            if kinds[kind] <= MOST_EXAMPLES:
                 print(f"{told.work.target} --only {told.work.number}: {wrong[:300]}", flush=True)
-                if asked.keep:
-                    _keep(told)
+            if kinds[kind] == 1 and asked.keep:
+                _keep(told)
         if asked.until and any(asked.until in wrong for wrong in told.wrong):
             break
     took = time.monotonic() - began
