@@ -39,6 +39,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 TRAINER = "import lightning as L\ntrainer = L.Trainer()\n"
 WITH_RANKS = "from ranks import first, together\nimport torch, torch.distributed as dist\n"
+WRAPS = (
+    "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+    "def wrap(model, several):\n    return DDP(model, broadcast_buffers=True) if several else model\n"
+    "def build():\n    return wrap(Net(), True), 1\nmodel, step = build()\n"
+    "def score(model):\n    return model(1)\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +146,12 @@ WITH_RANKS = "from ranks import first, together\nimport torch, torch.distributed
             HEAD + "import torch.multiprocessing as mp\ndef run(index, size):\n    if size == 0:\n"
             "        dist.barrier()\nmp.spawn(run, (2,), 2)\n",
             Certainty.LIKELY,
+        ),
+        # a wrapped model comes out of a function, beside another value
+        (
+            HEAD + WRAPS + "if dist.get_rank() == 0:\n    score(model)\ndist.destroy_process_group()\n",
+            HEAD + WRAPS + "if dist.get_rank() == 0:\n    score(model.module)\ndist.destroy_process_group()\n",
+            Certainty.POSSIBLE,
         ),
     ],
 )
