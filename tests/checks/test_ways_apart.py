@@ -39,6 +39,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 TRAINER = "import lightning as L\ntrainer = L.Trainer()\n"
 WITH_RANKS = "from ranks import first, together\nimport torch, torch.distributed as dist\n"
+JOB = (
+    "class Job:\n    def __init__(self):\n        self.number = int(os.environ['RANK'])\n"
+    "    @property\n    def speaks(self):\n        return self.number <= 0\n"
+    "    @property\n    def many(self):\n        return True\njob = Job()\n"
+)
 WRAPS = (
     "from torch.nn.parallel import DistributedDataParallel as DDP\n"
     "def wrap(model, several):\n    return DDP(model, broadcast_buffers=True) if several else model\n"
@@ -146,6 +151,22 @@ WRAPS = (
             HEAD + "import torch.multiprocessing as mp\ndef run(index, size):\n    if size == 0:\n"
             "        dist.barrier()\nmp.spawn(run, (2,), 2)\n",
             Certainty.LIKELY,
+        ),
+        # a property that tells the first rank, under a name of the program's own
+        (
+            HEAD + JOB + "for step in range(9):\n    if job.speaks:\n        if converged():\n            break\n"
+            "    dist.barrier()\n",
+            HEAD + JOB + "for step in range(9):\n    if job.speaks:\n        if converged():\n            print(1)\n"
+            "    if job.many and step > 5:\n        break\n    dist.barrier()\n",
+            Certainty.LIKELY,
+        ),
+        # a file that the first rank makes after the others may have looked; and before a barrier that all meet
+        (
+            HEAD + "for step in range(9):\n    dist.barrier()\n    if dist.get_rank() == 0:\n        flag.touch()\n"
+            "    if flag.exists():\n        break\n",
+            HEAD + "for step in range(9):\n    if dist.get_rank() == 0:\n        flag.touch()\n    dist.barrier()\n"
+            "    if flag.exists():\n        break\n",
+            Certainty.POSSIBLE,
         ),
         # a wrapped model comes out of a function, beside another value
         (

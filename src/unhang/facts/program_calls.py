@@ -16,6 +16,7 @@ from unhang.facts.program_modules import Modules, ModuleScope
 
 _MOST_DEEP = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
+_PROPERTIES = {"property", "cached_property"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
 
@@ -27,6 +28,7 @@ class ProgramCalls:
         self.of_node: dict[ast.AST, Defined] = {}
         self._classes: dict[str, list[Class]] = {}
         self._methods: dict[str, list[Defined]] = {}
+        self._properties: dict[str, list[Defined]] = {}
         self._targets: dict[ast.Call, list[Defined]] = {}
         self._attributes: dict[tuple[Class, str], list[Class]] = {}
         self._modules = Modules()
@@ -127,6 +129,15 @@ class ProgramCalls:
         """Classes of the program that ``node`` may be an instance of."""
         return self._classes_of(node, here, _MOST_DEEP)
 
+    def property_of(self, node: ast.Attribute, here: Defined) -> list[Defined]:
+        """The functions that are run where ``node`` is read."""
+        every = self._properties.get(node.attr, [])
+        if not every or not isinstance(node.ctx, ast.Load):
+            return []
+        kinds = self._classes_of(node.value, here, _MOST_DEEP)
+        found = [method for kind in kinds for method in self._methods_of(kind, node.attr) if method in every]
+        return list(dict.fromkeys(found)) or (every if len(every) == 1 and not kinds else [])
+
     # -- building
 
     def _read(self, file: SourceFile, program: Program) -> None:
@@ -150,6 +161,8 @@ class ProgramCalls:
                 continue
             self._methods.setdefault(function.name, []).append(one)
             one.owner.methods[function.name] = one
+            if any(dotted(how).rpartition(".")[2] in _PROPERTIES for how in function.decorator_list):
+                self._properties.setdefault(function.name, []).append(one)
 
     def tree_of(self, kind: Class) -> ast.Module:
         """The file a class stands in."""

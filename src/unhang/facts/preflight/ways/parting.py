@@ -24,6 +24,7 @@ from unhang.facts.preflight.ways.steps import (
     TIME,
     Block,
     Branch,
+    Called,
     Guarded,
     Leaf,
     Leave,
@@ -271,7 +272,7 @@ class _Search:
             met = self._behind(one, path, leave.kind, assumed)
             if met is None:
                 continue
-            if FILES in mine.kinds and not self._is_written(one, mine):
+            if FILES in mine.kinds and not self._is_written(one, mine, step.line):
                 return None
             return self._parting(one, step, mine, leave.kind, met, None)
         return None
@@ -329,16 +330,25 @@ class _Search:
             sure,
         )
 
-    def _is_written(self, one: Defined, leaf: Leaf) -> bool:
-        """The program itself makes the file that the test asks for, here, so that ranks see it at different times."""
+    def _is_written(self, one: Defined, leaf: Leaf, asked: int) -> bool:
+        """The program itself makes the file that the test at line ``asked`` asks for, here, and no collective stands
+        between the two: so ranks see it at different times."""
         for node in own_nodes(one.node):
             if isinstance(node, ast.Call) and call_name(node) in _WRITES and leaf.path:
                 words = [spoken(arg) for arg in (*node.args, *(word.value for word in node.keywords))]
                 behind = spoken(node.func.value) if isinstance(node.func, ast.Attribute) else ""
                 reads = call_name(node) == "open" and not any(mode in words for mode in ("'w'", "'wb'", "'a'", "'x'"))
                 if (leaf.path in words or leaf.path == behind) and not reads:
-                    return True
+                    return not self._waited(one, node.lineno, asked)
         return False
+
+    def _waited(self, one: Defined, first: int, last: int) -> bool:
+        """All ranks meet in a collective between two lines."""
+        between = (
+            s for s in steps_of(self.ways.reads[one].steps) if isinstance(s, Op | Called) and first < s.line < last
+        )
+        met = (self.next.met(step, one, Assumed(), 12) for step in between)
+        return any(found is not None and found.certain for found in met)
 
 
 def _at(op: Op) -> At:

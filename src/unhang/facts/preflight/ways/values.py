@@ -189,10 +189,21 @@ class Values:
         by_name = _by_name(node.attr)
         if known is not None and (known.kinds or owner is not None):
             return known if known.kinds or by_name.key is None else by_name
+        got = self._property(node)
+        if got.kinds:
+            return got
         if by_name.kinds:
             return by_name
         inner = self.of(node.value) if node.attr in _NUMBERS_OF else PLAIN
         return Value(inner.kinds & {DATA}) if inner.kinds & {DATA} else PLAIN
+
+    def _property(self, node: ast.Attribute) -> Value:
+        """What the properties of the program give that may be meant."""
+        found = [self.known.returns.get(one, PLAIN) for one in self.known.calls.property_of(node, self.here)]
+        if not found or any(one.key != found[0].key for one in found):
+            return PLAIN
+        kinds = frozenset(kind for one in found for kind in one.kinds if kind[0] != "=")
+        return Value(kinds, found[0].key, None, found[0].only)
 
     def _subscript(self, node: ast.Subscript) -> Value:
         if is_environ(node.value):

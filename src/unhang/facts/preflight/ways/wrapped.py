@@ -94,7 +94,7 @@ class _Following:
             if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
                 self._hold(value.elts[at], here, names)
             elif isinstance(value, ast.Call):
-                self._made(names, value, here, at)
+                self._made(names, value, at)
                 for one in self.calls.called(value, here):
                     self._flows(("returns", one.node, at), names)
 
@@ -104,7 +104,7 @@ class _Following:
             self._hold(value.body, here, names)
             self._hold(value.orelse, here, names)
         elif isinstance(value, ast.Call):
-            self._made(names, value, here)
+            self._made(names, value)
             for one in self.calls.called(value, here):
                 self._flows(("returns", one.node), names)
             if call_name(value) in _SAME:
@@ -119,7 +119,7 @@ class _Following:
         for name in names:
             self._flow(source, name)
 
-    def _made(self, names: list[Hashable], value: ast.Call, here: Defined, at: int = 0) -> None:
+    def _made(self, names: list[Hashable], value: ast.Call, at: int = 0) -> None:
         """``names`` hold the part ``at`` of what a library's call makes."""
         name, found = call_name(value), self.found
         if name in wrappers():
