@@ -44,6 +44,15 @@ JOB = (
     "    @property\n    def speaks(self):\n        return self.number <= 0\n"
     "    @property\n    def many(self):\n        return True\njob = Job()\n"
 )
+LOGGERS = (
+    "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+    "class Base:\n    def write(self):\n        raise NotImplementedError\n"
+    "class Text(Base):\n    def write(self):\n        print(1)\n"
+    "class Web(Base):\n    def write(self):\n        if accelerator is not None:\n"
+    "            accelerator.wait_for_everyone()\n"
+    "def loggers():\n    found: list[Base] = []\n    found.append(Text())\n    found.append(Web())\n    return found\n"
+    "def report():\n    for one in loggers() or []:\n        one.write()\n"
+)
 WRAPS = (
     "from torch.nn.parallel import DistributedDataParallel as DDP\n"
     "def wrap(model, several):\n    return DDP(model, broadcast_buffers=True) if several else model\n"
@@ -166,6 +175,12 @@ WRAPS = (
             "    if flag.exists():\n        break\n",
             HEAD + "for step in range(9):\n    if dist.get_rank() == 0:\n        flag.touch()\n    dist.barrier()\n"
             "    if flag.exists():\n        break\n",
+            Certainty.POSSIBLE,
+        ),
+        # one of several loggers in a list waits for all; their base only names the method
+        (
+            HEAD + LOGGERS + "if accelerator is None or accelerator.is_main_process:\n    report()\n",
+            HEAD + LOGGERS + "report()\nif accelerator is None or accelerator.is_main_process:\n    print(1)\n",
             Certainty.POSSIBLE,
         ),
         # a wrapped model comes out of a function, beside another value

@@ -11,12 +11,13 @@ from functools import cached_property, lru_cache
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.program import Function, Program, Scope, call_name, dotted, own_nodes, parse_program
-from unhang.facts.program_definitions import Class, Defined
+from unhang.facts.program_definitions import Class, Defined, is_abstract
 from unhang.facts.program_modules import Modules, ModuleScope
 
 _MOST_DEEP = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
 _PROPERTIES = {"property", "cached_property"}
+_KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
 
@@ -240,7 +241,7 @@ class ProgramCalls:
 
     def _methods_of(self, kind: Class, name: str) -> list[Defined]:
         one = self._method(kind, name)
-        if one is not None:
+        if one is not None and not is_abstract(one):
             return [one]
         return [method for derived in self.derived.get(kind.name, ()) if (method := derived.methods.get(name))]
 
@@ -261,9 +262,19 @@ class ProgramCalls:
             return [*self._classes_of(node.body, here, deep), *self._classes_of(node.orelse, here, deep)]
         if isinstance(node, ast.Await):
             return self._classes_of(node.value, here, deep)
+        if isinstance(node, ast.BoolOp | ast.List | ast.Tuple):  # a container counts as what is in it
+            inner = node.values if isinstance(node, ast.BoolOp) else node.elts
+            return list(dict.fromkeys(kind for one in inner for kind in self._classes_of(one, here, deep - 1)))
+        if isinstance(node, ast.ListComp):
+            return self._classes_of(node.elt, here, deep - 1)
+        if isinstance(node, ast.Subscript):
+            return self._classes_of(node.value, here, deep - 1)
         if isinstance(node, ast.Call):
             if kind := self.made(node, here):
                 return [kind]
+            if call_name(node) in _KEEP_MEMBERS:
+                behind = [node.func.value] if isinstance(node.func, ast.Attribute) and not node.args else node.args[:1]
+                return self._classes_of(behind[0], here, deep - 1) if behind else []
             back = [kind for one in self._functions_of(node.func, here, deep - 1) for kind in self._returned(one, deep)]
             return list(dict.fromkeys(back))
         if isinstance(node, ast.Name):
@@ -352,12 +363,21 @@ def _inner_functions(scope: Scope) -> Sequence[ast.FunctionDef | ast.AsyncFuncti
 
 @lru_cache(maxsize=65536)
 def _assigned_in(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
-    """Values that ``scope`` gives to names, also to ``self.x``."""
+    """Values that ``scope`` gives to names, also to ``self.x``; a container and its members count as one."""
     found: dict[str, list[ast.expr | None]] = {}
     for node in own_nodes(scope):
         if isinstance(node, ast.withitem):
             if isinstance(node.optional_vars, ast.Name):
                 found.setdefault(node.optional_vars.id, []).append(node.context_expr)
+            continue
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            if isinstance(one := _member(node.target, node.iter), ast.Name):
+                found.setdefault(one.id, []).append(node.iter)
+            continue
+        if isinstance(node, ast.Call) and call_name(node) in ("append", "add") and len(node.args) == 1:
+            owner = dotted(node.func).rpartition(".")[0]
+            if owner:
+                found.setdefault(owner, []).append(node.args[0])
             continue
         if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
             continue
@@ -365,6 +385,14 @@ def _assigned_in(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
             if isinstance(one, ast.Name | ast.Attribute):
                 found.setdefault(dotted(one), []).append(node.value)
     return found
+
+
+def _member(target: ast.expr, over: ast.expr) -> ast.expr | None:
+    """What of a loop's target holds a member of ``over``."""
+    if not isinstance(target, ast.Tuple):
+        return target
+    named = call_name(over) if isinstance(over, ast.Call) else ""
+    return target.elts[-1] if named in ("enumerate", "items") else None
 
 
 def _assigned(scope: ast.AST, name: str) -> Sequence[ast.expr | None]:

@@ -54,6 +54,8 @@ _DISTRIBUTED = {
     *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
     *("distributed", "is_dist_available", "is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
 }
+_ENGINES = {"accelerator", "fabric"}
+"""A job of several ranks that asks for one of these has it."""
 _WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
 _MAINS = ("main", "master", "zero", "chief", "primary", "rank_0", "rank0", "is_first_rank")
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
@@ -316,6 +318,8 @@ class Values:
 
     def _compared(self, node: ast.Compare, text: str) -> Leaf:
         operator, left, right = node.ops[0], node.left, node.comparators[0]
+        if _last(left).strip("_") in _ENGINES and isinstance(right, ast.Constant) and right.value is None:
+            return Leaf(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
         one, other = self.of(left), self.of(right)
         kinds = one.kinds | other.kinds
         number = number_of(right)
