@@ -10,7 +10,7 @@ from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.diagnosis.preflight import judge
-from unhang.findings import Cause, Certainty, Finding, Verdict
+from unhang.findings import Cause, Certainty, Finding, Severity, Verdict
 
 CHECK = [check for check in ALL_CHECKS if check.name in ("program", "timers", "environment")]
 HEAD = "import os, time, torch, torch.distributed as dist\n"
@@ -360,6 +360,22 @@ def test_a_download_before_a_barrier_and_the_wait_that_spares_it(
     assert all(any(word in one for one in found) for word in words)
 
 
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [("f'aws s3 cp {source} .'", 1), ("['git', 'clone', source]", 1), ("'nvidia-smi'", 0), ("f'mkdir {source}'", 0)],
+)
+def test_a_program_of_its_own_that_downloads_before_a_barrier(command: str, count: int, tmp_path: Path) -> None:
+    program = (
+        HEAD + "import subprocess, datetime\ndist.init_process_group('nccl', timeout=datetime.timedelta(minutes=3))\n"
+        f"def fetch(source):\n    line = {command}\n    return subprocess.run(line, shell=True).returncode\n"
+        "if dist.get_rank() == 0:\n    if not fetch('x'):\n        raise SystemExit(1)\ndist.barrier()\n"
+    )
+
+    found = [one for one in ask(tmp_path, t=program).findings if "run subprocess.run alone" in str(one.summary)]
+
+    assert [one.severity for one in found] == [Severity.SLOWS] * count
+
+
 @pytest.mark.parametrize(("verb", "count"), [("fit", 1), ("show", 0)])
 def test_a_module_that_a_console_script_starts_by_name(verb: str, count: int, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "kit"\n[project.scripts]\nkit = "kit.cli:main"\n')
@@ -387,3 +403,26 @@ def test_names_that_a_package_imports_when_they_are_asked_for(tmp_path: Path) ->
     (tmp_path / "kit/work.py").write_text(HEAD + "def run():\n    if dist.get_rank() == 0:\n        dist.barrier()\n")
 
     assert len(parted(ask(tmp_path, t="import kit.work\nfrom kit import run\nrun()\n"))) == 1
+
+
+GROUPS = HEAD + "n = int(os.environ['WORLD_SIZE'])\nrank = dist.get_rank()\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("first = rank // 2 * 2\nmine = list(range(first, first + 2))\ngroup = dist.new_group(mine)\n", 1),
+        ("group = dist.new_group(ranks=[r for r in range(n) if r % 2 == rank % 2])\n", 1),
+        ("group = dist.new_group([engine.grid.pp_group[0], engine.grid.pp_group[-1]])\n", 1),
+        ("for ranks in pairs:\n    if rank in ranks:\n        group = dist.new_group(ranks)\n", 1),
+        ("for ranks in pairs:\n    made = dist.new_group(ranks)\n    if rank in ranks:\n        group = made\n", 0),
+        ("for i in range(n // 2):\n    made = dist.new_group(list(range(i * 2, i * 2 + 2)))\n", 0),
+        ("group = dist.new_group(mine(rank), use_local_synchronization=True)\n", 0),
+        ("if rank in heads:\n    group = dist.new_group(heads)\nelse:\n    dist.new_group(heads)\n", 0),
+        ("group = dist.new_group(list(range(n)))\nif rank in heads:\n    dist.all_reduce(x, group=group)\n", 0),
+    ],
+)
+def test_a_group_that_not_all_ranks_make_alike(lines: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun --nproc_per_node 4 t.py", t=GROUPS + lines)
+
+    assert len([one for one in parted(verdict) if "new_group" in str(one.summary)]) == count

@@ -262,21 +262,11 @@ class ProgramCalls:
             return [*self._classes_of(node.body, here, deep), *self._classes_of(node.orelse, here, deep)]
         if isinstance(node, ast.Await):
             return self._classes_of(node.value, here, deep)
-        if isinstance(node, ast.BoolOp | ast.List | ast.Tuple):  # a container counts as what is in it
-            inner = node.values if isinstance(node, ast.BoolOp) else node.elts
+        if isinstance(node, ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript):
+            inner = _members(node)
             return list(dict.fromkeys(kind for one in inner for kind in self._classes_of(one, here, deep - 1)))
-        if isinstance(node, ast.ListComp):
-            return self._classes_of(node.elt, here, deep - 1)
-        if isinstance(node, ast.Subscript):
-            return self._classes_of(node.value, here, deep - 1)
         if isinstance(node, ast.Call):
-            if kind := self.made(node, here):
-                return [kind]
-            if call_name(node) in _KEEP_MEMBERS:
-                behind = [node.func.value] if isinstance(node.func, ast.Attribute) and not node.args else node.args[:1]
-                return self._classes_of(behind[0], here, deep - 1) if behind else []
-            back = [kind for one in self._functions_of(node.func, here, deep - 1) for kind in self._returned(one, deep)]
-            return list(dict.fromkeys(back))
+            return self._classes_of_result(node, here, deep)
         if isinstance(node, ast.Name):
             return self._classes_of_name(node.id, here, deep)
         if isinstance(node, ast.Attribute):
@@ -284,6 +274,15 @@ class ProgramCalls:
             found = (kind for owner in owners for kind in self._of_attribute(owner, node.attr, deep - 1))
             return list(dict.fromkeys(found))
         return []
+
+    def _classes_of_result(self, node: ast.Call, here: Defined, deep: int) -> list[Class]:
+        if kind := self.made(node, here):
+            return [kind]
+        if call_name(node) in _KEEP_MEMBERS:
+            behind = [node.func.value] if isinstance(node.func, ast.Attribute) and not node.args else node.args[:1]
+            return self._classes_of(behind[0], here, deep - 1) if behind else []
+        back = [kind for one in self._functions_of(node.func, here, deep - 1) for kind in self._returned(one, deep)]
+        return list(dict.fromkeys(back))
 
     def _classes_of_name(self, name: str, here: Defined, deep: int) -> list[Class]:
         if name in ("self", "cls"):
@@ -366,25 +365,34 @@ def _assigned_in(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
     """Values that ``scope`` gives to names, also to ``self.x``; a container and its members count as one."""
     found: dict[str, list[ast.expr | None]] = {}
     for node in own_nodes(scope):
-        if isinstance(node, ast.withitem):
-            if isinstance(node.optional_vars, ast.Name):
-                found.setdefault(node.optional_vars.id, []).append(node.context_expr)
-            continue
-        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            if isinstance(one := _member(node.target, node.iter), ast.Name):
-                found.setdefault(one.id, []).append(node.iter)
-            continue
-        if isinstance(node, ast.Call) and call_name(node) in ("append", "add") and len(node.args) == 1:
-            owner = dotted(node.func).rpartition(".")[0]
-            if owner:
-                found.setdefault(owner, []).append(node.args[0])
-            continue
-        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
-            continue
-        for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(one, ast.Name | ast.Attribute):
-                found.setdefault(dotted(one), []).append(node.value)
+        for target, value in _given(node):
+            if isinstance(target, ast.Name | ast.Attribute):
+                found.setdefault(dotted(target), []).append(value)
     return found
+
+
+def _given(node: ast.AST) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
+    """What a statement gives to which names."""
+    if isinstance(node, ast.withitem):
+        if isinstance(node.optional_vars, ast.Name):
+            yield node.optional_vars, node.context_expr
+    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        yield _member(node.target, node.iter), node.iter
+    elif isinstance(node, ast.Call) and call_name(node) in ("append", "add") and len(node.args) == 1:
+        yield node.func.value if isinstance(node.func, ast.Attribute) else None, node.args[0]
+    elif isinstance(node, ast.Assign):
+        yield from ((target, node.value) for target in node.targets)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+        yield node.target, node.value
+
+
+def _members(node: ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript) -> Sequence[ast.expr]:
+    """What stands for a container: a container counts as what is in it."""
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    if isinstance(node, ast.List | ast.Tuple):
+        return node.elts
+    return [node.elt if isinstance(node, ast.ListComp) else node.value]
 
 
 def _member(target: ast.expr, over: ast.expr) -> ast.expr | None:

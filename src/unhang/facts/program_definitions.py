@@ -80,7 +80,7 @@ def _calls(scope: Scope) -> Sequence[ast.Call]:
 
 
 def is_abstract(one: Defined) -> bool:
-    """Whether a method only says that derived classes have it: ``@abstractmethod``, or ``raise NotImplementedError``."""
+    """Whether a method only says that derived classes have it: it is marked so, or raises NotImplementedError."""
     if any(getattr(how, "attr", getattr(how, "id", "")) == "abstractmethod" for how in _decorators(one.node)):
         return True
     body = [part for part in one.node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]

@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unhang.facts.preflight.ways.rank_tests import asks_for_first, number_of, of_rank, world_is
-from unhang.facts.preflight.ways.steps import DATA, FILES, LOCAL, LOCAL_ZERO, NAMED, RANK, RANK_ZERO, TIME, Leaf, Test
+from unhang.facts.preflight.ways.steps import (
+    DATA,
+    FILES,
+    LOCAL,
+    LOCAL_ZERO,
+    MEMBER,
+    NAMED,
+    RANK,
+    RANK_ZERO,
+    TIME,
+    Leaf,
+    Test,
+)
 from unhang.facts.program import Scope, call_name, dotted
 from unhang.facts.program_calls import ProgramCalls
 from unhang.facts.program_definitions import Class, Defined
@@ -338,7 +350,8 @@ class Values:
         elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
             kinds = kinds & {DATA} if one.made == LOOP else NONE
         if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
-            kinds = kinds - RANKS - {_OTHER}  # a member of a group, or of what it was put into itself
+            member = bool(kinds & (RANKS | {_OTHER}))  # of a group, or of what it was put into itself
+            kinds = (kinds - RANKS - {_OTHER}) | ({MEMBER} if member else NONE)
         flipped = _FLIPPED.get(type(operator))
         if flipped is not None or type(operator) in _SAME:
             same = f"{spoken(left)} {flipped or _SAME[type(operator)]} {spoken(right)}"
