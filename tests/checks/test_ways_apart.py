@@ -53,6 +53,7 @@ LOGGERS = (
     "def loggers():\n    found: list[Base] = []\n    found.append(Text())\n    found.append(Web())\n    return found\n"
     "def report():\n    for one in loggers() or []:\n        one.write()\n"
 )
+CHOSEN = "def gather(x):\n    dist.all_gather(x)\n"
 WRAPS = (
     "from torch.nn.parallel import DistributedDataParallel as DDP\n"
     "def wrap(model, several):\n    return DDP(model, broadcast_buffers=True) if several else model\n"
@@ -182,6 +183,14 @@ WRAPS = (
             HEAD + LOGGERS + "if accelerator is None or accelerator.is_main_process:\n    report()\n",
             HEAD + LOGGERS + "report()\nif accelerator is None or accelerator.is_main_process:\n    print(1)\n",
             Certainty.POSSIBLE,
+        ),
+        # a name that holds the collective on one way, and something harmless on the way that rank 0 goes alone
+        (
+            HEAD + CHOSEN + "def score(spread):\n    if spread:\n        join = gather\n    else:\n"
+            "        join = gather\n        if dist.get_rank() != 0:\n            return\n    join(1)\nscore(flag)\n",
+            HEAD + CHOSEN + "def score(spread):\n    if spread:\n        join = gather\n    else:\n"
+            "        join = abs\n        if dist.get_rank() != 0:\n            print(1)\n    join(1)\nscore(flag)\n",
+            Certainty.LIKELY,
         ),
         # a wrapped model comes out of a function, beside another value
         (
@@ -405,6 +414,15 @@ def test_names_that_a_package_imports_when_they_are_asked_for(tmp_path: Path) ->
     assert len(parted(ask(tmp_path, t="import kit.work\nfrom kit import run\nrun()\n"))) == 1
 
 
+def test_a_name_that_may_hold_a_collective_is_no_likely_finding(tmp_path: Path) -> None:
+    program = (
+        HEAD + CHOSEN + "def score(spread):\n    if spread:\n        join = gather\n    else:\n"
+        "        if dist.get_rank() != 0:\n            return\n        join = abs\n    join(1)\nscore(flag)\n"
+    )
+
+    assert all(one.certainty is Certainty.POSSIBLE for one in parted(ask(tmp_path, t=program)))
+
+
 GROUPS = HEAD + "n = int(os.environ['WORLD_SIZE'])\nrank = dist.get_rank()\n"
 
 
@@ -426,3 +444,26 @@ def test_a_group_that_not_all_ranks_make_alike(lines: str, count: int, tmp_path:
     verdict = ask(tmp_path, "torchrun --nproc_per_node 4 t.py", t=GROUPS + lines)
 
     assert len([one for one in parted(verdict) if "new_group" in str(one.summary)]) == count
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("atexit.register(dist.destroy_process_group)\ntrain()\n", 1),
+        ("@atexit.register\ndef end():\n    dist.destroy_process_group()\ntrain()\n", 1),
+        ("def end():\n    dist.destroy_process_group()\ntry:\n    train()\nfinally:\n    end()\n", 1),
+        ("train()\ndist.destroy_process_group()\n", 0),
+        ("def hook(*error):\n    os._exit(1)\nsys.excepthook = hook\natexit.register(dist.destroy_process_group)\n", 0),
+        (
+            "try:\n    train()\nexcept Exception:\n    os._exit(1)\nfinally:\n    dist.destroy_process_group()\n",
+            0,
+        ),
+        ("try:\n    train()\nfinally:\n    dist.destroy_process_group(small)\n", 0),
+        ("atexit.register(print)\ntrain()\n", 0),
+    ],
+)
+def test_a_clean_up_that_waits_after_an_exception(lines: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=HEAD + "import atexit, sys\n" + lines)
+
+    found = [one for one in verdict.findings if "after an exception on one rank" in str(one.summary)]
+    assert [one.severity for one in found] == [Severity.NOTE] * count

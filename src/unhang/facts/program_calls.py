@@ -92,6 +92,12 @@ class ProgramCalls:
         name = getattr(call.func, "id", "")
         return self.passed.get((here, name), ()) if name in here.parameters else ()
 
+    def perhaps(self, call: ast.Call, here: Defined) -> bool:
+        """Whether the name that is called holds a function of the program on one way only."""
+        name = getattr(call.func, "id", "")
+        given = [value for value in _assigned(here.node, name) if value is not None] if name else []
+        return len(given) > 1 and any(not self._functions_of(value, here, _MOST_DEEP) for value in given)
+
     def made(self, call: ast.Call, here: Defined) -> Class | None:
         """The class of the program that ``call`` makes an instance of; None for every other call."""
         return self._class_named(call.func, here)

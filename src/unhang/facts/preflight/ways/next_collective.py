@@ -97,14 +97,14 @@ class NextCollective:
         return self.first(step.body, here, assumed, deep) if isinstance(step, Loop) else None
 
     def _in_call(self, step: Called, here: Defined, assumed: Assumed, deep: int) -> Met | None:
-        for target in step.targets if deep else ():
+        for target in step.targets if deep and (assumed.unsure or not step.perhaps) else ():
             read = self.reads.get(target)
             if read is None or not self.traces.meets(self.traces.of(target, assumed.in_call())):
                 continue
             met = self.first(read.steps, target, assumed.in_call(), deep - 1)
             if met is not None:
                 chain = ((here, step.line, step.text), *met.chain)
-                several = met.several or len(step.targets) > 1
+                several = met.several or step.perhaps or len(step.targets) > 1
                 return Met(met.op, chain, met.settled, met.settled and met.proved, several)
         return self.first(step.inside, here, assumed, deep) if step.inside is not None else None
 

@@ -328,7 +328,10 @@ class Reader:
         if targets:
             entering = [one for one in targets if not is_context_manager(one)]
             self.names.made_equal(node, own=True)
-            return [] if not entering else [Called(tuple(entering), node.lineno, dotted(node.func))]
+            if not entering:
+                return []
+            perhaps = self.calls.perhaps(node, self.here)
+            return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps)]
         op = self.what.op(node)
         if op is not None:
             if op.name == "init_process_group":

@@ -39,6 +39,8 @@ class Called:
     line: int
     text: str
     inside: Block | None = None
+    perhaps: bool = False
+    """The name that is called holds something else on another way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
