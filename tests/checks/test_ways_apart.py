@@ -245,6 +245,30 @@ TRIES = (
 
 
 @pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("        if helper.first:\n            decode(rows)\n        helper.send(rows)\n", 1),
+        ("        helper.send(rows)\n", 0),
+    ],
+)
+def test_an_error_before_a_collective_of_the_function_that_is_tried(lines: str, count: int, tmp_path: Path) -> None:
+    helper = (
+        HEAD + "class Helper:\n    @property\n    def first(self):\n        return dist.get_rank() == 0\n"
+        "    def send(self, x):\n        if dist.is_initialized():\n            dist.broadcast(x, 0)\n"
+        "helper = Helper()\n"
+    )
+    program = (
+        "from kit import helper\ndef decode(x):\n    return x\ndef update(every):\n    for rows in every:\n"
+        + lines
+        + "for peer in range(9):\n    try:\n        update(peer)\n    except Exception:\n        print('bad')\n"
+    )
+
+    found = parted(ask(tmp_path, t=program, kit=helper))
+
+    assert len([one for one in found if "meets an error before" in str(one.summary)]) == count
+
+
+@pytest.mark.parametrize(
     ("what", "then", "count"),
     [
         ("RuntimeError", "continue", 1),

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from unhang.evidence.items import SourceFile
 from unhang.facts.program import Function, Program, Scope, call_name, dotted, own_nodes, parse_program
 from unhang.facts.program_definitions import Class, Defined, is_abstract
-from unhang.facts.program_modules import Modules, ModuleScope
+from unhang.facts.program_modules import Made, Modules, ModuleScope
 
 _MOST_DEEP = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
@@ -277,6 +277,8 @@ class ProgramCalls:
             return self._classes_of_name(node.id, here, deep)
         if isinstance(node, ast.Attribute):
             owners = self._classes_of(node.value, here, deep - 1)
+            if not owners and node.attr in self._modules.every_made:
+                return self._classes_of_made(dotted(node), here, deep)
             found = (kind for owner in owners for kind in self._of_attribute(owner, node.attr, deep - 1))
             return list(dict.fromkeys(found))
         return []
@@ -300,7 +302,14 @@ class ProgramCalls:
             values = _assigned(scope, name)
             if told or values:
                 return told or [kind for value in values for kind in self._classes_of(value, around, deep - 1)]
-        return []
+        return self._classes_of_made(name, here, deep)
+
+    def _classes_of_made(self, name: str, here: Defined, deep: int) -> list[Class]:
+        """Of what another file makes when it is read, and this one imports."""
+        found = self._modules.look_up(name, here.file.path)
+        if not isinstance(found, Made) or found.path == here.file.path:
+            return []
+        return self._classes_of_name(found.name, self.of_node[self._modules.scopes[found.path].tree], deep - 1)
 
     def _of_attribute(self, owner: Class, name: str, deep: int) -> list[Class]:
         if (owner, name) in self._attributes:

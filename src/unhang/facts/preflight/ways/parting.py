@@ -203,12 +203,23 @@ class _Search:
             if not isinstance(step, Guarded) or not step.swallows:
                 continue
             met = self.next.first(step.body, one, Assumed())
-            last = [inner for inner in step.body if self.next.met(inner, one, Assumed(), 12) is not None]
             handled = [self.traces.alone(handler, Assumed()) for handler in step.handlers]
-            if met is None or not met.certain or not last or last[-1] is step.body[0] or RAISE in handled:
+            if met is None or not met.certain or RAISE in handled or not self._works_before(step.body, one, 4):
                 continue
             if not any(self.traces.meets(node) for node in handled):
                 yield self._as_parting(one, step, (ERRORS,), "except", met, None, sure=False)
+
+    def _works_before(self, block: Block, one: Defined, deep: int) -> bool:
+        """Something that may fail comes before the last collective of a block, here or in the function it calls."""
+        meeting = [step for step in block if self.next.met(step, one, Assumed(), 12) is not None]
+        if not meeting or not deep:
+            return False
+        if meeting[-1] is not block[0]:
+            return True
+        first = block[0]
+        targets = [t for t in first.targets if t in self.ways.reads] if isinstance(first, Called) else []
+        inner = any(self._works_before(self.ways.reads[target].steps, target, deep - 1) for target in targets)
+        return inner or any(self._works_before(part, one, deep) for part in inner_blocks(first))
 
     def _parted(self, one: Defined, read: Read, leaf: Leaf) -> Parting | None:
         ranks = bool(leaf.kinds & {RANK, LOCAL, "named rank", _OTHER})
