@@ -195,7 +195,7 @@ WRAPS = (
         # a wrapped model comes out of a function, beside another value
         (
             HEAD + WRAPS + "if dist.get_rank() == 0:\n    score(model)\ndist.destroy_process_group()\n",
-            HEAD + WRAPS + "if dist.get_rank() == 0:\n    score(model.module)\ndist.destroy_process_group()\n",
+            HEAD + WRAPS + "score(model)\nif dist.get_rank() == 0:\n    score(model.module)\ndist.barrier()\n",
             Certainty.POSSIBLE,
         ),
     ],

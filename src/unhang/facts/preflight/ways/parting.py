@@ -313,11 +313,33 @@ class _Search:
     ) -> Parting | None:
         if FILES in leaf.kinds and kind in ("if", "else") and not leaf.kinds & {RANK, LOCAL}:
             return None
-        if not met.proved:
+        if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
         why = tuple(kind for kind in _ASKED if kind in leaf.kinds)
         sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, _OTHER}
         return self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
+
+    def _gets_wrapped(self, met: Met) -> bool:
+        """The calls of this way hand the wrapped model down, and not another one to the same parameter."""
+        calls, wrapped = self.ways.calls, self.ways.around.wrapped
+        name, target = met.op.text, met.op.here
+        for caller, line, _ in reversed(met.chain):
+            if name not in target.parameters:
+                return True
+            given = (
+                values.get(name)
+                for call in caller.calls
+                if call.lineno == line
+                for one, values in calls.arguments(call, caller)
+                if one is target
+            )
+            value = next((one for one in given if one is not None), None)
+            if value is None:
+                return True
+            if not wrapped.holds(value, caller):
+                return False
+            name, target = spoken(value), caller
+        return True
 
     def _as_parting(
         self,
