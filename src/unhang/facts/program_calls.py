@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.program import Function, Program, Scope, call_name, dotted, own_nodes, parse_program
+from unhang.facts.program import Function, Program, call_name, dotted, own_nodes, parse_program
 from unhang.facts.program_definitions import Class, Defined, is_abstract
 from unhang.facts.program_modules import Made, Modules, ModuleScope
+from unhang.facts.program_values import annotation_of, assigned_to, bound_to, inner_functions, members_of, types_in
 
 _MOST_DEEP = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
@@ -71,7 +72,7 @@ class ProgramCalls:
     def arguments(self, call: ast.Call, here: Defined) -> Iterator[tuple[Defined, dict[str, ast.expr]]]:
         """The functions that ``call`` leads to, with what their parameters get; also ``Process(target=f, args=…)``."""
         for target in self.called(call, here):
-            yield target, dict(_bound(target.parameters, call.args, call.keywords))
+            yield target, dict(bound_to(target.parameters, call.args, call.keywords))
         if call_name(call) in _STARTERS:
             words = {word.arg: word.value for word in call.keywords}
             started = words.get("target") or (call.args[0] if call.args else None)
@@ -79,7 +80,7 @@ class ProgramCalls:
             plain = given.elts if isinstance(given, ast.Tuple | ast.List) else call.args[1:]
             for target in self._functions_of(started, here, 3) if started is not None else ():
                 names = target.parameters[1:] if call_name(call) in ("spawn", "start_processes") else target.parameters
-                yield target, dict(_bound(names, plain, []))
+                yield target, dict(bound_to(names, plain, []))
 
     def called(self, call: ast.Call, here: Defined) -> list[Defined]:
         """The functions that ``call`` in ``here`` leads to."""
@@ -95,7 +96,7 @@ class ProgramCalls:
     def perhaps(self, call: ast.Call, here: Defined) -> bool:
         """Whether the name that is called holds a function of the program on one way only."""
         name = getattr(call.func, "id", "")
-        given = [value for value in _assigned(here.node, name) if value is not None] if name else []
+        given = [value for value in assigned_to(here.node, name) if value is not None] if name else []
         return len(given) > 1 and any(not self._functions_of(value, here, _MOST_DEEP) for value in given)
 
     def made(self, call: ast.Call, here: Defined) -> Class | None:
@@ -214,10 +215,10 @@ class ProgramCalls:
 
     def _named_function(self, name: str, here: Defined, deep: int) -> list[Defined]:
         for scope in reversed(here.scopes[1:]):
-            inner = [one for one in _inner_functions(scope) if one.name == name]
+            inner = [one for one in inner_functions(scope) if one.name == name]
             if inner:
                 return [self.of_node[inner[-1]]]
-            bound = [value for value in _assigned(scope, name) if value is not None]
+            bound = [value for value in assigned_to(scope, name) if value is not None]
             if bound:
                 around = self.of_node[scope]
                 return [one for value in bound for one in self._functions_of(value, around, deep - 1)]
@@ -269,7 +270,7 @@ class ProgramCalls:
         if isinstance(node, ast.Await):
             return self._classes_of(node.value, here, deep)
         if isinstance(node, ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript):
-            inner = _members(node)
+            inner = members_of(node)
             return list(dict.fromkeys(kind for one in inner for kind in self._classes_of(one, here, deep - 1)))
         if isinstance(node, ast.Call):
             return self._classes_of_result(node, here, deep)
@@ -298,8 +299,8 @@ class ProgramCalls:
             return [owner] if owner is not None else []
         for scope in reversed(here.scopes):
             around = self.of_node[scope]
-            told = self._annotated(_annotation(scope, name), around)
-            values = _assigned(scope, name)
+            told = self._annotated(annotation_of(scope, name), around)
+            values = assigned_to(scope, name)
             if told or values:
                 return told or [kind for value in values for kind in self._classes_of(value, around, deep - 1)]
         return self._classes_of_made(name, here, deep)
@@ -317,11 +318,11 @@ class ProgramCalls:
         self._attributes[owner, name] = []  # a circle adds nothing
         found: list[Class] = []
         for method in owner.methods.values():
-            for value in _assigned(method.node, f"self.{name}"):
+            for value in assigned_to(method.node, f"self.{name}"):
                 found += self._classes_of(value, method, deep)
         module = self.of_node[self.tree_of(owner)]
         if not found:
-            found = self._annotated(_annotation(owner.node, name), module)
+            found = self._annotated(annotation_of(owner.node, name), module)
         if not found and (getter := owner.methods.get(name)) is not None:
             found = self._annotated(getattr(getter.node, "returns", None), getter)
         if not found:
@@ -332,7 +333,7 @@ class ProgramCalls:
 
     def _annotated(self, annotation: ast.expr | None, here: Defined) -> list[Class]:
         """The class an annotation names, and those derived from it."""
-        for node in _types_in(annotation):
+        for node in types_in(annotation):
             kind = self._class_named(node, here)
             if kind is not None:
                 return [kind, *self.derived.get(kind.name, ())]
@@ -342,91 +343,3 @@ class ProgramCalls:
         back = [node.value for node in own_nodes(one.node) if isinstance(node, ast.Return)]
         found = [kind for value in back for kind in self._classes_of(value, one, deep - 1)]
         return found or self._annotated(getattr(one.node, "returns", None), one)
-
-
-def _types_in(annotation: ast.expr | None) -> Iterator[ast.expr]:
-    """``Trainer`` of ``"Trainer"``, ``Trainer | None`` and ``Optional[Trainer]``."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError):
-            return
-    if isinstance(annotation, ast.BinOp):
-        yield from _types_in(annotation.left)
-        yield from _types_in(annotation.right)
-    elif isinstance(annotation, ast.Subscript):
-        yield from _types_in(annotation.slice)
-    elif isinstance(annotation, ast.Name | ast.Attribute):
-        yield annotation
-
-
-def _bound(
-    names: Sequence[str], plain: Sequence[ast.expr], words: Sequence[ast.keyword]
-) -> Iterator[tuple[str, ast.expr]]:
-    for name, value in zip(names, plain, strict=False):
-        if isinstance(value, ast.Starred):
-            break
-        yield name, value
-    yield from ((word.arg, word.value) for word in words if word.arg)
-
-
-@lru_cache(maxsize=65536)
-def _inner_functions(scope: Scope) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [node for node in own_nodes(scope) if isinstance(node, Function)]
-
-
-@lru_cache(maxsize=65536)
-def _assigned_in(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
-    """Values that ``scope`` gives to names, also to ``self.x``; a container and its members count as one."""
-    found: dict[str, list[ast.expr | None]] = {}
-    for node in own_nodes(scope):
-        for target, value in _given(node):
-            if isinstance(target, ast.Name | ast.Attribute):
-                found.setdefault(dotted(target), []).append(value)
-    return found
-
-
-def _given(node: ast.AST) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
-    """What a statement gives to which names."""
-    if isinstance(node, ast.withitem):
-        if isinstance(node.optional_vars, ast.Name):
-            yield node.optional_vars, node.context_expr
-    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-        yield _member(node.target, node.iter), node.iter
-    elif isinstance(node, ast.Call) and call_name(node) in ("append", "add") and len(node.args) == 1:
-        yield node.func.value if isinstance(node.func, ast.Attribute) else None, node.args[0]
-    elif isinstance(node, ast.Assign):
-        yield from ((target, node.value) for target in node.targets)
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-        yield node.target, node.value
-
-
-def _members(node: ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript) -> Sequence[ast.expr]:
-    """What stands for a container: a container counts as what is in it."""
-    if isinstance(node, ast.BoolOp):
-        return node.values
-    if isinstance(node, ast.List | ast.Tuple):
-        return node.elts
-    return [node.elt if isinstance(node, ast.ListComp) else node.value]
-
-
-def _member(target: ast.expr, over: ast.expr) -> ast.expr | None:
-    """What of a loop's target holds a member of ``over``."""
-    if not isinstance(target, ast.Tuple):
-        return target
-    named = call_name(over) if isinstance(over, ast.Call) else ""
-    return target.elts[-1] if named in ("enumerate", "items") else None
-
-
-def _assigned(scope: ast.AST, name: str) -> Sequence[ast.expr | None]:
-    return _assigned_in(scope).get(name, ())
-
-
-def _annotation(scope: ast.AST, name: str) -> ast.expr | None:
-    """The type that a parameter, or a field of a class, is said to have."""
-    if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
-        every = (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)
-        return next((one.annotation for one in every if one.arg == name), None)
-    body = scope.body if isinstance(scope, ast.ClassDef) else []
-    fields = (one for one in body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name))
-    return next((one.annotation for one in fields if getattr(one.target, "id", "") == name), None)

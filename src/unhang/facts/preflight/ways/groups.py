@@ -29,13 +29,13 @@ def own_groups(reads: Mapping[Defined, Read]) -> Iterator[OwnGroup]:
         for op, ranks in read.own_groups:
             yield OwnGroup(op, ranks)
         for path in paths(read.steps):
-            op = path[-1][0][path[-1][1]]
-            if not isinstance(op, Op) or op.name != "new_group" or op in own:
+            step = path[-1][0][path[-1][1]]
+            if not isinstance(step, Op) or step.name != "new_group" or step in own:
                 continue
             around = (block[at] for block, at in path[:-1])
             tests = [one for one in around if isinstance(one, Branch) and _for_members(one)]
             if tests:
-                yield OwnGroup(op, "", tests[-1].text, tests[-1].line)
+                yield OwnGroup(step, "", tests[-1].text, tests[-1].line)
 
 
 def _for_members(one: Branch) -> bool:
