@@ -10,7 +10,7 @@ from unhang.checks.all_checks import ALL_CHECKS, look_around
 from unhang.checks.machine import Machine
 from unhang.checks.plan import Plan
 from unhang.diagnosis.preflight import judge
-from unhang.findings import Cause, Certainty, Finding, Verdict
+from unhang.findings import Cause, Certainty, Finding, Severity, Verdict
 
 CHECK = [check for check in ALL_CHECKS if check.name in ("program", "timers", "environment")]
 HEAD = "import os, time, torch, torch.distributed as dist\n"
@@ -39,6 +39,27 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 TRAINER = "import lightning as L\ntrainer = L.Trainer()\n"
 WITH_RANKS = "from ranks import first, together\nimport torch, torch.distributed as dist\n"
+JOB = (
+    "class Job:\n    def __init__(self):\n        self.number = int(os.environ['RANK'])\n"
+    "    @property\n    def speaks(self):\n        return self.number <= 0\n"
+    "    @property\n    def many(self):\n        return True\njob = Job()\n"
+)
+LOGGERS = (
+    "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+    "class Base:\n    def write(self):\n        raise NotImplementedError\n"
+    "class Text(Base):\n    def write(self):\n        print(1)\n"
+    "class Web(Base):\n    def write(self):\n        if accelerator is not None:\n"
+    "            accelerator.wait_for_everyone()\n"
+    "def loggers():\n    found: list[Base] = []\n    found.append(Text())\n    found.append(Web())\n    return found\n"
+    "def report():\n    for one in loggers() or []:\n        one.write()\n"
+)
+CHOSEN = "def gather(x):\n    dist.all_gather(x)\n"
+WRAPS = (
+    "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+    "def wrap(model, several):\n    return DDP(model, broadcast_buffers=True) if several else model\n"
+    "def build():\n    return wrap(Net(), True), 1\nmodel, step = build()\n"
+    "def score(model):\n    return model(1)\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +162,42 @@ WITH_RANKS = "from ranks import first, together\nimport torch, torch.distributed
             "        dist.barrier()\nmp.spawn(run, (2,), 2)\n",
             Certainty.LIKELY,
         ),
+        # a property that tells the first rank, under a name of the program's own
+        (
+            HEAD + JOB + "for step in range(9):\n    if job.speaks:\n        if converged():\n            break\n"
+            "    dist.barrier()\n",
+            HEAD + JOB + "for step in range(9):\n    if job.speaks:\n        if converged():\n            print(1)\n"
+            "    if job.many and step > 5:\n        break\n    dist.barrier()\n",
+            Certainty.LIKELY,
+        ),
+        # a file that the first rank makes after the others may have looked; and before a barrier that all meet
+        (
+            HEAD + "for step in range(9):\n    dist.barrier()\n    if dist.get_rank() == 0:\n        flag.touch()\n"
+            "    if flag.exists():\n        break\n",
+            HEAD + "for step in range(9):\n    if dist.get_rank() == 0:\n        flag.touch()\n    dist.barrier()\n"
+            "    if flag.exists():\n        break\n",
+            Certainty.POSSIBLE,
+        ),
+        # one of several loggers in a list waits for all; their base only names the method
+        (
+            HEAD + LOGGERS + "if accelerator is None or accelerator.is_main_process:\n    report()\n",
+            HEAD + LOGGERS + "report()\nif accelerator is None or accelerator.is_main_process:\n    print(1)\n",
+            Certainty.POSSIBLE,
+        ),
+        # a name that holds the collective on one way, and something harmless on the way that rank 0 goes alone
+        (
+            HEAD + CHOSEN + "def score(spread):\n    if spread:\n        join = gather\n    else:\n"
+            "        join = gather\n        if dist.get_rank() != 0:\n            return\n    join(1)\nscore(flag)\n",
+            HEAD + CHOSEN + "def score(spread):\n    if spread:\n        join = gather\n    else:\n"
+            "        join = abs\n        if dist.get_rank() != 0:\n            print(1)\n    join(1)\nscore(flag)\n",
+            Certainty.LIKELY,
+        ),
+        # a wrapped model comes out of a function, beside another value
+        (
+            HEAD + WRAPS + "if dist.get_rank() == 0:\n    score(model)\ndist.destroy_process_group()\n",
+            HEAD + WRAPS + "score(model)\nif dist.get_rank() == 0:\n    score(model.module)\ndist.barrier()\n",
+            Certainty.POSSIBLE,
+        ),
     ],
 )
 def test_ranks_that_part_and_ranks_that_do_not(bad: str, good: str, certainty: Certainty, tmp_path: Path) -> None:
@@ -185,6 +242,30 @@ TRIES = (
     HEAD + "model = torch.nn.parallel.DistributedDataParallel(net)\nfor batch in rows:\n    try:\n"
     "        loss = model(batch)\n        loss.backward()\n    except {what}:\n        {then}\n"
 )
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("        if helper.first:\n            decode(rows)\n        helper.send(rows)\n", 1),
+        ("        helper.send(rows)\n", 0),
+    ],
+)
+def test_an_error_before_a_collective_of_the_function_that_is_tried(lines: str, count: int, tmp_path: Path) -> None:
+    helper = (
+        HEAD + "class Helper:\n    @property\n    def first(self):\n        return dist.get_rank() == 0\n"
+        "    def send(self, x):\n        if dist.is_initialized():\n            dist.broadcast(x, 0)\n"
+        "helper = Helper()\n"
+    )
+    program = (
+        "from kit import helper\ndef decode(x):\n    return x\ndef update(every):\n    for rows in every:\n"
+        + lines
+        + "for peer in range(9):\n    try:\n        update(peer)\n    except Exception:\n        print('bad')\n"
+    )
+
+    found = parted(ask(tmp_path, t=program, kit=helper))
+
+    assert len([one for one in found if "meets an error before" in str(one.summary)]) == count
 
 
 @pytest.mark.parametrize(
@@ -312,6 +393,22 @@ def test_a_download_before_a_barrier_and_the_wait_that_spares_it(
     assert all(any(word in one for one in found) for word in words)
 
 
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [("f'aws s3 cp {source} .'", 1), ("['git', 'clone', source]", 1), ("'nvidia-smi'", 0), ("f'mkdir {source}'", 0)],
+)
+def test_a_program_of_its_own_that_downloads_before_a_barrier(command: str, count: int, tmp_path: Path) -> None:
+    program = (
+        HEAD + "import subprocess, datetime\ndist.init_process_group('nccl', timeout=datetime.timedelta(minutes=3))\n"
+        f"def fetch(source):\n    line = {command}\n    return subprocess.run(line, shell=True).returncode\n"
+        "if dist.get_rank() == 0:\n    if not fetch('x'):\n        raise SystemExit(1)\ndist.barrier()\n"
+    )
+
+    found = [one for one in ask(tmp_path, t=program).findings if "run subprocess.run alone" in str(one.summary)]
+
+    assert [one.severity for one in found] == [Severity.SLOWS] * count
+
+
 @pytest.mark.parametrize(("verb", "count"), [("fit", 1), ("show", 0)])
 def test_a_module_that_a_console_script_starts_by_name(verb: str, count: int, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "kit"\n[project.scripts]\nkit = "kit.cli:main"\n')
@@ -339,3 +436,58 @@ def test_names_that_a_package_imports_when_they_are_asked_for(tmp_path: Path) ->
     (tmp_path / "kit/work.py").write_text(HEAD + "def run():\n    if dist.get_rank() == 0:\n        dist.barrier()\n")
 
     assert len(parted(ask(tmp_path, t="import kit.work\nfrom kit import run\nrun()\n"))) == 1
+
+
+def test_a_name_that_may_hold_a_collective_is_no_likely_finding(tmp_path: Path) -> None:
+    program = (
+        HEAD + CHOSEN + "def score(spread):\n    if spread:\n        join = gather\n    else:\n"
+        "        if dist.get_rank() != 0:\n            return\n        join = abs\n    join(1)\nscore(flag)\n"
+    )
+
+    assert all(one.certainty is Certainty.POSSIBLE for one in parted(ask(tmp_path, t=program)))
+
+
+GROUPS = HEAD + "n = int(os.environ['WORLD_SIZE'])\nrank = dist.get_rank()\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("first = rank // 2 * 2\nmine = list(range(first, first + 2))\ngroup = dist.new_group(mine)\n", 1),
+        ("group = dist.new_group(ranks=[r for r in range(n) if r % 2 == rank % 2])\n", 1),
+        ("group = dist.new_group([engine.grid.pp_group[0], engine.grid.pp_group[-1]])\n", 1),
+        ("for ranks in pairs:\n    if rank in ranks:\n        group = dist.new_group(ranks)\n", 1),
+        ("for ranks in pairs:\n    made = dist.new_group(ranks)\n    if rank in ranks:\n        group = made\n", 0),
+        ("for i in range(n // 2):\n    made = dist.new_group(list(range(i * 2, i * 2 + 2)))\n", 0),
+        ("group = dist.new_group(mine(rank), use_local_synchronization=True)\n", 0),
+        ("if rank in heads:\n    group = dist.new_group(heads)\nelse:\n    dist.new_group(heads)\n", 0),
+        ("group = dist.new_group(list(range(n)))\nif rank in heads:\n    dist.all_reduce(x, group=group)\n", 0),
+    ],
+)
+def test_a_group_that_not_all_ranks_make_alike(lines: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun --nproc_per_node 4 t.py", t=GROUPS + lines)
+
+    assert len([one for one in parted(verdict) if "new_group" in str(one.summary)]) == count
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("atexit.register(dist.destroy_process_group)\ntrain()\n", 1),
+        ("@atexit.register\ndef end():\n    dist.destroy_process_group()\ntrain()\n", 1),
+        ("def end():\n    dist.destroy_process_group()\ntry:\n    train()\nfinally:\n    end()\n", 1),
+        ("train()\ndist.destroy_process_group()\n", 0),
+        ("def hook(*error):\n    os._exit(1)\nsys.excepthook = hook\natexit.register(dist.destroy_process_group)\n", 0),
+        (
+            "try:\n    train()\nexcept Exception:\n    os._exit(1)\nfinally:\n    dist.destroy_process_group()\n",
+            0,
+        ),
+        ("try:\n    train()\nfinally:\n    dist.destroy_process_group(small)\n", 0),
+        ("atexit.register(print)\ntrain()\n", 0),
+    ],
+)
+def test_a_clean_up_that_waits_after_an_exception(lines: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=HEAD + "import atexit, sys\n" + lines)
+
+    found = [one for one in verdict.findings if "after an exception on one rank" in str(one.summary)]
+    assert [one.severity for one in found] == [Severity.NOTE] * count

@@ -99,6 +99,12 @@ def test_an_address_needs_no_resolver(tmp_path: Path, address: str) -> None:
     assert look.found.addresses == (address,)
 
 
+def test_an_address_that_a_shell_makes_is_not_looked_up(tmp_path: Path) -> None:
+    launch = Launch(launcher="torchrun", options={"master_addr": "$(hostname -s | head -n 1)"})
+
+    assert meeting_point(Told(tmp_path, {}), launch, Configuration(), {}, None).found is None
+
+
 def test_a_name_that_could_not_be_looked_up_is_not_one_that_does_not_resolve(tmp_path: Path) -> None:
     launch = Launch(launcher="torchrun", options={"master_addr": "node0"})
     unknown = {"getent ahosts node0": Output("", 2)}

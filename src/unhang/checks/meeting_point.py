@@ -43,6 +43,8 @@ def meeting_point(
     if named is None:
         return Look()
     address, port, evidence = named
+    if any(mark in address for mark in "$`"):  # a shell makes it; the way to the program is said to be unread there
+        return Look()
     look = resolved(machine, address)
     if look.found is None:
         return Look(because=look.because, how=look.how)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.program import Function, Program, Scope, call_name, dotted, own_nodes, parse_program
-from unhang.facts.program_definitions import Class, Defined
-from unhang.facts.program_modules import Modules, ModuleScope
+from unhang.facts.program import Function, Program, call_name, dotted, own_nodes, parse_program
+from unhang.facts.program_definitions import Class, Defined, is_abstract
+from unhang.facts.program_modules import Made, Modules, ModuleScope
+from unhang.facts.program_values import annotation_of, assigned_to, bound_to, inner_functions, members_of, types_in
 
 _MOST_DEEP = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
+_PROPERTIES = {"property", "cached_property"}
+_KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
 
@@ -27,6 +30,7 @@ class ProgramCalls:
         self.of_node: dict[ast.AST, Defined] = {}
         self._classes: dict[str, list[Class]] = {}
         self._methods: dict[str, list[Defined]] = {}
+        self._properties: dict[str, list[Defined]] = {}
         self._targets: dict[ast.Call, list[Defined]] = {}
         self._attributes: dict[tuple[Class, str], list[Class]] = {}
         self._modules = Modules()
@@ -68,7 +72,7 @@ class ProgramCalls:
     def arguments(self, call: ast.Call, here: Defined) -> Iterator[tuple[Defined, dict[str, ast.expr]]]:
         """The functions that ``call`` leads to, with what their parameters get; also ``Process(target=f, args=…)``."""
         for target in self.called(call, here):
-            yield target, dict(_bound(target.parameters, call.args, call.keywords))
+            yield target, dict(bound_to(target.parameters, call.args, call.keywords))
         if call_name(call) in _STARTERS:
             words = {word.arg: word.value for word in call.keywords}
             started = words.get("target") or (call.args[0] if call.args else None)
@@ -76,7 +80,7 @@ class ProgramCalls:
             plain = given.elts if isinstance(given, ast.Tuple | ast.List) else call.args[1:]
             for target in self._functions_of(started, here, 3) if started is not None else ():
                 names = target.parameters[1:] if call_name(call) in ("spawn", "start_processes") else target.parameters
-                yield target, dict(_bound(names, plain, []))
+                yield target, dict(bound_to(names, plain, []))
 
     def called(self, call: ast.Call, here: Defined) -> list[Defined]:
         """The functions that ``call`` in ``here`` leads to."""
@@ -88,6 +92,12 @@ class ProgramCalls:
         """The functions that are handed to the parameter that ``call`` calls."""
         name = getattr(call.func, "id", "")
         return self.passed.get((here, name), ()) if name in here.parameters else ()
+
+    def perhaps(self, call: ast.Call, here: Defined) -> bool:
+        """Whether the name that is called holds a function of the program on one way only."""
+        name = getattr(call.func, "id", "")
+        given = [value for value in assigned_to(here.node, name) if value is not None] if name else []
+        return len(given) > 1 and any(not self._functions_of(value, here, _MOST_DEEP) for value in given)
 
     def made(self, call: ast.Call, here: Defined) -> Class | None:
         """The class of the program that ``call`` makes an instance of; None for every other call."""
@@ -127,6 +137,15 @@ class ProgramCalls:
         """Classes of the program that ``node`` may be an instance of."""
         return self._classes_of(node, here, _MOST_DEEP)
 
+    def property_of(self, node: ast.Attribute, here: Defined) -> list[Defined]:
+        """The functions that are run where ``node`` is read."""
+        every = self._properties.get(node.attr, [])
+        if not every or not isinstance(node.ctx, ast.Load):
+            return []
+        kinds = self._classes_of(node.value, here, _MOST_DEEP)
+        found = [method for kind in kinds for method in self._methods_of(kind, node.attr) if method in every]
+        return list(dict.fromkeys(found)) or (every if len(every) == 1 and not kinds else [])
+
     # -- building
 
     def _read(self, file: SourceFile, program: Program) -> None:
@@ -150,6 +169,8 @@ class ProgramCalls:
                 continue
             self._methods.setdefault(function.name, []).append(one)
             one.owner.methods[function.name] = one
+            if any(dotted(how).rpartition(".")[2] in _PROPERTIES for how in function.decorator_list):
+                self._properties.setdefault(function.name, []).append(one)
 
     def tree_of(self, kind: Class) -> ast.Module:
         """The file a class stands in."""
@@ -194,10 +215,10 @@ class ProgramCalls:
 
     def _named_function(self, name: str, here: Defined, deep: int) -> list[Defined]:
         for scope in reversed(here.scopes[1:]):
-            inner = [one for one in _inner_functions(scope) if one.name == name]
+            inner = [one for one in inner_functions(scope) if one.name == name]
             if inner:
                 return [self.of_node[inner[-1]]]
-            bound = [value for value in _assigned(scope, name) if value is not None]
+            bound = [value for value in assigned_to(scope, name) if value is not None]
             if bound:
                 around = self.of_node[scope]
                 return [one for value in bound for one in self._functions_of(value, around, deep - 1)]
@@ -227,7 +248,7 @@ class ProgramCalls:
 
     def _methods_of(self, kind: Class, name: str) -> list[Defined]:
         one = self._method(kind, name)
-        if one is not None:
+        if one is not None and not is_abstract(one):
             return [one]
         return [method for derived in self.derived.get(kind.name, ()) if (method := derived.methods.get(name))]
 
@@ -248,18 +269,29 @@ class ProgramCalls:
             return [*self._classes_of(node.body, here, deep), *self._classes_of(node.orelse, here, deep)]
         if isinstance(node, ast.Await):
             return self._classes_of(node.value, here, deep)
+        if isinstance(node, ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript):
+            inner = members_of(node)
+            return list(dict.fromkeys(kind for one in inner for kind in self._classes_of(one, here, deep - 1)))
         if isinstance(node, ast.Call):
-            if kind := self.made(node, here):
-                return [kind]
-            back = [kind for one in self._functions_of(node.func, here, deep - 1) for kind in self._returned(one, deep)]
-            return list(dict.fromkeys(back))
+            return self._classes_of_result(node, here, deep)
         if isinstance(node, ast.Name):
             return self._classes_of_name(node.id, here, deep)
         if isinstance(node, ast.Attribute):
             owners = self._classes_of(node.value, here, deep - 1)
+            if not owners and node.attr in self._modules.every_made:
+                return self._classes_of_made(dotted(node), here, deep)
             found = (kind for owner in owners for kind in self._of_attribute(owner, node.attr, deep - 1))
             return list(dict.fromkeys(found))
         return []
+
+    def _classes_of_result(self, node: ast.Call, here: Defined, deep: int) -> list[Class]:
+        if kind := self.made(node, here):
+            return [kind]
+        if call_name(node) in _KEEP_MEMBERS:
+            behind = [node.func.value] if isinstance(node.func, ast.Attribute) and not node.args else node.args[:1]
+            return self._classes_of(behind[0], here, deep - 1) if behind else []
+        back = [kind for one in self._functions_of(node.func, here, deep - 1) for kind in self._returned(one, deep)]
+        return list(dict.fromkeys(back))
 
     def _classes_of_name(self, name: str, here: Defined, deep: int) -> list[Class]:
         if name in ("self", "cls"):
@@ -267,11 +299,18 @@ class ProgramCalls:
             return [owner] if owner is not None else []
         for scope in reversed(here.scopes):
             around = self.of_node[scope]
-            told = self._annotated(_annotation(scope, name), around)
-            values = _assigned(scope, name)
+            told = self._annotated(annotation_of(scope, name), around)
+            values = assigned_to(scope, name)
             if told or values:
                 return told or [kind for value in values for kind in self._classes_of(value, around, deep - 1)]
-        return []
+        return self._classes_of_made(name, here, deep)
+
+    def _classes_of_made(self, name: str, here: Defined, deep: int) -> list[Class]:
+        """Of what another file makes when it is read, and this one imports."""
+        found = self._modules.look_up(name, here.file.path)
+        if not isinstance(found, Made) or found.path == here.file.path:
+            return []
+        return self._classes_of_name(found.name, self.of_node[self._modules.scopes[found.path].tree], deep - 1)
 
     def _of_attribute(self, owner: Class, name: str, deep: int) -> list[Class]:
         if (owner, name) in self._attributes:
@@ -279,11 +318,11 @@ class ProgramCalls:
         self._attributes[owner, name] = []  # a circle adds nothing
         found: list[Class] = []
         for method in owner.methods.values():
-            for value in _assigned(method.node, f"self.{name}"):
+            for value in assigned_to(method.node, f"self.{name}"):
                 found += self._classes_of(value, method, deep)
         module = self.of_node[self.tree_of(owner)]
         if not found:
-            found = self._annotated(_annotation(owner.node, name), module)
+            found = self._annotated(annotation_of(owner.node, name), module)
         if not found and (getter := owner.methods.get(name)) is not None:
             found = self._annotated(getattr(getter.node, "returns", None), getter)
         if not found:
@@ -294,7 +333,7 @@ class ProgramCalls:
 
     def _annotated(self, annotation: ast.expr | None, here: Defined) -> list[Class]:
         """The class an annotation names, and those derived from it."""
-        for node in _types_in(annotation):
+        for node in types_in(annotation):
             kind = self._class_named(node, here)
             if kind is not None:
                 return [kind, *self.derived.get(kind.name, ())]
@@ -304,65 +343,3 @@ class ProgramCalls:
         back = [node.value for node in own_nodes(one.node) if isinstance(node, ast.Return)]
         found = [kind for value in back for kind in self._classes_of(value, one, deep - 1)]
         return found or self._annotated(getattr(one.node, "returns", None), one)
-
-
-def _types_in(annotation: ast.expr | None) -> Iterator[ast.expr]:
-    """``Trainer`` of ``"Trainer"``, ``Trainer | None`` and ``Optional[Trainer]``."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError):
-            return
-    if isinstance(annotation, ast.BinOp):
-        yield from _types_in(annotation.left)
-        yield from _types_in(annotation.right)
-    elif isinstance(annotation, ast.Subscript):
-        yield from _types_in(annotation.slice)
-    elif isinstance(annotation, ast.Name | ast.Attribute):
-        yield annotation
-
-
-def _bound(
-    names: Sequence[str], plain: Sequence[ast.expr], words: Sequence[ast.keyword]
-) -> Iterator[tuple[str, ast.expr]]:
-    for name, value in zip(names, plain, strict=False):
-        if isinstance(value, ast.Starred):
-            break
-        yield name, value
-    yield from ((word.arg, word.value) for word in words if word.arg)
-
-
-@lru_cache(maxsize=65536)
-def _inner_functions(scope: Scope) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [node for node in own_nodes(scope) if isinstance(node, Function)]
-
-
-@lru_cache(maxsize=65536)
-def _assigned_in(scope: ast.AST) -> Mapping[str, Sequence[ast.expr | None]]:
-    """Values that ``scope`` gives to names, also to ``self.x``."""
-    found: dict[str, list[ast.expr | None]] = {}
-    for node in own_nodes(scope):
-        if isinstance(node, ast.withitem):
-            if isinstance(node.optional_vars, ast.Name):
-                found.setdefault(node.optional_vars.id, []).append(node.context_expr)
-            continue
-        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
-            continue
-        for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(one, ast.Name | ast.Attribute):
-                found.setdefault(dotted(one), []).append(node.value)
-    return found
-
-
-def _assigned(scope: ast.AST, name: str) -> Sequence[ast.expr | None]:
-    return _assigned_in(scope).get(name, ())
-
-
-def _annotation(scope: ast.AST, name: str) -> ast.expr | None:
-    """The type that a parameter, or a field of a class, is said to have."""
-    if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
-        every = (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)
-        return next((one.annotation for one in every if one.arg == name), None)
-    body = scope.body if isinstance(scope, ast.ClassDef) else []
-    fields = (one for one in body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name))
-    return next((one.annotation for one in fields if getattr(one.target, "id", "") == name), None)

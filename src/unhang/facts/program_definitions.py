@@ -77,3 +77,16 @@ def _parameters(node: Scope, *, is_method: bool) -> Sequence[str]:
 def _calls(scope: Scope) -> Sequence[ast.Call]:
     found = [node for node in own_nodes(scope) if isinstance(node, ast.Call)]
     return sorted(found, key=lambda call: call.lineno)
+
+
+def is_abstract(one: Defined) -> bool:
+    """Whether a method only says that derived classes have it: it is marked so, or raises NotImplementedError."""
+    if any(getattr(how, "attr", getattr(how, "id", "")) == "abstractmethod" for how in _decorators(one.node)):
+        return True
+    body = [part for part in one.node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+    raised = body[0].exc if len(body) == 1 and isinstance(body[0], ast.Raise) else None
+    return getattr(getattr(raised, "func", raised), "id", "") == "NotImplementedError"
+
+
+def _decorators(node: Scope) -> Sequence[ast.expr]:
+    return [] if isinstance(node, ast.Module) else node.decorator_list

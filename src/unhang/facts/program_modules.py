@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from unhang.facts.program import Function, statements
 
 _MOST_DEEP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a file holds under ``name`` once it was read: the result of a call."""
+
+    path: str
+    name: str
 
 
 class ModuleScope:
@@ -20,6 +29,7 @@ class ModuleScope:
         self.top: dict[str, ast.AST] = {}
         self.imports: dict[str, tuple[str, str, int]] = {}
         """Name in the file: module, name in it (empty: the module itself), level."""
+        self.made: set[str] = set()
         self.every: list[tuple[str, int]] = []
         """Modules of which all names are taken."""
         for statement in statements(tree):
@@ -30,7 +40,11 @@ class ModuleScope:
         for statement in _top_level(tree):
             if isinstance(statement, Function | ast.ClassDef):
                 self.top[statement.name] = statement
-            elif isinstance(statement, ast.Assign) and path.endswith("__init__.py"):
+                continue
+            if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, ast.Call):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                self.made |= {one.id for one in targets if isinstance(one, ast.Name)}
+            if isinstance(statement, ast.Assign) and path.endswith("__init__.py"):
                 self._lazily(statement)
 
     def _lazily(self, node: ast.Assign) -> None:
@@ -70,10 +84,12 @@ class Modules:
         self.scopes: dict[str, ModuleScope] = {}
         self._by_name: dict[str, list[str]] = {}
         self._known: dict[tuple[str, str], object | None] = {}
+        self.every_made: set[str] = set()
 
     def add(self, scope: ModuleScope) -> None:
         """Takes a file in, under each name that it may be imported by."""
         self.scopes[scope.path] = scope
+        self.every_made |= scope.made
         parts = scope.path.removesuffix(".py").split("/")
         if parts[-1] == "__init__":
             parts.pop()
@@ -125,7 +141,7 @@ class Modules:
             found = self._look_up(name, target, deep - 1) if target is not None and target != path else None
             if found is not None:
                 return found
-        return None
+        return Made(path, head) if head in scope.made and not rest else None
 
     def _imported(self, entry: tuple[str, str, int], rest: str, path: str, deep: int) -> object | None:
         module, inner, level = entry

@@ -19,6 +19,8 @@ class Collective:
     outside: tuple[str, ...] = ()
     needs: str = ""
     word: str = ""
+    unless: str = ""
+    """With this argument it waits for members only."""
     equal: bool = False
 
 
@@ -32,6 +34,15 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnGroup:
+    """Names of what lists the ranks of the asking process's own group."""
+
+    names: tuple[str, ...]
+    source: str
+    of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """Calls that may take minutes."""
 
@@ -39,6 +50,8 @@ class Work:
     names: tuple[str, ...]
     source: str
     of: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    """Words, one of which its command must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,7 @@ class Table:
     collective: tuple[Collective, ...]
     wrapper: tuple[Wrapper, ...]
     work: tuple[Work, ...] = field(default=())
+    own_group: tuple[OwnGroup, ...] = field(default=())
 
 
 @cache
@@ -81,3 +95,8 @@ def works_by_name() -> Mapping[str, Sequence[Work]]:
 def wrappers() -> Mapping[str, bool]:
     """Names of what spreads a model over ranks; True where parameters are sharded."""
     return {name: row.sharded for row in table().wrapper for name in row.names}
+
+
+def lists_own_group(name: str, owner: str) -> bool:
+    """Whether ``owner.name`` lists the ranks of the asking process's own group."""
+    return any(name in row.names and (not row.of or owner in row.of) for row in table().own_group)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unhang.facts.preflight.ways.reading import Read
 from unhang.facts.preflight.ways.steps import (
@@ -25,13 +25,20 @@ from unhang.facts.program_definitions import Defined
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A collective, the calls that lead to it, and whether nothing unknown stands before it."""
+    """A collective, and the calls that lead to it. ``settled``: no setting stands before it."""
 
     op: Op
     chain: tuple[tuple[Defined, int, str], ...]
-    certain: bool
+    settled: bool = True
     proved: bool = True
     """False where a setting in a function that is called decides, which its caller may have given."""
+    several: bool = False
+    """One of several functions of a name, which only running tells apart."""
+
+    @property
+    def certain(self) -> bool:
+        """Nothing unknown stands before it."""
+        return self.settled and not self.several
 
 
 class NextCollective:
@@ -80,7 +87,7 @@ class NextCollective:
         """The first collective in one step."""
         if isinstance(step, Op):
             counts = assumed.counts(step)
-            return Met(step, (), True) if counts else None
+            return Met(step, ()) if counts else None
         if isinstance(step, Called):
             return self._in_call(step, here, assumed, deep)
         if isinstance(step, Branch):
@@ -90,14 +97,15 @@ class NextCollective:
         return self.first(step.body, here, assumed, deep) if isinstance(step, Loop) else None
 
     def _in_call(self, step: Called, here: Defined, assumed: Assumed, deep: int) -> Met | None:
-        for target in step.targets if deep else ():
+        for target in step.targets if deep and (assumed.unsure or not step.perhaps) else ():
             read = self.reads.get(target)
             if read is None or not self.traces.meets(self.traces.of(target, assumed.in_call())):
                 continue
             met = self.first(read.steps, target, assumed.in_call(), deep - 1)
             if met is not None:
-                sure = met.certain and len(step.targets) == 1
-                return Met(met.op, ((here, step.line, step.text), *met.chain), sure, met.certain and met.proved)
+                chain = ((here, step.line, step.text), *met.chain)
+                several = met.several or step.perhaps or len(step.targets) > 1
+                return Met(met.op, chain, met.settled, met.settled and met.proved, several)
         return self.first(step.inside, here, assumed, deep) if step.inside is not None else None
 
     def _on_a_side(self, step: Branch, here: Defined, assumed: Assumed, deep: int) -> Met | None:
@@ -109,7 +117,7 @@ class NextCollective:
         if met is None:
             return None
         happens = all(sides) or not any(leaf.setting for leaf in leaves(step.test))
-        return Met(met.op, met.chain, met.certain and happens, met.proved)
+        return replace(met, settled=met.settled and happens)
 
 
 def _known_side(step: Branch, assumed: Assumed) -> Block | None:

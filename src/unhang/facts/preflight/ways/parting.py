@@ -24,6 +24,7 @@ from unhang.facts.preflight.ways.steps import (
     TIME,
     Block,
     Branch,
+    Called,
     Guarded,
     Leaf,
     Leave,
@@ -202,12 +203,23 @@ class _Search:
             if not isinstance(step, Guarded) or not step.swallows:
                 continue
             met = self.next.first(step.body, one, Assumed())
-            last = [inner for inner in step.body if self.next.met(inner, one, Assumed(), 12) is not None]
             handled = [self.traces.alone(handler, Assumed()) for handler in step.handlers]
-            if met is None or not met.certain or not last or last[-1] is step.body[0] or RAISE in handled:
+            if met is None or not met.certain or RAISE in handled or not self._works_before(step.body, one, 4):
                 continue
             if not any(self.traces.meets(node) for node in handled):
                 yield self._as_parting(one, step, (ERRORS,), "except", met, None, sure=False)
+
+    def _works_before(self, block: Block, one: Defined, deep: int) -> bool:
+        """Something that may fail comes before the last collective of a block, here or in the function it calls."""
+        meeting = [step for step in block if self.next.met(step, one, Assumed(), 12) is not None]
+        if not meeting or not deep:
+            return False
+        if meeting[-1] is not block[0]:
+            return True
+        first = block[0]
+        targets = [t for t in first.targets if t in self.ways.reads] if isinstance(first, Called) else []
+        inner = any(self._works_before(self.ways.reads[target].steps, target, deep - 1) for target in targets)
+        return inner or any(self._works_before(part, one, deep) for part in inner_blocks(first))
 
     def _parted(self, one: Defined, read: Read, leaf: Leaf) -> Parting | None:
         ranks = bool(leaf.kinds & {RANK, LOCAL, "named rank", _OTHER})
@@ -271,7 +283,7 @@ class _Search:
             met = self._behind(one, path, leave.kind, assumed)
             if met is None:
                 continue
-            if FILES in mine.kinds and not self._is_written(one, mine):
+            if FILES in mine.kinds and not self._is_written(one, mine, step.line):
                 return None
             return self._parting(one, step, mine, leave.kind, met, None)
         return None
@@ -301,11 +313,33 @@ class _Search:
     ) -> Parting | None:
         if FILES in leaf.kinds and kind in ("if", "else") and not leaf.kinds & {RANK, LOCAL}:
             return None
-        if not met.proved:
+        if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
         why = tuple(kind for kind in _ASKED if kind in leaf.kinds)
         sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, _OTHER}
         return self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
+
+    def _gets_wrapped(self, met: Met) -> bool:
+        """The calls of this way hand the wrapped model down, and not another one to the same parameter."""
+        calls, wrapped = self.ways.calls, self.ways.around.wrapped
+        name, target = met.op.text, met.op.here
+        for caller, line, _ in reversed(met.chain):
+            if name not in target.parameters:
+                return True
+            given = (
+                values.get(name)
+                for call in caller.calls
+                if call.lineno == line
+                for one, values in calls.arguments(call, caller)
+                if one is target
+            )
+            value = next((one for one in given if one is not None), None)
+            if value is None:
+                return True
+            if not wrapped.holds(value, caller):
+                return False
+            name, target = spoken(value), caller
+        return True
 
     def _as_parting(
         self,
@@ -329,16 +363,25 @@ class _Search:
             sure,
         )
 
-    def _is_written(self, one: Defined, leaf: Leaf) -> bool:
-        """The program itself makes the file that the test asks for, here, so that ranks see it at different times."""
+    def _is_written(self, one: Defined, leaf: Leaf, asked: int) -> bool:
+        """The program itself makes the file that the test at line ``asked`` asks for, here, and no collective stands
+        between the two: so ranks see it at different times."""
         for node in own_nodes(one.node):
             if isinstance(node, ast.Call) and call_name(node) in _WRITES and leaf.path:
                 words = [spoken(arg) for arg in (*node.args, *(word.value for word in node.keywords))]
                 behind = spoken(node.func.value) if isinstance(node.func, ast.Attribute) else ""
                 reads = call_name(node) == "open" and not any(mode in words for mode in ("'w'", "'wb'", "'a'", "'x'"))
                 if (leaf.path in words or leaf.path == behind) and not reads:
-                    return True
+                    return not self._waited(one, node.lineno, asked)
         return False
+
+    def _waited(self, one: Defined, first: int, last: int) -> bool:
+        """All ranks meet in a collective between two lines."""
+        between = (
+            s for s in steps_of(self.ways.reads[one].steps) if isinstance(s, Op | Called) and first < s.line < last
+        )
+        met = (self.next.met(step, one, Assumed(), 12) for step in between)
+        return any(found is not None and found.certain for found in met)
 
 
 def _at(op: Op) -> At:

@@ -56,6 +56,8 @@ class _Reaching:
                     self._make(found, way)
                 elif found is not here:
                     self._reach(found, way)
+            for getter in self.calls.property_of(node, here) if isinstance(node, ast.Attribute) else ():
+                self._reach(getter, way)
         elif isinstance(node, Function) and node.decorator_list:
             self._reach(self.calls.of_node[node], (*self.found[here], (here, node.lineno, node.name)))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from unhang.facts.preflight.ways.binding import Binding
+from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
 from unhang.facts.preflight.ways.steps import (
     DATA,
@@ -48,6 +49,8 @@ class Read:
     """Context managers that are called and not entered."""
     ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = field(default_factory=list)
     """What is given to ``init_process_group`` as the rank, and why it differs."""
+    own_groups: list[tuple[Op, str]] = field(default_factory=list)
+    """Groups that are made of ranks which differ from process to process, and how these are spelled."""
 
 
 class Reader:
@@ -63,6 +66,7 @@ class Reader:
         self.back: list[Value] = []
         self.unused: list[tuple[ast.Call, Defined]] = []
         self.ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = []
+        self.own_groups: list[tuple[Op, str]] = []
 
     def read(self) -> Read:
         """Its steps; what it returns and leaves in its names is noted for the others."""
@@ -87,7 +91,7 @@ class Reader:
         if decorator is not None and steps:
             test = Test("leaf", (), Leaf(RANK_ZERO, True, spoken(decorator), frozenset({RANK})))
             steps = (Branch(test, spoken(decorator), decorator.lineno, steps, ()),)
-        return Read(self.here, steps, self.unused, self.ranks_given)
+        return Read(self.here, steps, self.unused, self.ranks_given, self.own_groups)
 
     def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
@@ -324,11 +328,18 @@ class Reader:
         if targets:
             entering = [one for one in targets if not is_context_manager(one)]
             self.names.made_equal(node, own=True)
-            return [] if not entering else [Called(tuple(entering), node.lineno, dotted(node.func))]
+            if not entering:
+                return []
+            perhaps = self.calls.perhaps(node, self.here)
+            return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps)]
         op = self.what.op(node)
         if op is not None:
             if op.name == "init_process_group":
                 self._starts_group(node)
+            elif op.name == "new_group":
+                ranks = next((w.value for w in node.keywords if w.arg == "ranks"), next(iter(node.args), None))
+                if ranks is not None and differs_by_process(ranks, self.values):
+                    self.own_groups.append((op, spoken(ranks)))
             self.names.made_equal(node, own=False)
             return [op]
         work = self.what.work(node)

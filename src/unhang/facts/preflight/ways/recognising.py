@@ -42,7 +42,8 @@ class Recogniser:
         """The long work that ``node`` is."""
         owner = _owner(node)
         for row in works_by_name().get(call_name(node), ()):
-            if not row.of or owner in row.of:
+            said = " ".join(_texts(node, self.here)) if row.says else ""
+            if (not row.of or owner in row.of) and (not row.says or any(word in said for word in row.says)):
                 return Work(row.kind, dotted(node.func), node.lineno, self.here)
         return None
 
@@ -73,6 +74,8 @@ class Recogniser:
         outside = self.calls.outside(node.func, self.here)
         module = outside.rpartition(".")[0]
         if outside.startswith(_NO_LIBRARY):
+            return None
+        if row.unless and any(word.arg == row.unless for word in node.keywords):
             return None
         if row.word:
             given = [word.value for word in node.keywords if word.arg == row.word]
@@ -126,6 +129,16 @@ class Recogniser:
         if isinstance(given, ast.Constant) or "WORLD" in end_of(given) or "world" in end_of(given):
             return ""
         return spoken(given)
+
+
+def _texts(node: ast.AST, here: Defined, deep: int = 2) -> Iterable[str]:
+    """The texts that stand in an expression, and in what its names were given in this function."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            yield inner.value
+        elif isinstance(inner, ast.Name) and deep:
+            for value in _given(here.node, inner.id):
+                yield from _texts(value, here, deep - 1)
 
 
 def end_of(node: ast.expr) -> str:

@@ -11,6 +11,8 @@ from unhang.facts.program_definitions import Defined
 
 RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
 ERRORS = "errors"
+MEMBER = "member"
+"""Whether this rank belongs to a group: equal for all that meet in calls of that group, and not for others."""
 POLL = "poll"
 """Kind of work: a loop that sleeps until something is there, and so waits outside any collective."""
 RANK_ZERO, LOCAL_ZERO = "<global rank 0>", "<local rank 0>"
@@ -37,6 +39,8 @@ class Called:
     line: int
     text: str
     inside: Block | None = None
+    perhaps: bool = False
+    """The name that is called holds something else on another way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

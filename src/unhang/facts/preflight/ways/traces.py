@@ -160,6 +160,8 @@ class Traces:
     def _called(self, step: Called, assumed: Assumed, after: int, frame: _Frame) -> int:
         if step.inside is not None:
             return self._entered(step, assumed, after, frame)
+        if step.perhaps and not assumed.unsure:
+            return after
         ways = dict.fromkeys(self.of(one, assumed.in_call()) for one in step.targets)
         found = [self._then(one, after) for one in ways if one != RAISE]
         if not found:

@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unhang.facts.preflight.ways.rank_tests import asks_for_first, number_of, of_rank, world_is
-from unhang.facts.preflight.ways.steps import DATA, FILES, LOCAL, LOCAL_ZERO, NAMED, RANK, RANK_ZERO, TIME, Leaf, Test
+from unhang.facts.preflight.ways.steps import (
+    DATA,
+    FILES,
+    LOCAL,
+    LOCAL_ZERO,
+    MEMBER,
+    NAMED,
+    RANK,
+    RANK_ZERO,
+    TIME,
+    Leaf,
+    Test,
+)
 from unhang.facts.program import Scope, call_name, dotted
 from unhang.facts.program_calls import ProgramCalls
 from unhang.facts.program_definitions import Class, Defined
@@ -54,6 +66,8 @@ _DISTRIBUTED = {
     *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
     *("distributed", "is_dist_available", "is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
 }
+_ENGINES = {"accelerator", "fabric"}
+"""A job of several ranks that asks for one of these has it."""
 _WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
 _MAINS = ("main", "master", "zero", "chief", "primary", "rank_0", "rank0", "is_first_rank")
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
@@ -189,10 +203,21 @@ class Values:
         by_name = _by_name(node.attr)
         if known is not None and (known.kinds or owner is not None):
             return known if known.kinds or by_name.key is None else by_name
+        got = self._property(node)
+        if got.kinds:
+            return got
         if by_name.kinds:
             return by_name
         inner = self.of(node.value) if node.attr in _NUMBERS_OF else PLAIN
         return Value(inner.kinds & {DATA}) if inner.kinds & {DATA} else PLAIN
+
+    def _property(self, node: ast.Attribute) -> Value:
+        """What the properties of the program give that may be meant."""
+        found = [self.known.returns.get(one, PLAIN) for one in self.known.calls.property_of(node, self.here)]
+        if not found or any(one.key != found[0].key for one in found):
+            return PLAIN
+        kinds = frozenset(kind for one in found for kind in one.kinds if kind[0] != "=")
+        return Value(kinds, found[0].key, None, found[0].only)
 
     def _subscript(self, node: ast.Subscript) -> Value:
         if is_environ(node.value):
@@ -305,6 +330,8 @@ class Values:
 
     def _compared(self, node: ast.Compare, text: str) -> Leaf:
         operator, left, right = node.ops[0], node.left, node.comparators[0]
+        if _last(left).strip("_") in _ENGINES and isinstance(right, ast.Constant) and right.value is None:
+            return Leaf(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
         one, other = self.of(left), self.of(right)
         kinds = one.kinds | other.kinds
         number = number_of(right)
@@ -323,7 +350,8 @@ class Values:
         elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
             kinds = kinds & {DATA} if one.made == LOOP else NONE
         if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
-            kinds = kinds - RANKS - {_OTHER}  # a member of a group, or of what it was put into itself
+            member = bool(kinds & (RANKS | {_OTHER}))  # of a group, or of what it was put into itself
+            kinds = (kinds - RANKS - {_OTHER}) | ({MEMBER} if member else NONE)
         flipped = _FLIPPED.get(type(operator))
         if flipped is not None or type(operator) in _SAME:
             same = f"{spoken(left)} {flipped or _SAME[type(operator)]} {spoken(right)}"

@@ -59,13 +59,16 @@ class _Following:
     def follow(self, node: ast.AST, here: Defined) -> None:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             self._assigned(node.targets[0], node.value, here)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._assigned(node.target, node.value, here)
         elif isinstance(node, ast.ImportFrom | ast.Import):
             modules = {one.name.partition(".")[0] for one in node.names}
             modules |= {(getattr(node, "module", "") or "").partition(".")[0], *(one.name for one in node.names)}
             self.found.any_shared |= bool(modules & (wrappers().keys() | _LIBRARIES))
         elif isinstance(node, ast.Return) and node.value is not None:
-            for key in _keys(node.value, here):
-                self._flow(key, ("returns", here.node))
+            self._hold(node.value, here, [("returns", here.node)])
+            for at, part in enumerate(node.value.elts if isinstance(node.value, ast.Tuple) else ()):
+                self._hold(part, here, [("returns", here.node, at)])
         elif isinstance(node, ast.Call):
             self._called(node, here)
 
@@ -83,34 +86,53 @@ class _Following:
             self.found.any_sharded = True
 
     def _assigned(self, target: ast.expr, value: ast.expr, here: Defined) -> None:
-        held = list(_keys(target, here))
-        sources = [value]
-        if isinstance(value, ast.Call):
-            self._made(target, value, here)
-            for one in self.calls.called(value, here):
-                for key in held:
-                    self._flow(("returns", one.node), key)
-            sources = value.args[:1] if call_name(value) in _SAME else []
-        for source in sources:
-            for key in _keys(source, here):
-                for name in held:
-                    self._flow(key, name)
+        if not isinstance(target, ast.Tuple):
+            self._hold(value, here, list(_keys(target, here)))
+            return
+        for at, part in enumerate(target.elts):
+            names = list(_keys(part, here))
+            if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+                self._hold(value.elts[at], here, names)
+            elif isinstance(value, ast.Call):
+                self._made(names, value, at)
+                for one in self.calls.called(value, here):
+                    self._flows(("returns", one.node, at), names)
 
-    def _made(self, target: ast.expr, value: ast.Call, here: Defined) -> None:
+    def _hold(self, value: ast.expr, here: Defined, names: list[Hashable]) -> None:
+        """``names`` hold ``value`` from here on."""
+        if isinstance(value, ast.IfExp):
+            self._hold(value.body, here, names)
+            self._hold(value.orelse, here, names)
+        elif isinstance(value, ast.Call):
+            self._made(names, value)
+            for one in self.calls.called(value, here):
+                self._flows(("returns", one.node), names)
+            if call_name(value) in _SAME:
+                behind = [value.func.value] if isinstance(value.func, ast.Attribute) else []
+                for source in (*value.args[:1], *behind):
+                    self._hold(source, here, names)
+        else:
+            for key in _keys(value, here):
+                self._flows(key, names)
+
+    def _flows(self, source: Hashable, names: list[Hashable]) -> None:
+        for name in names:
+            self._flow(source, name)
+
+    def _made(self, names: list[Hashable], value: ast.Call, at: int = 0) -> None:
+        """``names`` hold the part ``at`` of what a library's call makes."""
         name, found = call_name(value), self.found
         if name in wrappers():
-            (found.sharded if wrappers()[name] else found.shared).update(_keys(target, here))
+            (found.sharded if wrappers()[name] else found.shared).update(names)
             found.any_sharded |= wrappers()[name]
             found.any_shared = True
-        elif name == "initialize" and dotted(value.func).startswith("deepspeed") and isinstance(target, ast.Tuple):
-            found.sharded.update(_keys(target.elts[0], here))
+        elif name == "initialize" and dotted(value.func).startswith("deepspeed") and at == 0:
+            found.sharded.update(names)
             found.any_sharded = True
-        elif name == "prepare":
+        elif name == "prepare" and at < len(value.args):
             found.any_shared = True
-            pairs = zip(target.elts, value.args, strict=False) if isinstance(target, ast.Tuple) else [(target, target)]
-            for part, source in pairs:
-                if "model" in dotted(source).lower():
-                    found.shared.update(_keys(part, here))
+            if "model" in dotted(value.args[at]).lower():
+                found.shared.update(names)
 
 
 def _keys(node: ast.expr, here: Defined) -> Iterator[Hashable]:

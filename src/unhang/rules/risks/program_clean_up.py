@@ -1,0 +1,74 @@
+"""Clean-up that waits for other ranks, and runs also after an exception of one rank.
+
+What happens: ``destroy_process_group`` stands in a ``finally``, or is registered with ``atexit``.
+
+Why it hangs: with NCCL it finishes what this rank has under way before it ends. After an exception in the middle of a
+step the others never take part in that, so the process does not end, and its launcher never learns of the failure.
+
+Example: ``atexit.register(dist.destroy_process_group)``; ``try: train() finally: dist.destroy_process_group()``.
+
+Fix: destroy the group at the regular end only; after an exception end the process.
+
+Certain when: never; it takes an exception on one rank with a collective under way.
+
+Possible when: the launch comes there, and nothing in the program ends the process after an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.preflight.program import ProgramSource
+from unhang.facts.preflight.situation import Situation
+from unhang.facts.preflight.ways.clean_up import CleanUp, clean_ups
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, Where, say
+from unhang.rules.risks.program_places import quotes, ways_in
+from unhang.rules.risks.risk import Answer, risk
+
+CHECK = "program"
+
+
+def ask(here: Situation) -> Iterator[Answer]:
+    """One finding for the program: its other places come to run after the same exception."""
+    program = here.found(ProgramSource)
+    ways = ways_in(here)
+    first = next(clean_ups(ways), None) if ways is not None else None
+    if first is not None:
+        assert program is not None
+        yield _finding(first, program)
+
+
+def _finding(one: CleanUp, program: ProgramSource) -> Answer:
+    return risk(
+        CHECK,
+        f"{one.at.path}:{one.at.line}",
+        Cause.RANK_CRASHED,
+        _summary(one),
+        certainty=Certainty.POSSIBLE,
+        severity=Severity.NOTE,
+        where=Where(one.at.path, one.at.line, one.at.function),
+        because=(say("destroy_process_group first finishes the calls this rank has under way, with the other ranks"),),
+        evidence=tuple(quotes(program, (one.at,))),
+        remedies=(
+            Remedy(
+                say("Destroy the process group at the regular end only"),
+                RemedyKind.CODE,
+                say("train()\ndist.destroy_process_group()  # neither in finally nor with atexit"),
+                say("none"),
+                say("unhang check --only program no longer names it"),
+            ),
+        ),
+    )
+
+
+def _summary(one: CleanUp) -> Text:
+    if one.how == "atexit":
+        return say(
+            "after an exception on one rank, {call} (registered with atexit) waits for the others: the process may "
+            "not end",
+            call=one.call,
+        )
+    return say(
+        "after an exception on one rank, {call} in finally waits for the others: the process may not end",
+        call=one.call,
+    )
