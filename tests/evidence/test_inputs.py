@@ -97,6 +97,19 @@ def test_a_compressed_log_and_a_packed_archive_inside_an_archive(tmp_path: Path)
     }
 
 
+def test_an_entry_without_a_name_costs_only_itself(tmp_path: Path) -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("~", "nothing")
+        archive.writestr("rank1.log", leavings.watchdog_log(1))
+    (tmp_path / "a.zip").write_bytes(held.getvalue().replace(b"~", b"\0"))
+
+    evidence = read_evidence([str(tmp_path / "a.zip")])
+
+    assert [log.rank for log in evidence.logs] == [1]
+    assert "without a name" in "".join(reasons(evidence).values())
+
+
 def test_quoted_globs_and_the_same_file_named_twice(tmp_path: Path) -> None:
     for rank in range(3):
         (tmp_path / f"rank{rank}.log").write_text(leavings.watchdog_log(rank))

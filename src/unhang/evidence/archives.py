@@ -155,6 +155,9 @@ def _zip(stream: BinaryIO, name: str, limits: Limits, budget: Budget) -> Iterato
             if count >= limits.members:
                 yield _too_many(name, limits)
                 return
+            if not info.filename:
+                yield Unread(Source(name), "holds an entry without a name")
+                continue
             if info.is_dir():
                 continue
             refusal = _zip_refusal(info)

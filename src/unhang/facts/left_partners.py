@@ -68,7 +68,8 @@ def _of_stall(facts: Facts, stall: Stall) -> LeftPartners | None:
 
 
 def _left(facts: Facts, gone: tuple[int, ...], waiting: tuple[int, ...], group: str) -> LeftPartners | None:
-    left = facts.groups[group].progress[waiting[0]].pending
+    known = facts.groups[group].progress.get(waiting[0])
+    left = known.pending if known is not None else None
     operations = [_collective_of(facts, rank) for rank in gone]
     if left is None or not all(operations):
         return None
