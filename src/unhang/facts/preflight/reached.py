@@ -1,14 +1,13 @@
 """Functions of a program that nothing it runs ever names: what stands in them is not this launch's.
 
 A function counts as reached as soon as its name stands anywhere in what is reached, be it in a text; so do all methods
-of a class that is derived from a library's, all methods where ``getattr`` asks an object for what only running tells,
-and everything where it asks a module.
+of a class that is derived from a library's, all methods where ``getattr`` asks an object for what only running tells
+and it may be called, and everything where it asks a module.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -16,8 +15,19 @@ from unhang.evidence.items import SourceFile
 from unhang.facts.program import Function, Program, call_name, first_line, last_line, parse_program
 
 _CALLS_ANYTHING = {"eval", "exec", "globals", "__import__", "getmembers"}
-_HOLDS_SETTINGS = re.compile(r"(^|_)(args|arguments|cfg|config|opts?|options|params|hparams|settings)$", re.IGNORECASE)
-"""``getattr(args, name)`` reads a value, and calls nothing."""
+_CALLS_NOTHING = {"setattr", "isinstance", "print", "len", "str", "repr", "int", "float", "bool", "type"}
+"""Built-in functions that do not call what they are given."""
+_READS = (
+    ast.Compare,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.FormattedValue,
+    ast.If,
+    ast.While,
+    ast.Assert,
+    ast.Attribute,
+    ast.Expr,
+)
 _PLAIN_DECORATORS = {
     *("staticmethod", "classmethod", "property", "cached_property", "abstractmethod", "lru_cache", "cache", "wraps"),
     *("no_grad", "inference_mode", "contextmanager", "dataclass", "overload", "record"),
@@ -50,6 +60,7 @@ def _unreached(programs: Sequence[Program], whole: Sequence[Program], modules: C
     classes = [n for p in programs for n in ast.walk(p.tree) if isinstance(n, ast.ClassDef)]
     own_classes = {one.name for one in classes}
     methods = {inner.name for one in classes for inner in one.body if isinstance(inner, Function)}
+    asked = {call for program in programs for call in _asked_to_call(program.tree)}
     while waiting:
         for node in _outer_nodes(waiting.pop(), own_classes):
             if isinstance(node, Function):
@@ -61,7 +72,7 @@ def _unreached(programs: Sequence[Program], whole: Sequence[Program], modules: C
                     waiting.append(node)
                 continue
             if isinstance(node, ast.Call):
-                owner = _asks_for(node)
+                owner = node.args[0] if node in asked else None
                 if _calls_anything(node) or (isinstance(owner, ast.Name | ast.Call) and _may_be_module(owner, modules)):
                     return set()
                 if owner is not None:
@@ -121,12 +132,29 @@ def _calls_anything(call: ast.Call) -> bool:
     return getattr(call.func, "id", "") in _CALLS_ANYTHING
 
 
-def _asks_for(call: ast.Call) -> ast.expr | None:
-    """``x`` of ``getattr(x, name)``; None where the name is known, or ``x`` holds settings."""
-    if getattr(call.func, "id", "") != "getattr" or len(call.args) < 2 or isinstance(call.args[1], ast.Constant):
-        return None
-    owner = call.args[0]
-    return None if _HOLDS_SETTINGS.search(getattr(owner, "id", getattr(owner, "attr", ""))) else owner
+def _asked_to_call(tree: ast.AST) -> Iterator[ast.Call]:
+    """Each ``getattr`` by a name that only running tells, unless what it gives is only read: nothing is called then."""
+    nodes = list(ast.walk(tree))
+    called = {getattr(n.func, "id", getattr(n.func, "attr", "")) for n in nodes if isinstance(n, ast.Call)}
+    for parent in nodes:
+        for child in ast.iter_child_nodes(parent):
+            given = child.value if isinstance(child, ast.keyword) else child
+            if isinstance(given, ast.Call) and _is_asked_by_name(given) and not _only_reads(parent, given, called):
+                yield given
+
+
+def _is_asked_by_name(call: ast.Call) -> bool:
+    return (
+        getattr(call.func, "id", "") == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+    )
+
+
+def _only_reads(parent: ast.AST, given: ast.Call, called: Collection[str]) -> bool:
+    if isinstance(parent, ast.Call):
+        return parent.func is not given and getattr(parent.func, "id", "") in _CALLS_NOTHING
+    if isinstance(parent, ast.Assign):
+        return not any(getattr(one, "id", getattr(one, "attr", None)) in (None, *called) for one in parent.targets)
+    return isinstance(parent, _READS)
 
 
 def _names(node: ast.AST) -> Iterator[str]:
