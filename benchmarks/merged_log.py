@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _INFO = (
@@ -87,15 +87,24 @@ _END = (
     "",
     "terminate called after throwing an instance of 'c10::DistBackendError'",
 )
-_SHARES = ((0.15, "start"), (0.80, "steps"), (0.05, "end"))
+WHOLE_JOB = ((0.15, "start"), (0.80, "steps"), (0.05, "end"))
+ONLY_INFO = ((1.0, "start"),)
+"""Nothing but what NCCL_DEBUG=INFO prints at the start: nearly every line says something."""
 
 
-def write_merged_log(path: Path, size: int, *, ranks: int = 1024, seed: int = 7) -> None:
+def write_merged_log(
+    path: Path,
+    size: int,
+    *,
+    ranks: int = 1024,
+    seed: int = 7,
+    shares: Sequence[tuple[float, str]] = WHOLE_JOB,
+) -> None:
     """Write about ``size`` bytes to ``path``; the same arguments give the same bytes. The last rank stays silent."""
     chance = random.Random(seed)
     kinds = {"start": _start, "steps": _steps, "end": _end}
     with path.open("wb") as out:
-        for share, kind in _SHARES:
+        for share, kind in shares:
             left = int(size * share)
             for lines in kinds[kind](ranks, chance):
                 block = ("\n".join(lines) + "\n").encode("ascii")

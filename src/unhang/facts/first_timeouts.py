@@ -8,7 +8,7 @@ lines of several are mixed as their buffers fill.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 
 from unhang.evidence.items import LogEvent, LogReading, ProcessExit, PythonTraceback
@@ -39,8 +39,9 @@ class FirstTimeouts:
         self._lines: dict[tuple[int, str, int], int] = {}
         self._first_lines: dict[tuple[int, str], int] = {}
         for log in logs:
+            counted_s = _last_step_s(log)
             for event in log.events:
-                if event.kind in _KINDS and not _went_on(log, event):
+                if event.kind in _KINDS and not _went_on(counted_s, event):
                     self._add(event)
 
     def _add(self, event: LogEvent) -> None:
@@ -101,12 +102,16 @@ def _in_its_year(time_s: float) -> float:
     return time_s - datetime(told.year, 1, 1, tzinfo=timezone.utc).timestamp() if told is not None else time_s
 
 
-def _went_on(log: LogReading, event: LogEvent) -> bool:
+def _last_step_s(log: LogReading) -> dict[int, float]:
+    """When the last step was counted, by attempt."""
+    latest: dict[int, float] = {}
+    for run in log.progress:
+        if run.last_time_s is not None:
+            latest[run.attempt] = max(latest.get(run.attempt, run.last_time_s), run.last_time_s)
+    return latest
+
+
+def _went_on(counted_s: Mapping[int, float], event: LogEvent) -> bool:
     """Steps were counted after it: by their times, as the lines of a rank that ends may come late."""
-    return any(
-        run.attempt == event.attempt
-        and run.last_time_s is not None
-        and event.time_s is not None
-        and run.last_time_s > event.time_s
-        for run in log.progress
-    )
+    last_s = counted_s.get(event.attempt)
+    return last_s is not None and event.time_s is not None and last_s > event.time_s

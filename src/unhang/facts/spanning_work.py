@@ -46,8 +46,9 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
     seen = incident.limits if incident is not None else ()
     found = []
     for log in facts.logs:
+        ready = tuple(filter(_is_done, log.progress))
         for progress in log.progress:
-            for work in ((progress,), (*_done_before(progress, log.progress), progress)):
+            for work in ((progress,), (*_done_before(progress, ready), progress)):
                 limit = _spanned(work, seen or DEFAULT_LIMITS_S) or _counted_through(facts, progress, seen)
                 if limit is not None and not _everybody_counts(facts, progress, incident):
                     found.append((work, limit))
@@ -85,11 +86,16 @@ def unfinished_work(facts: Facts) -> Progress | None:
 
 
 def _done_before(progress: Progress, bars: Sequence[Progress]) -> tuple[Progress, ...]:
-    """Bars of preparing work that the same speaker had done before, in the same attempt: its work is all of them."""
-    same = (bar for bar in bars if (bar.rank, bar.attempt) == (progress.rank, progress.attempt))
-    ready = (bar for bar in same if bar.elapsed_s is not None and bar.total is not None and bar.last_step >= bar.total)
+    """Of ``bars``, which are done, those of the same speaker and attempt: its work is all of them."""
     first = progress.source.line or 0
-    return tuple(bar for bar in ready if is_preparing(bar) and bar.label != "bar" and bar.last_line <= first)
+    return tuple(
+        bar for bar in bars if (bar.rank, bar.attempt) == (progress.rank, progress.attempt) and bar.last_line <= first
+    )
+
+
+def _is_done(bar: Progress) -> bool:
+    ended = bar.elapsed_s is not None and bar.total is not None and bar.last_step >= bar.total
+    return ended and bar.label != "bar" and is_preparing(bar)
 
 
 def _elapsed_s(work: Sequence[Progress]) -> float:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from unhang.errors import KnowledgeError
@@ -145,10 +147,10 @@ def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Sta
     if not sounds_bad(text):
         return None
     said, rows = _read(text)
-    for row in rows:
+    for row, phrases in rows:
         if (row.when and situation not in (row.when, ANY)) or (raised and row.strength == HARMLESS):
             continue
-        words = next((phrase.words for phrase in row.phrases if phrase.stands_in(said)), None)
+        words = next((phrase.words for phrase in phrases if phrase.stands_in(said)), None)
         if words is None or (row.needs and not _one_of(row.needs, said)):
             continue
         subject = next((name for name in row.about if _is_about(name, said)), "")
@@ -158,26 +160,34 @@ def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Sta
 
 
 @lru_cache(maxsize=64)
-def _read(text: str) -> tuple[str, tuple[LanguageRow, ...]]:
-    """``text`` as phrases are compared with it, and the rows of which a phrase may stand in it, in their order."""
+def _read(text: str) -> tuple[str, tuple[tuple[LanguageRow, tuple[Phrase, ...]], ...]]:
+    """``text`` as phrases are compared with it, and the rows of which a phrase may stand in it with these phrases."""
     said = plain(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
-    whole, cut = _rows_by_literal()
+    whole, cut = _places_by_literal()
     end = said[-_longest_phrase() :]
-    near = {number for word, numbers in whole.items() if word in said for number in numbers}
-    near.update(number for begun, numbers in cut.items() if begun in end for number in numbers)
-    return said, tuple(map(failure_rows().__getitem__, sorted(near)))
+    near = {place for word, places in whole.items() if word in said for place in places}
+    near.update(place for begun, places in cut.items() if begun in end for place in places)
+    rows = failure_rows()
+    return said, tuple(
+        (rows[number], tuple(rows[number].phrases[at] for _, at in places))
+        for number, places in groupby(sorted(near), key=itemgetter(0))
+    )
+
+
+_Places = dict[str, list[tuple[int, int]]]
+"""Numbers of rows and of phrases in them."""
 
 
 @cache
-def _rows_by_literal() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Numbers of the rows by the literal of each phrase, and by the first letters of phrases that may be cut off."""
-    whole: dict[str, list[int]] = {}
-    cut: dict[str, list[int]] = {}
+def _places_by_literal() -> tuple[_Places, _Places]:
+    """Phrases by their literal, and those that may be cut off by their first letters."""
+    whole: _Places = {}
+    cut: _Places = {}
     for number, row in enumerate(failure_rows()):
-        for phrase in row.phrases:
-            whole.setdefault(phrase.longest, []).append(number)
-            cut.setdefault(phrase.words[:SHORTEST_CUT], []).append(number)
-    return whole, {begun: numbers for begun, numbers in cut.items() if len(begun) == SHORTEST_CUT}
+        for at, phrase in enumerate(row.phrases):
+            whole.setdefault(phrase.longest, []).append((number, at))
+            cut.setdefault(phrase.words[:SHORTEST_CUT], []).append((number, at))
+    return whole, {begun: places for begun, places in cut.items() if len(begun) == SHORTEST_CUT}
 
 
 @cache

@@ -53,11 +53,11 @@ STACKS: tuple[tuple[str, str], ...] = tuple(
 )  # fmt: skip
 """Programs, ways and cards, by the word that names them."""
 
-TELLING = 12
+TELLING = 10
 """So many features of a log are weighed: those that change the odds most. More repeat each other."""
 TRUST = 0.5
 """Features of one log hang together: their log-odds count by half."""
-PRIOR = 8.0
+PRIOR = 12.0
 """Incidents of average looks that each cause is thought to have had besides the counted ones."""
 SEEN = 3
 """Features of fewer incidents are not weighed."""
@@ -108,10 +108,22 @@ def count(situations: tuple[Situation, ...]) -> _Counts:
     counts = _Counts(Counter(), Counter(), Counter())
     for situation in situations:
         counts.causes[situation.cause] += 1
-        for feature in situation.features:
+        for feature in situation.features | unnamed(situation.features):
             counts.features[feature] += 1
             counts.both[situation.cause, feature] += 1
     return counts
+
+
+def unnamed(features: AbstractSet[str]) -> frozenset[str]:
+    """The causes that lines can name and that neither words nor a detector named: silence, where the cause speaks."""
+    named = {feature.split(":")[1] for feature in features if feature.startswith(("words:", "found:"))}
+    return frozenset(f"unnamed:{cause}" for cause in _spoken_of() - named)
+
+
+@cache
+def _spoken_of() -> frozenset[str]:
+    shown = (feature for situation in load_situations() for feature in situation.features)
+    return frozenset(feature.split(":")[1] for feature in shown if feature.startswith("words:"))
 
 
 def shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[Share, ...]:
@@ -119,7 +131,8 @@ def shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[S
     counts = counts or _counted()
     if not counts.causes:
         return ()
-    known = sorted(feature for feature in features if counts.features[feature] >= SEEN)
+    shown = features | unnamed(features)
+    known = sorted(feature for feature in shown if counts.features[feature] >= SEEN)
     weighed = {cause: _telling(cause, known, counts) for cause in sorted(counts.causes)}
     odds = {
         cause: math.log(_before(cause, counts)) + TRUST * sum(weight for weight, _ in telling)

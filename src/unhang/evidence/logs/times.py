@@ -35,41 +35,43 @@ class Clock:
         """A line of the log has a year: the others are of it too."""
         self._latest_s = latest_s
         self._days: dict[tuple[int, int, int], float | None] = {}
-        self._asked: tuple[str, float | None] = ("", None)
+        self._asked: tuple[str, float | None, TimeForm] = ("", None, TimeForm.DAY)
 
     def time_of(self, text: str) -> float | None:
         """Seconds since the epoch of a line, or None. ``text`` is the line with its prefixes."""
-        if text is not self._asked[0]:  # the same line is asked about several times
-            self._asked = (text, self._read(text[:_LOOK_AT]))
-        return self._asked[1]
+        return self._told_by(text)[1]
 
     def written_as(self, text: str) -> TimeForm:
         """How much of its moment the line itself tells."""
-        found = _FULL.search(text[:_LOOK_AT])
-        if found is not None:
-            return TimeForm.ZONE if found["z"] else TimeForm.YEAR
-        return TimeForm.YEAR if self.year_told or _AMERICAN.search(text[:_LOOK_AT]) else TimeForm.DAY
+        form = self._told_by(text)[2]
+        return TimeForm.YEAR if self.year_told and form is TimeForm.DAY else form
 
-    def _read(self, head: str) -> float | None:
+    def _told_by(self, text: str) -> tuple[str, float | None, TimeForm]:
+        if text is not self._asked[0]:  # the same line is asked about several times
+            self._asked = (text, *self._read(text[:_LOOK_AT]))
+        return self._asked
+
+    def _read(self, head: str) -> tuple[float | None, TimeForm]:
         if "0:00:00" not in head.translate(_ZEROS):
-            return None
+            return None, TimeForm.DAY
         found = _FULL.search(head)
         if found is not None:
             year = int(found["y"])
-            return self._seconds(year if year > 99 else 2000 + year, int(found["mo"]), found, found["z"])
+            time_s = self._seconds(year if year > 99 else 2000 + year, int(found["mo"]), found, found["z"])
+            return time_s, TimeForm.ZONE if found["z"] else TimeForm.YEAR
         found = _GLOG.search(head)
         if found is not None:
-            return self._without_year(int(found["mo"]), found)
+            return self._without_year(int(found["mo"]), found), TimeForm.DAY
         found = _SYSLOG.search(head)
         if found is not None:
-            return self._without_year(_MONTHS[found["month"]], found)
+            return self._without_year(_MONTHS[found["month"]], found), TimeForm.DAY
         found = _AMERICAN.search(head)
         if found is not None:
-            return self._seconds(int(found["y"]), int(found["mo"]), found, None)
+            return self._seconds(int(found["y"]), int(found["mo"]), found, None), TimeForm.YEAR
         found = _MONTH_DAY.search(head)
         if found is not None:
-            return self._without_year(int(found["mo"]), found)
-        return None
+            return self._without_year(int(found["mo"]), found), TimeForm.DAY
+        return None, TimeForm.DAY
 
     def _without_year(self, month: int, found: re.Match[str]) -> float | None:
         time_s = self._seconds(self.year, month, found, None)
