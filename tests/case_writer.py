@@ -85,7 +85,8 @@ class Job:
                 sizes=(tuple(size),),
                 state=state,
                 retired=finished,
-                created_ns=START_NS + (position + parts.get("later_s", 0)) * SECOND,
+                # no two processes make a call in the same nanosecond
+                created_ns=START_NS + (position + parts.get("later_s", 0)) * SECOND + rank * 1_000,
                 frames=frames,
                 timeout_ms=600_000,
                 **{k: v for k, v in parts.items() if k not in ("first_record", "later_s")},

@@ -35,6 +35,18 @@ def test_the_same_dump_twice_is_no_advance() -> None:
     assert choose_recordings(twice).advanced == set()
 
 
+def test_two_processes_that_dumped_under_one_rank_leave_nothing_certain() -> None:
+    own = recording(0, calls(9), groups=WORLD, name="nccl_trace_rank_0")
+    others = recording(0, calls(9, later_ns=10**9), groups=WORLD, name="copied_rank_0")
+
+    choice = choose_recordings([own, others])
+
+    assert choice.by_rank == {0: others}
+    assert choice.advanced == set()
+    assert [gap.caps for gap in choice.not_checked] == [Certainty.LIKELY]
+    assert not choose_recordings([own, recording(0, calls(12), groups=WORLD, name="later_rank_0")]).not_checked
+
+
 def test_of_two_jobs_the_latest_is_taken_and_the_other_named() -> None:
     old = [recording(r, calls(3), groups={"0": (0, 1)}, name=f"old/rank_{r}") for r in (0, 1)]
     new = [recording(r, calls(3, later_ns=DAY_NS), groups=WORLD, name=f"new/rank_{r}") for r in (0, 1, 2)]

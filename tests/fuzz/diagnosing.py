@@ -106,10 +106,17 @@ def _promises(given: Input, verdict: Verdict) -> Iterator[str]:
 
 
 def _troubled(given: Input) -> bool:
-    """A job that moves may be well where a case calls it no more than possibly slow, or where names no longer tell."""
-    if given.seed.moves and ("/unsure_" in given.seed.name or given.misspelt):
+    """A job that moves may be well where a case calls it no more than possibly slow, or where its stacks, which alone
+    tell for whom the others wait, are not what they were."""
+    if given.seed.moves and (
+        "/unsure_" in given.seed.name or given.misspelt or _stacks(given.files) != _stacks(given.seed.files)
+    ):
         return False
     return given.seed.troubled or usual_code(given.seed) == 1
+
+
+def _stacks(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if name.startswith("stacks/")}
 
 
 def verdict_on(files: Mapping[str, bytes]) -> tuple[Verdict, int]:

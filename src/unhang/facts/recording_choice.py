@@ -45,13 +45,35 @@ def choose_recordings(recordings: Sequence[Recording]) -> Choice:
             unread.extend(Unread(r.source, "belongs to another job than the one diagnosed", r.rank) for r in job)
     by_rank: dict[int, Recording] = {}
     advanced: set[int] = set()
+    in_doubt: set[int] = set()
     for recording in sorted(latest, key=_dump_order):
         rank = recording.rank
         assert rank is not None
-        if rank in by_rank and _last_ns(by_rank[rank]) < _last_ns(recording):
+        if rank in by_rank and _of_two_processes(by_rank[rank], recording):
+            in_doubt.add(rank)
+        elif rank in by_rank and _last_ns(by_rank[rank]) < _last_ns(recording):
             advanced.add(rank)
         by_rank[rank] = recording
+    if in_doubt:
+        not_checked.append(_two_processes(sorted(in_doubt)))
     return Choice(by_rank, unread, not_checked, advanced)
+
+
+def _of_two_processes(one: Recording, other: Recording) -> bool:
+    """Two dumps of one process agree on when a call was made; of two processes none of the times does."""
+    import numpy as np  # loaded with the first dump, never for logs alone
+
+    _, at, there = np.intersect1d(one.entries.record_id, other.entries.record_id, return_indices=True)
+    return len(at) > 0 and not (one.entries.created_ns[at] == other.entries.created_ns[there]).any()
+
+
+def _two_processes(ranks: list[int]) -> NotChecked:
+    return NotChecked(
+        say("which dump is that of {ranks:who}", ranks=ranks),
+        say("two processes wrote one under this rank; the later one was read"),
+        how="unhang diagnose DIR_OF_ONE_JOB",
+        caps=Certainty.LIKELY,
+    )
 
 
 def _of_nobody(count: int) -> NotChecked:
