@@ -1,11 +1,12 @@
 """Live jobs that nobody here had written: what ``unhang run`` says of each, and ``diagnose`` afterwards.
 
-    python -m benchmarks live-jobs FOLDER [--to file|pipe] [--only NAME …] [--limit SECONDS]
+    python -m benchmarks live-jobs FOLDER [--to file|pipe|attach] [--only NAME …] [--limit SECONDS] [--python PYTHON]
 
 FOLDER holds a folder a job with ``command``, its programs and ``truth.toml`` (``cause`` and ``accept``, ``ranks`` and
 ``ranks_accept``, ``file``, ``line``), written before the tool was run by somebody who had not read it; some have
 a healthy twin in ``twin_command``. Each runs in a copy until its verdict has stood for ``SETTLED_S``, is ended like by
-Ctrl-C, and its run folder is read back. One row of JSON a job, then the sums.
+Ctrl-C, and its run folder is read back. With ``--to attach`` it starts without unhang, which looks at it ``LATE_S``
+after the moment its truth names. One row of JSON a job, then the sums.
 """
 
 from __future__ import annotations
@@ -34,8 +35,17 @@ else:
 UNHANG = Path(sys.executable).with_name("unhang")
 SETTLED_S = 20.0
 """A verdict that has not changed for so long is what the job is held against."""
+LATE_S = 20.0
 END_S = 40.0
 TWIN_S = 150.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the jobs are started."""
+
+    to: str
+    python: Path
 
 
 @dataclass
@@ -79,16 +89,17 @@ def _said(verdict: Mapping[str, Any] | None) -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
-def _started(command: str, job: Path, run: Path, to: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The job under ``unhang run``, its output in a file or through a pipe; whatever is left of it is killed."""
+def _started(command: str, job: Path, run: Path, way: Way) -> Iterator[subprocess.Popen[bytes]]:
+    """The job, under ``unhang run`` unless that attaches, its output in a file or through a pipe; all of it ends."""
     tag = f"UNHANG_LIVE_JOB={run.name}"
-    bin_folder = str(Path(sys.executable).parent)
-    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join((str(way.python.parent), str(UNHANG.parent), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path, "UNHANG_LIVE_JOB": run.name, "LC_ALL": "C.UTF-8"}
-    words = [str(UNHANG), "run", "--dir", str(run), "--", *shlex.split(command)]
+    words = shlex.split(command)
+    if way.to != "attach":
+        words = [str(UNHANG), "run", "--dir", str(run), "--", *words]
     log = run.with_name(f"{run.name}.log")
     out = log.open("wb")
-    cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out) if to == "pipe" else None
+    cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out) if way.to == "pipe" else None
     process = subprocess.Popen(
         words, cwd=job, env=environment, stdout=cat.stdin if cat else out, stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -172,23 +183,42 @@ def judged(name: str, truth: Mapping[str, Any], verdict: Mapping[str, Any] | Non
     return found
 
 
-def _job(folder: Path, scratch: Path, to: str, limit_s: float) -> Result:
+def _attached(
+    process: subprocess.Popen[bytes], run: Path, stuck_s: float
+) -> tuple[dict[str, Any] | None, float | None]:
+    """What ``unhang attach`` says of a job that has been stuck for a while, and how long it took."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(stuck_s + LATE_S)
+    began = time.monotonic()
+    done = subprocess.run(
+        [str(UNHANG), "attach", str(process.pid), "--dir", str(run), "--format", "json"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    with contextlib.suppress(ValueError):
+        return json.loads(done.stdout), time.monotonic() - began
+    return None, None
+
+
+def _job(folder: Path, scratch: Path, way: Way, limit_s: float) -> Result:
     truth = tomllib.loads((folder / "truth.toml").read_text("utf-8"))
     job, run = scratch / folder.name, scratch / f"{folder.name}-run"
     shutil.copytree(folder, job, ignore=shutil.ignore_patterns("truth.toml", "README.md"))
-    with _started((folder / "command").read_text("utf-8").strip(), job, run, to) as process:
-        verdict, first_s = _watch(process, run, limit_s)
-    last = _verdict(run)
+    with _started((folder / "command").read_text("utf-8").strip(), job, run, way) as process:
+        if way.to == "attach":
+            verdict, first_s = _attached(process, run, float(truth["when_s"]))
+        else:
+            verdict, first_s = _watch(process, run, limit_s)
+    last = None if way.to == "attach" else _verdict(run)
     found = judged(folder.name, truth, last or verdict)
     found.said_after_s = round(first_s, 1) if first_s is not None else None
     found.read_back = _read_back(run, last or verdict)
     return found
 
 
-def _twin(folder: Path, scratch: Path, to: str) -> Result:
+def _twin(folder: Path, scratch: Path, way: Way) -> Result:
     job, run = scratch / f"{folder.name}-twin", scratch / f"{folder.name}-twin-run"
     shutil.copytree(folder, job, ignore=shutil.ignore_patterns("truth.toml", "README.md"))
-    with _started((folder / "twin_command").read_text("utf-8").strip(), job, run, to) as process:
+    with _started((folder / "twin_command").read_text("utf-8").strip(), job, run, way) as process:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(TWIN_S)
         code = process.poll()
@@ -203,21 +233,23 @@ def main(arguments: Sequence[str]) -> int:
     """Run them one after another."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks live-jobs", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--to", choices=("file", "pipe"), default="file")
+    parser.add_argument("--to", choices=("file", "pipe", "attach"), default="file")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="the job's")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--limit", type=float, default=110.0)
     parser.add_argument("--twins", action=argparse.BooleanOptionalAction, default=True)
     asked = parser.parse_args(arguments)
+    way = Way(asked.to, asked.python)
     results, twins = [], []
     scratch = Path(tempfile.mkdtemp(prefix="live-jobs-"))
     print(f"in {scratch}", flush=True)
     for folder in sorted(path.parent for path in asked.folder.glob("*/truth.toml")):
         if asked.only and folder.name not in asked.only:
             continue
-        results.append(_job(folder, scratch, asked.to, asked.limit))
+        results.append(_job(folder, scratch, way, asked.limit))
         print(json.dumps(asdict(results[-1])), flush=True)
-        if asked.twins and (folder / "twin_command").is_file():
-            twins.append(_twin(folder, scratch, asked.to))
+        if asked.twins and way.to != "attach" and (folder / "twin_command").is_file():
+            twins.append(_twin(folder, scratch, way))
             print(json.dumps(asdict(twins[-1])), flush=True)
     count = len(results)
     delays = sorted(r.said_after_s for r in results if r.said_after_s is not None)
