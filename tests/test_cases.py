@@ -24,6 +24,7 @@ HEADINGS = ("What happens", "Why it hangs", "Example", "Fix", "Certain when", "P
 KEYS = {
     *("cause", "certainty", "ranks", "where", "waiter_where", "status", "ranks_missing", "ranks_seen", "world_size"),
     *("not_cause", "certainty_at_most", "certainty_at_least", "exit_code", "group", "phase", "also", "note", "says"),
+    "ended_well",  # after a restart: what fuzzing leaves of it may be well
 }
 
 

@@ -85,6 +85,8 @@ def test_a_shard_that_the_index_names_is_missing(tmp_path: Path) -> None:
     assert only(tmp_path).whole is True
     index.write_text(json.dumps({"weight_map": {"w": "../../etc/passwd"}}))
     assert only(tmp_path).flaw == "missing"
+    index.write_text("[" * 100_000)
+    assert only(tmp_path).flaw == "cut-off"
 
 
 def distributed(folder: Path) -> None:

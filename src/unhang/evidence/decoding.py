@@ -1,4 +1,5 @@
-"""What msgspec raises for content that is not what it should be: text that is no UTF-8 is not among its own errors."""
+"""What is raised for content that is not what it should be: text that is no UTF-8 is not among msgspec's own errors,
+and JSON nested without end is no ValueError."""
 
 from __future__ import annotations
 
@@ -7,3 +8,4 @@ from typing import Final
 import msgspec
 
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+NO_JSON: Final = (ValueError, RecursionError)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, UNFINISHED, Checkpoint, Flaw, described
 from unhang.evidence.checkpoints.weight_files import flaw_of_index, flaw_of_parts
+from unhang.evidence.decoding import NO_JSON
 
 STATE = "trainer_state.json"
 _NAME = re.compile(r"(?:tmp-)?checkpoint-\d+$")
@@ -55,6 +56,6 @@ def _flaw_of_state(folder: Path, names: set[str]) -> Flaw | None:
     try:
         with (folder / STATE).open("rb") as file:
             json.loads(file.read(_MOST_STATE))
-    except (OSError, ValueError):
+    except (OSError, *NO_JSON):
         return Flaw(CUT_OFF, STATE)
     return None
