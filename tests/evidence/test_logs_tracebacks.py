@@ -171,3 +171,19 @@ def test_very_deep_tracebacks_stay_bounded() -> None:
     ).tracebacks
     assert traceback.exception == "RecursionError"
     assert len(traceback.frames) <= 256
+
+
+def test_what_an_actor_of_ray_raised_is_its_own_and_not_of_who_asked() -> None:
+    text = """\
+        Traceback (most recent call last):
+          File "/app/job.py", line 55, in main
+            print(ray.get([a.train.remote(2000) for a in actors]))
+        ray.exceptions.RayTaskError(ValueError): ray::Trainer.train() (pid=10070, ip=10.0.0.2, actor_id=f2d9)
+          File "/app/job.py", line 34, in train
+            raise ValueError("bad sample")
+        ValueError: bad sample
+        """
+    (traceback,) = read(text).tracebacks
+
+    assert (traceback.exception, traceback.message, traceback.pid) == ("ValueError", "bad sample", 10070)
+    assert [(frame.function, frame.line) for frame in traceback.frames] == [("train", 34)]

@@ -6,7 +6,14 @@ from tests.cases.make_control_flow import LOOP
 from tests.facts.jobs import call, job, recording
 from unhang.evidence.items import EvidenceSet, SourceFile
 from unhang.facts.build import build_facts
-from unhang.facts.camps import camps_of_disagreement, camps_of_stall, is_past, past_and_inside
+from unhang.facts.camps import (
+    Camp,
+    below_the_others,
+    camps_of_disagreement,
+    camps_of_stall,
+    is_past,
+    past_and_inside,
+)
 from unhang.facts.model import CodeContext, Facts
 from unhang.findings import Source
 
@@ -70,3 +77,50 @@ def test_a_laggard_without_a_place_is_not_past_the_loop() -> None:
     assert (lag.ranks, lag.where) == ((0,), None)
     assert wait.context is CodeContext.INSIDE_LOOP
     assert not is_past(lag, wait)
+
+
+TRAINER = """
+def main(rank):
+    fit(model)
+    {between}
+    save(model)
+"""
+
+
+def sides(program: str, first: str, second: str) -> tuple[Facts, tuple[Camp, ...]]:
+    """Rank 0 in an all-reduce below the line ``first``, rank 1 in a barrier below ``second``."""
+    lines = [row.strip() for row in program.splitlines()]
+    calls = (("all_reduce", first), ("barrier", second))
+    dumps = [
+        recording(
+            rank,
+            [call(40, line=1), call(41, operation, state="scheduled", line=1 + lines.index(row))],
+            groups={"0": (0, 1)},
+        )
+        for rank, (operation, row) in enumerate(calls)
+    ]
+    evidence = job(*dumps)
+    evidence.sources.append(SourceFile(Source("train.py"), "/job/train.py", program.replace("main", "train")))
+    known = build_facts(evidence)
+    return known, camps_of_disagreement(known, known.disagreements[0])
+
+
+def test_who_stands_below_the_call_of_the_other_has_come_through_it() -> None:
+    known, camps = sides(TRAINER.format(between="print()"), "fit(model)", "save(model)")
+
+    found = below_the_others(known, camps)
+
+    assert found is not None
+    assert (found[0].ranks, found[1]) == ((1,), 3)
+
+
+def test_in_a_loop_the_other_may_be_a_round_ahead() -> None:
+    looped = "\ndef main(rank):\n    for epoch in range(9):\n        fit(model)\n        save(model)\n"
+
+    assert below_the_others(*sides(looped, "fit(model)", "save(model)")) is None
+
+
+def test_in_two_arms_nobody_is_below() -> None:
+    arms = "\ndef main(rank):\n    if late():\n        fit(model)\n    else:\n        save(model)\n"
+
+    assert below_the_others(*sides(arms, "fit(model)", "save(model)")) is None

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from tests.facts.jobs import call, recording
 from unhang.causes.deadlock_order import check as check_order
 from unhang.evidence.items import EvidenceSet, SourceFile, StackDump
 from unhang.evidence.recorder_items import BundleManifest, RankProcess
@@ -27,8 +28,8 @@ def stack(rank: int, operation: str, *lines: tuple[str, int]) -> StackDump:
     return dump
 
 
-def facts(text: str, first: str, second: str) -> Facts:
-    """Rank 0 stands at the mark ``# ZERO`` in ``first``, rank 1 at ``# ONE`` in ``second``."""
+def facts(text: str, first: str, second: str, *, recorded: bool = False) -> Facts:
+    """Rank 0 stands at the mark ``# ZERO`` in ``first``, rank 1 at ``# ONE`` in ``second``, which is ``recorded``."""
     program = textwrap.dedent(text).lstrip("\n")
     zero, one = (
         next(n for n, row in enumerate(program.splitlines(), 1) if mark in row) for mark in ("# ZERO", "# ONE")
@@ -38,7 +39,16 @@ def facts(text: str, first: str, second: str) -> Facts:
     )
     source = SourceFile(Source("train.py"), "/job/train.py", program)
     stacks = [stack(0, first, ("run", zero)), stack(1, second, ("run", one))]
-    return build_facts(EvidenceSet(stacks=stacks, manifests=[manifest], sources=[source]))
+    evidence = EvidenceSet(stacks=stacks, manifests=[manifest], sources=[source])
+    if recorded:
+        world = {"0": (0, 1)}
+        of_one = [call(40, backend="gloo"), call(41, second, state="scheduled", line=one, backend="gloo")]
+        of_one[-1]["frames"][-1]["name"] = "run"
+        evidence.recordings += [
+            recording(0, [call(40, backend="gloo")], groups=world),
+            recording(1, of_one, groups=world),
+        ]
+    return build_facts(evidence)
 
 
 PIPELINE = """
@@ -95,3 +105,41 @@ def test_both_before_their_sends_is_a_matter_of_order() -> None:
 
     assert list(left_partners(known)) == []
     assert len(list(check_order(known))) == 1
+
+
+ACTOR = """
+def run(rank):
+    if rank == 0:
+        for turn in range(count):
+            dist.recv(x, {source})  # ZERO
+            dist.send(x, {source})
+    else:
+        for turn in range(count):
+            if x.sum() > 0:
+                dist.send(x, 0)
+            dist.recv(x, 0)  # ONE
+"""
+
+
+def test_a_send_under_a_test_on_data_is_no_matter_of_rounds() -> None:
+    (found,) = left_partners(facts(ACTOR.format(source=1), "recv", "recv"))
+
+    assert (found.gone, found.waiting, found.in_a_loop, found.past_test) == ((1,), (0,), False, "x.sum() > 0")
+
+
+SCHEDULE = """
+def run(rank):
+    for batch in range(count):
+        if rank == 0:
+            schedule.step(x)  # ZERO
+        elif good(batch):
+            schedule.step()
+        dist.broadcast(loss, 1)  # ONE
+"""
+
+
+def test_those_awaited_in_a_collective_may_wait_in_sends_and_receives_of_its_round() -> None:
+    known = facts(SCHEDULE, "batch_isend_irecv", "broadcast", recorded=True)
+
+    (found,) = left_partners(known)
+    assert (found.gone, found.operation, found.waiting, found.in_a_loop) == ((1,), "broadcast", (0,), False)

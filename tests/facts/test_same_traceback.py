@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unhang.evidence.items import Frame, PythonTraceback
+from unhang.evidence.recorder_items import BundleManifest, RankProcess
+from unhang.facts.crashes import is_echo
+from unhang.facts.rank_table import placed_by_process
 from unhang.facts.same_traceback import told_once
-from unhang.findings import Source
+from unhang.findings import Cause, Source
+from unhang.knowledge.failure_language import statement_in
 
 LOOKUP = Frame("train", "/job/train.py", 11)
 
@@ -45,3 +51,20 @@ def test_ranks_that_the_log_names_itself_stay() -> None:
     both = (raised("launcher.log", 0), raised("launcher.log", None))
 
     assert places(*both) == [("launcher.log", 0), ("launcher.log", None)]
+
+
+def test_the_process_that_raised_it_tells_the_rank() -> None:
+    manifest = BundleManifest(Source("bundle.json"), 2, (RankProcess(0, pid=70), RankProcess(1, pid=71)))
+    told = (replace(raised("launcher.log", None), pid=71), replace(raised("launcher.log", None), pid=99))
+
+    assert [one.rank for one in placed_by_process(told, [manifest])] == [1, None]
+
+
+def test_that_a_worker_of_ray_died_is_its_echo_in_who_asked() -> None:
+    hint = "The actor died unexpectedly. Some common causes include: (1) it was killed by the OOM killer"
+    told = replace(raised("launcher.log", None), exception="ray.exceptions.ActorDiedError", message=hint)
+
+    assert is_echo(told)
+    said = statement_in(hint, raised=True)
+    assert said is not None
+    assert said.row.cause is not Cause.HOST_MEMORY

@@ -295,3 +295,17 @@ def test_our_thread_costs_next_to_nothing(folders: Folders, tmp_path: Path) -> N
     share = (after.beat_cost_ns - before.beat_cost_ns) / (after.beat_ns - before.beat_ns)
     assert share < 0.005
     assert after.longest_beat_ns < 5e6
+
+
+def test_the_partner_of_a_receive_is_known_of_each_turn_of_a_loop(folders: Folders, tmp_path: Path) -> None:
+    program = TRAIN + (
+        "me = dist.get_rank()\n"
+        "if me == 1: dist.send(torch.ones(3), dst=0)\n"
+        "for other in [1, 2] if me == 0 else []: dist.recv(torch.ones(3), src=other)\n"
+        "dist.barrier()" + " if me != 2 else time.sleep(60)"
+    )
+
+    with job(program, folders, tmp_path, ranks=3):
+        views = wait_for(folders, lambda views: len(views) == 3 and views[0].partner == 2)
+
+    assert (views[1].partner, views[2].partner) == (-1, -1)

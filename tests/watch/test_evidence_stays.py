@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch import earlier_evidence
+from unhang.watch import as_judged, earlier_evidence, private_files
 from unhang.watch.attach.ladder import kernel_look
 from unhang.watch.child import Child
 from unhang.watch.run_folder import RunFolder
@@ -126,3 +126,31 @@ def test_a_look_at_the_living_keeps_the_dumps_of_the_dead(tmp_path: Path) -> Non
     earlier_evidence.give_up(made.path)
 
     assert parts(made) == {"dumps/rank_0": "as it fell"}
+
+
+def fall(folder: RunFolder) -> None:
+    """A rank that falls writes its dump anew, and how it fell."""
+    private_files.replace(folder.path / "dumps" / "rank_0", b"as it fell")
+    private_files.write(folder.path / "crash" / "rank_0.except", b"KeyboardInterrupt")
+
+
+def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder) -> None:
+    (folder.path / "bundle.json").write_text('{"live": true}')
+    before = parts(folder)
+    as_judged.keep(folder.path)
+    fall(folder)
+    as_judged.stand_again(folder.path)
+
+    assert parts(folder) == before
+    assert not (folder.path / ".unhang" / "judged").exists()
+
+
+def test_a_verdict_on_the_end_keeps_what_ranks_left_there(folder: RunFolder) -> None:
+    (folder.path / "bundle.json").write_text('{"live": true}')
+    as_judged.keep(folder.path)
+    fall(folder)
+    (folder.path / "bundle.json").write_text('{"live": false}')
+    as_judged.stand_again(folder.path)
+
+    assert parts(folder)["dumps/rank_0"] == "as it fell"
+    assert "crash/rank_0.except" in parts(folder)

@@ -14,7 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, with_a_place_of_its_own
+from unhang.facts.camps import (
+    Camp,
+    below_the_others,
+    camps_of_disagreement,
+    camps_of_stall,
+    with_a_place_of_its_own,
+)
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
@@ -185,7 +191,9 @@ def _same_calls() -> Remedy:
 
 def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -> Answer:
     camps = camps_of_disagreement(facts, disagreement)
-    place = with_a_place_of_its_own(camps) if not disagreement.odd else None
+    place = None if disagreement.odd else with_a_place_of_its_own(camps)
+    below = None if disagreement.odd or place is not None else below_the_others(facts, camps)
+    place = below[0] if below is not None else place
     ranks = disagreement.odd or (place.ranks if place is not None else tuple(sorted(r for c in camps for r in c.ranks)))
     odd = next((c for c in camps if set(c.ranks) & set(ranks)), camps[0])
     other = next((c for c in camps if c is not odd), None)
@@ -204,7 +212,10 @@ def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -
         severity=Severity.SLOWS if went_on else Severity.STOPS,
         **parts,
         calls=calls_of(disagreement),
-        because=tuple(_because(facts, disagreement, camps, went_on=went_on)),
+        because=(
+            *_because(facts, disagreement, camps, went_on=went_on),
+            *(_came_through(below[0], below[1]) if below is not None else ()),
+        ),
         remedies=(remedy("stop-the-job-and-make-the-calls"),) if went_on else _remedies(disagreement),
     )
 
@@ -320,6 +331,14 @@ def _because(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...], 
         yield say("the source was not in the evidence: a branch or the end of a loop may explain the other call")
     if not disagreement.records_align:
         yield say("some records start later than others, so positions may be shifted against each other")
+
+
+def _came_through(camp: Camp, line: int) -> Iterator[Text]:
+    yield say(
+        "{ranks:who} {ranks:has|have} come through the call at line {line}, in which the others still are",
+        ranks=camp.ranks,
+        line=line,
+    )
 
 
 def _remedies(disagreement: Disagreement) -> tuple[Remedy, ...]:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from unhang.evidence.items import LogEvent
+from unhang.facts.below import where_they_part
 from unhang.facts.left_partners import of_cycle, of_unnamed
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT
@@ -25,7 +26,7 @@ from unhang.facts.order_swap import swapped_groups
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.said import first_attempt, quotes
 from unhang.facts.teardown import ranks_in_teardown
-from unhang.findings import Call, Cause, Evidence, Grade, Phase, Text, say
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Text, Where, say
 from unhang.rules.evidence_lines import group_label, place_of, quote_rank
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
@@ -98,8 +99,8 @@ def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
     operations = sorted({call.operation for call in calls.values()})
     if not POINT_TO_POINT.issuperset(operations) or facts.graph.edges:
         return
-    receiving = all("recv" in operation for operation in operations)
-    sending = all("send" in operation for operation in operations)
+    receiving = all(operation in ("recv", "irecv") for operation in operations)
+    sending = all(operation in ("send", "isend") for operation in operations)
     if (not receiving and not sending) or of_unnamed(facts) is not None:
         return
     yield _found(
@@ -199,15 +200,15 @@ def _found(
     facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall], grade: Grade, summary: Text, **parts: Any
 ) -> Answer:
     first = next((calls[rank] for rank in ranks if rank in calls), None)
-    other = next((r for r in ranks[1:] if place_of(facts, r) != place_of(facts, ranks[0])), ranks[-1])
+    where, other_where = _places(facts, ranks)
     return signal(
         CAUSE,
         grade,
         summary,
         ranks=ranks,
         group=group_label(facts, first.group) if first is not None else None,
-        where=place_of(facts, ranks[0]),
-        waiter_where=place_of(facts, other),
+        where=where,
+        waiter_where=other_where,
         calls=tuple(
             Call((rank,), calls[rank].operation, calls[rank].position, calls[rank].elements, calls[rank].dtype)
             for rank in ranks[:8]
@@ -216,6 +217,21 @@ def _found(
         evidence=_evidence(facts, ranks, calls),
         **{"phase": Phase.COMMUNICATION, **parts},
     )
+
+
+def _places(facts: Facts, ranks: tuple[int, ...]) -> tuple[Where | None, Where | None]:
+    """Two places that differ; where all stand on one line of a function that they share, those that call it."""
+    first = place_of(facts, ranks[0])
+    others = [place_of(facts, rank) for rank in ranks[1:]]
+    if differs := [place for place in others if place != first]:
+        return first, differs[0]
+    stacks = [activity.frames for rank in ranks if (activity := facts.ranks[rank].activity) is not None]
+    for stack in stacks[1:]:
+        parted = where_they_part(stacks[0], stack)
+        if parted is not None:
+            one, other = (Where(frame.file, frame.line, frame.function) for frame in parted)
+            return one, other
+    return first, first
 
 
 def _evidence(facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall]) -> tuple[Evidence, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.evidence.stacks.torn import is_torn
+from unhang.facts.asked_actors import asked_actor
 from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.guard_errors import guard_errors
 from unhang.facts.guard_waits import is_guard
@@ -93,6 +94,8 @@ def check(facts: Facts) -> Iterator[Answer]:
             continue
         if longer_generation(facts, stall) is not None:
             continue  # the others did the same work, and are done
+        if asked_actor(facts, stall) is not None:
+            continue  # no work: it waits for who waits for it
         yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
 
 

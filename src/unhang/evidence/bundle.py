@@ -89,6 +89,7 @@ class _Process(msgspec.Struct, frozen=True):
     awaits: _Awaits = _Awaits()
     addresses: tuple[str, ...] = ()
     piled_up: tuple[str, ...] = ()
+    partner: int | None = None
     groups: dict[str, int] = {}
 
 

@@ -241,6 +241,8 @@ class PythonTraceback:
     """True when another traceback of the same print follows from this one (``During handling of``)."""
     raised_line: int | None = None
     """Where the exception itself stands; None where the traceback has no such line."""
+    pid: int | None = None
+    """The process that raised it, where another one printed it (Ray)."""
 
 
 @dataclass(frozen=True, slots=True)

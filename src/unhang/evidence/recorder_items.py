@@ -101,6 +101,8 @@ class RankProcess:
     """Its own, of its connections to other machines, in a job that moved."""
     piled_up: tuple[str, ...] = ()
     """``OWN>OTHER``: addresses between which what it sent stood in its queue most of the time."""
+    partner: int | None = None
+    """With whom it was in a blocking send or receive, as its own record tells."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """How many members each group has that it is a member of, by name, also of those it has called nothing in."""
 

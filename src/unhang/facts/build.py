@@ -19,7 +19,7 @@ from unhang.facts.last_stand import stack_at_the_end
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
 from unhang.facts.progress_from_logs import add_progress_from_logs
 from unhang.facts.progress_from_stacks import forget_ended, forget_moving, settle_with_stacks
-from unhang.facts.rank_table import build_ranks
+from unhang.facts.rank_table import build_ranks, placed_by_process
 from unhang.facts.recording_choice import Choice, choose_recordings
 from unhang.facts.same_traceback import told_once
 from unhang.facts.slow_looks import find_straggler
@@ -46,7 +46,8 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         say("which of a rank's dumps counts"), lambda: choose_recordings(evidence.recordings), Choice({}, [], [], set())
     )
     sources = {source.path: source for source in sorted(evidence.sources, key=lambda s: s.path)}
-    tracebacks = _in_time_order(told_once(t for log in evidence.logs for t in log.tracebacks))
+    raised = placed_by_process((t for log in evidence.logs for t in log.tracebacks), evidence.manifests)
+    tracebacks = _in_time_order(told_once(raised))
     ranks: dict[int, RankFacts] = made(
         say("what is known of each rank"), lambda: build_ranks(evidence, choice.by_rank, tracebacks), {}
     )

@@ -84,6 +84,24 @@ def with_a_place_of_its_own(camps: tuple[Camp, ...]) -> Camp | None:
     return own[0] if len(own) == 1 else None
 
 
+def below_the_others(facts: Facts, camps: tuple[Camp, ...]) -> tuple[Camp, int] | None:
+    """The one camp that has come through the call in which the others still are, and the line of that call: of one
+    block, ``trainer.fit()`` and, below it, ``trainer.save_checkpoint()``. None where nobody is."""
+    for camp in camps:
+        passed = [_passed(facts, camp, other) for other in camps if other is not camp]
+        if passed and passed[0] is not None and all(passed):
+            return camp, passed[0]
+    return None
+
+
+def _passed(facts: Facts, camp: Camp, other: Camp) -> int | None:
+    """The line of ``other`` that ``camp`` stands below. In a loop the other may as well be a round ahead."""
+    parted = where_they_part(camp.frames, other.frames)
+    if parted is None or stack_context(camp.frames[camp.frames.index(parted[0]) :], facts.sources).loop is not None:
+        return None
+    return parted[1].line if _below(facts, parted[1], parted[0]) else None
+
+
 def _comes_by(camp: Camp, where: Where) -> bool:
     return any((frame.file, frame.line) == (where.file, where.line) for frame in camp.frames)
 

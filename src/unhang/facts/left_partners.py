@@ -10,12 +10,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.evidence.items import Frame
+from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.below import where_they_part
 from unhang.facts.model import Activity, Facts, GroupFacts, PendingCall, RankState, Stall
 from unhang.facts.operations import POINT_TO_POINT
 from unhang.facts.program import Place, Program, call_name, find_source, parse_program
-from unhang.facts.source_context import stack_context
+from unhang.facts.rank_branch import spoken
+from unhang.facts.source_context import is_rank_conditional, stack_context
 from unhang.facts.step_loops import functions_that_call
 from unhang.facts.user_frames import is_user_frame
 
@@ -37,6 +38,8 @@ class LeftPartners:
     """Those who wait go through several rounds of it: the numbers of rounds differ."""
     past_line: int | None = None
     """Where ``gone`` had its part, above the line at which it stands; None where it is in a collective."""
+    past_test: str = ""
+    """The test on its own data under which that part stands."""
 
 
 def left_partners(facts: Facts) -> Iterator[LeftPartners]:
@@ -44,7 +47,7 @@ def left_partners(facts: Facts) -> Iterator[LeftPartners]:
     partner."""
     found = [of_cycle(facts, cycle) for cycle in facts.graph.cycles]
     found += [_of_stall(facts, stall) for stall in facts.stalls]
-    found += [of_unnamed(facts)]
+    found += [of_unnamed(facts), _of_laggards(facts)]
     yield from (one for one in found if one is not None)
 
 
@@ -74,7 +77,26 @@ def _left(facts: Facts, gone: tuple[int, ...], waiting: tuple[int, ...], group: 
     if left is None or not all(operations):
         return None
     operation, call = operations[0] or (None, None)
-    return LeftPartners(gone, operation, call, waiting, left, group, _in_a_loop(facts, left.stack))
+    frames = call.stack if call is not None else ()
+    return LeftPartners(gone, operation, call, waiting, left, group, _may_be_rounds(facts, left.stack, frames))
+
+
+def _of_laggards(facts: Facts) -> LeftPartners | None:
+    """Those awaited in a collective are all in sends and receives of which nothing names the partner: it is among those
+    who have come to the collective, unless the others have each other."""
+    waiting, gone = facts.graph.roots, facts.graph.waiters
+    if not waiting or facts.graph.cycles or any(stall.reason != "not-entered" for stall in facts.stalls):
+        return None
+    calls = [
+        (name, call)
+        for rank in waiting
+        for name, group in sorted(facts.groups.items())
+        if (call := _pending(group, rank)) is not None and call.operation in POINT_TO_POINT
+    ]
+    kinds = {call.operation.removeprefix("i") for _, call in calls}
+    if len(calls) != len(waiting) or kinds == {"send", "recv"}:
+        return None
+    return _left(facts, gone, waiting, calls[0][0])
 
 
 def _collective_of(facts: Facts, rank: int) -> tuple[str | None, PendingCall | None] | None:
@@ -98,8 +120,19 @@ def _pending(group: GroupFacts, rank: int) -> PendingCall | None:
     return progress.pending if progress is not None else None
 
 
-def _in_a_loop(facts: Facts, frames: tuple[Frame, ...]) -> bool:
-    return stack_context(frames, facts.sources).loop is not None
+def _may_be_rounds(facts: Facts, left: tuple[Frame, ...], gone: tuple[Frame, ...]) -> bool:
+    """Those who wait go through rounds of it that the others do not share: in one loop with them, these went around it
+    in the same round."""
+    if stack_context(left, facts.sources).loop is None:
+        return False
+    parted = where_they_part(left, gone)
+    if parted is None:
+        return True
+    below = left[: left.index(parted[0])]
+    if below and stack_context(below, facts.sources).loop is not None:
+        return True
+    mine, theirs = (stack_context((frame,), facts.sources).loop for frame in parted)
+    return mine != theirs
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -124,18 +157,20 @@ def _past_its_part(facts: Facts, pairs: list[tuple[int, int, str]]) -> LeftPartn
     past = []
     for waiter, awaited, name in pairs:
         left, gone = _pending(facts.groups[name], waiter), facts.ranks[awaited].activity
-        line = _part_above(facts, left, gone) if left is not None and gone is not None else None
-        if left is not None and gone is not None and line is not None:
-            past.append((waiter, awaited, name, left, gone, line))
+        part = _part_above(facts, left, gone) if left is not None and gone is not None else None
+        if left is not None and gone is not None and part is not None:
+            past.append((waiter, awaited, name, left, gone, part))
     gone_ranks, waiting = tuple(sorted({one[1] for one in past})), tuple(sorted({one[0] for one in past}))
     if not past or set(gone_ranks) & set(waiting):
         return None
-    *_, name, left, activity, line = past[0]
-    return LeftPartners(gone_ranks, activity.operation, None, waiting, left, name, _in_a_loop(facts, left.stack), line)
+    *_, name, left, activity, (line, test) = past[0]
+    rounds = not test and _may_be_rounds(facts, left.stack, activity.frames)
+    return LeftPartners(gone_ranks, activity.operation, None, waiting, left, name, rounds, line, test)
 
 
-def _part_above(facts: Facts, left: PendingCall, gone: Activity) -> int | None:
-    """Line of a statement, above where ``gone`` stands and from where the two part on, that makes the other half."""
+def _part_above(facts: Facts, left: PendingCall, gone: Activity) -> tuple[int, str] | None:
+    """A statement, above where ``gone`` stands and from where the two part on, that makes the other half: its line, and
+    the test on its own data that lets it."""
     wanted = {"recv", "irecv"} if left.operation.endswith("send") else {"send", "isend"}
     parted = where_they_part(gone.frames, left.stack)
     for frame in gone.frames if parted is not None else ():
@@ -144,14 +179,29 @@ def _part_above(facts: Facts, left: PendingCall, gone: Activity) -> int | None:
         source = find_source(facts.sources, frame.file)
         program = parse_program(source.text) if source is not None else ""
         here = program.place(frame.line) if isinstance(program, Program) and frame.line is not None else None
-        if not isinstance(program, Program) or here is None:
+        if source is None or not isinstance(program, Program) or here is None:
             return None
         first = _first_level(program, here, parted[1].line) if parted is not None and frame == parted[0] else 0
         above = (s for level in reversed(here.levels[first:]) for s in reversed(level.block[: level.index]))
-        line = next((statement.lineno for statement in above if _makes(program, statement, wanted)), None)
-        if line is not None or (parted is not None and frame == parted[0]):
-            return line
+        part = next((statement for statement in above if _makes(program, statement, wanted)), None)
+        if part is not None:
+            return part.lineno, _test_of(program, source, part, wanted)
+        if parted is not None and frame == parted[0]:
+            return None
     return None
+
+
+def _test_of(program: Program, source: SourceFile, part: ast.stmt, wanted: set[str]) -> str:
+    """The test of an ``if`` of which only one arm makes the call; empty where it asks for the rank."""
+    if not isinstance(part, ast.If):
+        return ""
+    arms = [[s for s in arm if _makes(program, s, wanted)] for arm in (part.body, part.orelse)]
+    made = next((statement for arm in arms for statement in arm), None)
+    if made is None or all(arms):
+        return ""
+    if is_rank_conditional(source, made.lineno) != is_rank_conditional(source, part.lineno):
+        return ""  # a test on the rank
+    return spoken(part.test)
 
 
 def _first_level(program: Program, here: Place, other: int | None) -> int:

@@ -190,6 +190,8 @@ class RankFacts:
     """``address:port`` it tries to connect to, without an answer."""
     awaits: Awaits = NOTHING_AWAITED
     """What it waits for outside of the job: a peer, a file lock, a child that ended."""
+    partner: int | None = None
+    """With whom it is in a blocking send or receive."""
     addresses: tuple[str, ...] = ()
     """Its own, of its connections to other machines, in a job that moves."""
     piled_up: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ _ALIASES = {
 _FREE_SIZES = {"all_to_all", "all_to_all_single", "gather", "scatter", "all_gather_v", "reduce_scatter_v", "coalesced"}
 # Names that hide what is inside.
 _OPAQUE = {"coalesced", "split", "new_window", ""}
-POINT_TO_POINT = {"send", "recv", "isend", "irecv"}
+POINT_TO_POINT = {"send", "recv", "isend", "irecv", "batch_isend_irecv"}
 
 
 def canonical(operation: str) -> str:

@@ -213,7 +213,8 @@ def _group_from_stacks(
         if facts is None or (facts.activity is None and (facts.alive or fell_with_others(facts))):
             continue
         activity = inside.get(rank)
-        call = _call_from_stack(activity, rank, len(members), sources) if activity is not None else None
+        told = facts.partner if facts is not None else None
+        call = _call_from_stack(activity, rank, len(members), sources, told) if activity is not None else None
         if call is not None:
             call = replace(call, group=known_as)
         group.progress[rank] = GroupProgress(
@@ -241,10 +242,15 @@ def _tells(facts: RankFacts) -> bool:
 _NEVER_RECORDED = {"monitored_barrier"}
 
 
-def _call_from_stack(activity: Activity, rank: int, world_size: int, sources: Mapping[str, SourceFile]) -> PendingCall:
+def _call_from_stack(
+    activity: Activity, rank: int, world_size: int, sources: Mapping[str, SourceFile], told: int | None
+) -> PendingCall:
+    """``told``: the partner that the rank's own record names."""
     # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
     operation = MEETINGS.get(activity.what) or canonical(activity.operation or "all_reduce")
-    partner = partner_on_line(activity.where, operation, rank, world_size, sources)
+    partner = told if operation in POINT_TO_POINT and told in range(world_size) else None
+    if partner is None:
+        partner = partner_on_line(activity.where, operation, rank, world_size, sources)
     return PendingCall(
         group=STACK_GROUP,
         position=None if operation in POINT_TO_POINT else 1,

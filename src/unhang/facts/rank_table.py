@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from unhang.evidence.items import EvidenceSet, LogReading, ProcessExit, PythonTraceback, Recording, StackDump
 from unhang.evidence.recorder_items import BundleManifest, RankProcess
@@ -37,7 +38,7 @@ def build_ranks(
     for manifest in evidence.manifests:
         for process in manifest.processes:
             _take_process(facts_of(process.rank), process, manifest)
-    by_pid = _owners(ranks)
+    by_pid = _owners((rank, facts.pid) for rank, facts in ranks.items())
     for rank, stacks in _stacks_by_rank(evidence.stacks, by_pid).items():
         _take_stacks(facts_of(rank), stacks)
     for traceback in tracebacks:
@@ -80,7 +81,7 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
     facts.ended_by_recorder = process.killed_by_us
     facts.marked, facts.guard_wait = process.marked, process.guard_wait
     facts.unanswered, facts.awaits = process.unanswered, process.awaits
-    facts.addresses, facts.piled_up = process.addresses, process.piled_up
+    facts.addresses, facts.piled_up, facts.partner = process.addresses, process.piled_up, process.partner
     if process.exit_code is None:
         return
     facts.exit = ProcessExit(
@@ -97,13 +98,23 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
     )
 
 
-def _owners(ranks: Mapping[int, RankFacts]) -> dict[int, int]:
+def placed_by_process(
+    tracebacks: Iterable[PythonTraceback], manifests: Iterable[BundleManifest]
+) -> Iterator[PythonTraceback]:
+    """With the rank of the process that raised each: a log that many write to names processes, not ranks."""
+    owners = _owners((process.rank, process.pid) for manifest in manifests for process in manifest.processes)
+    for one in tracebacks:
+        rank = owners.get(one.pid) if one.rank is None and one.pid is not None else None
+        yield one if rank is None else replace(one, rank=rank)
+
+
+def _owners(pids: Iterable[tuple[int, int | None]]) -> dict[int, int]:
     """``{pid: rank}``, without the numbers that processes of several hosts share."""
     owners: dict[int, int] = {}
     shared: set[int] = set()
-    for rank, facts in ranks.items():
-        if facts.pid is not None and owners.setdefault(facts.pid, rank) != rank:
-            shared.add(facts.pid)
+    for rank, pid in pids:
+        if pid is not None and owners.setdefault(pid, rank) != rank:
+            shared.add(pid)
     return {pid: rank for pid, rank in owners.items() if pid not in shared}
 
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from types import FrameType
 
 from unhang.inprocess import phases
+from unhang.inprocess.partner import partner_of
 from unhang.records.layout import STACK_BYTES
 from unhang.records.views import Place, RecordView
 
@@ -32,25 +33,28 @@ class Looking:
         frames = sys._current_frames()  # noqa: SLF001  the only way to see another thread
         frames.pop(self.own, None)  # it would hold this very dictionary, and with it everybody's variables
         try:
-            self._look(frames, view, now_ns)
+            ident = self._look(frames, view, now_ns)
+            view.partner = partner_of(frames.get(ident))  # at one place of a loop it is with one after the other
         finally:
             frames.clear()
 
-    def _look(self, frames: dict[int, FrameType], view: RecordView, now_ns: int) -> None:
+    def _look(self, frames: dict[int, FrameType], view: RecordView, now_ns: int) -> int:
+        """The thread that was looked at."""
         view.threads, view.looked_ns = len(frames), now_ns
         ident = self.issuer
         digest = _digest(ident, frames.get(ident))
         if digest == self._hash:
-            return
+            return ident
         lines = _lines(frames.get(ident))
         if not lines or _only_waits(lines):
             self._hash = 0
             ident, lines, digest = _who_works(frames, self.issuer) or (ident, lines, digest)
             if digest == view.stack_hash:
-                return
+                return ident
         else:
             self._hash = digest
         self._write(view, ident, lines, digest, now_ns)
+        return ident
 
     def _write(self, view: RecordView, ident: int, lines: list[tuple[str, int, str]], digest: int, now_ns: int) -> None:
         view.thread_id = self.native_id if ident == self.issuer else _native_id(ident)

@@ -94,7 +94,7 @@ _GUESS = late_pattern(
 
 
 _ADVICE = late_pattern(
-    r"(?:\b(?:possible (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*",
+    r"(?:\b(?:(?:possible|common) (?:cause|reason)s?|solution|suggestion|how to fix)\b|可能原因|解决方法|解决方案).*",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -107,9 +107,9 @@ def plain(text: str) -> str:
 def without_guesses(text: str) -> str:
     """``text`` without what only may be, and without advice: they state nothing. Of a sentence that guesses, what
     stands in front of the clause with the guess is kept."""
+    text = _ADVICE.sub("", text)
     if _GUESS.search(text) is None:
         return text
-    text = _ADVICE.sub("", text)
     return " ".join(map(_before_guess, _SENTENCE.split(text)))
 
 

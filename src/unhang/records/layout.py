@@ -23,7 +23,7 @@ MAX_GROUPS = 32
 MAX_STEPS = 32
 MAX_SPENT = 8
 _BEAT = struct.Struct("<I32sqqQqqq")
-_THREAD = struct.Struct("<QBBQqqI256s96sI256s96sH")
+_THREAD = struct.Struct("<QBBQqqI256s96sI256s96siH")
 STACK_BYTES = 8000
 """Room for the text of a stack: some eighty frames with the long paths of site-packages."""
 _STEPS = struct.Struct(f"<BQqqdI{MAX_STEPS}q")
@@ -81,6 +81,7 @@ def pack(view: RecordView) -> bytes:
             view.top.line,
             short(view.top.file, 256),
             short(view.top.function, 96),
+            view.partner,
             len(stack),
         ),
         stack,
@@ -169,7 +170,8 @@ def unpack(data: bytes, identity: Identity) -> RecordView:
     view.phase = _word(PHASES, phase) if phase < len(PHASES) else "other"
     view.user = Place(text(places[1]), places[0], text(places[2]))
     view.top = Place(text(places[4]), places[3], text(places[5]))
-    view.stack = text(cursor.take_bytes(min(places[6], STACK_BYTES)))
+    view.partner = places[6]
+    view.stack = text(cursor.take_bytes(min(places[7], STACK_BYTES)))
     source, view.steps, view.collectives_per_step, view.last_step_ns, view.step_mean_ns, count, *durations = (
         cursor.take(_STEPS)
     )

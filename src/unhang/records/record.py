@@ -13,7 +13,7 @@ from unhang.records.layout import pack, short, text, unpack
 from unhang.records.shared_memory import Memory, map_file, reserve
 from unhang.records.views import Identity, RecordView
 
-LAYOUT = 4
+LAYOUT = 5
 SIZE = 32768
 MAGIC = b"UNHANGR1"
 HEADER_AT = 0

@@ -132,6 +132,8 @@ class RecordView:
     user: Place = field(default_factory=Place)
     top: Place = field(default_factory=Place)
     stack: str = ""
+    partner: int = -1
+    """With whom it is in a blocking send or receive; -1 where it is in none, or nothing tells."""
     step_source: str = "none"
     steps: int = 0
     collectives_per_step: int = 0

@@ -67,6 +67,8 @@ def _because(found: LeftPartners) -> Iterator[Text]:
             waiting=found.waiting,
             gone=found.gone,
         )
+    if found.past_test:
+        yield say("{gone:who} {gone:comes|come} to it only where `{test}`", gone=found.gone, test=found.past_test)
     yield say("that call returns only when the others come too: neither side can go on")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from unhang.evidence.logs.own_verdicts import RULE
 from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.printable import one_line
@@ -30,7 +31,6 @@ _DOING = {
     Doing.OVER: say("it has closed its group"),
     Doing.WAITING: say("it has begun to wait too"),
 }
-RULE = "─" * 64
 TROUBLES_SHOWN = 3
 A_LOOK = 64 << 10
 """Bytes that the evidence of a few ranks takes."""
@@ -229,7 +229,10 @@ def _by_phase(totals: Totals) -> str:
 
 def _nobody(members: Members) -> Iterable[Text]:
     if not members.births:
-        yield say("could not look: no rank of the job let unhang in (python -I, a container, or no distributed job)")
+        yield say(
+            "could not look: no rank of the job let unhang in (python -I, a container, a Ray cluster that ran before, "
+            "or no distributed job)"
+        )
     else:
         ranks = sorted({birth.rank for birth in members.births.values() if birth.rank >= 0})
         yield say("{ranks:who} never called init_process_group: nothing to watch", ranks=ranks)

@@ -1,7 +1,10 @@
-"""We end a job: what its ranks leave as they fall says nothing of why they waited, and is kept apart."""
+"""A job that waits is ended, by us or by hand: what its ranks leave as they fall says nothing of why they waited, and
+is kept apart. A rank writes its dump anew as it falls."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +20,26 @@ def lay_aside(folder: Path) -> None:
         _move(folder, folder / ".unhang" / "judged", name)
         with suppress(OSError):
             private_files.make_folder(folder / name)
+
+
+def keep(folder: Path) -> None:
+    """A verdict stands: what the ranks have written for it stays, by links, whoever ends the job later."""
+    judged = folder / ".unhang" / "judged"
+    shutil.rmtree(judged, ignore_errors=True)
+    for name in _WRITTEN_BY_RANKS:
+        private_files.make_folder(judged / name)
+        for path in (folder / name).glob("*"):
+            with suppress(OSError):
+                os.link(path, judged / name / path.name)
+
+
+def stand_again(folder: Path) -> None:
+    """The job is over: the evidence of a look at the living job stands in its place where the verdict is of that look.
+    The end of a job may have told more, and then it is of the end."""
+    with suppress(OSError, ValueError):
+        if json.loads((folder / "bundle.json").read_bytes()).get("live") is True:
+            bring_back(folder)
+    shutil.rmtree(folder / ".unhang" / "judged", ignore_errors=True)
 
 
 def bring_back(folder: Path) -> None:

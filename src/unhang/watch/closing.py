@@ -32,6 +32,7 @@ class Closing:
         self._end_what_goes_on()
         failed = self._failed()
         self._judge(failed=failed)
+        as_judged.stand_again(watcher.folder.path)
         for line in announcing.troubles(read_troubles(watcher.records), watcher.members):
             watcher.folder.say(line)
         watcher.folder.say(announcing.last_words(watcher.totals, watcher.nodes.everybody(), watcher.folder.path))

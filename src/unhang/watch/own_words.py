@@ -9,8 +9,8 @@ from unhang.records.views import RecordView
 
 
 def own_words(view: RecordView, ended_ns: int | None) -> dict[str, Any]:
-    """The marked phase the rank is in, the guard it waits in and the groups it is a member of, as keys of
-    ``bundle.json``; nothing where it says none of them. ``ended_ns``: when it ended, monotonic."""
+    """The marked phase the rank is in, the guard or the partner it waits for and the groups it is a member of, as keys
+    of ``bundle.json``; nothing where it says none of them. ``ended_ns``: when it ended, monotonic."""
     now_ns = ended_ns if ended_ns is not None else time.monotonic_ns()
     said: dict[str, Any] = {}
     mark, wait = view.mark, view.wait
@@ -24,6 +24,8 @@ def own_words(view: RecordView, ended_ns: int | None) -> dict[str, Any]:
         if wait.limit_ns >= 0:
             said["guard_wait"]["limit_s"] = _seconds(wait.limit_ns)
     world = view.identity.world_size
+    if 0 <= view.partner < world:
+        said["partner"] = view.partner
     if groups := {_plain(group.name): group.size for group in view.groups if 0 < group.size <= world}:
         said["groups"] = groups
     return said

@@ -20,7 +20,7 @@ from unhang.report.carried_text import carried
 from unhang.report.html.page import write_html
 from unhang.report.json import to_json
 from unhang.report.text import to_text
-from unhang.watch import earlier_evidence, private_files
+from unhang.watch import as_judged, earlier_evidence, private_files
 from unhang.watch.kept_source import keep_source
 from unhang.watch.look_manifest import manifest_of, write_manifest
 from unhang.watch.order import Interrupted, Order, Taken
@@ -57,6 +57,8 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
     write_manifest(folder, manifest)
     verdict = replace(_with_times(verdict, order, limit_at), gives_up=gives_up)
     text = _write(verdict, facts, folder, width, order.lang)
+    if order.live:
+        as_judged.keep(folder)
     return _summary(order, verdict, facts, level, limit_at, needs_lines=needs_lines), text
 
 

@@ -25,6 +25,7 @@ from unhang.evidence.logs.envelopes import unpacked
 from unhang.evidence.logs.events import PLAIN
 from unhang.evidence.logs.lines import LineReader
 from unhang.evidence.logs.literals import LiteralFinder, Literals
+from unhang.evidence.logs.own_verdicts import without_own_verdicts
 from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
 from unhang.evidence.logs.progress import step_in
 from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, first_of_lines, newlines, regions_of, with_lines
@@ -152,7 +153,7 @@ class _LogReader:
 
     def _read(self, stream: BinaryIO) -> LogReading:
         blocks = Blocks(stream)
-        parts = unpacked(iter(blocks))
+        parts = map(without_own_verdicts, unpacked(iter(blocks)))
         head = b""
         for part in parts:
             head += part

@@ -55,6 +55,7 @@ class Resolver:
             speaker.host or self.host,
             raw.chained,
             raw.raised_line,
+            raw.pid if raw.pid is not None else speaker.pid,
         )
 
     def exits(self, told: ExitReader, endings: EndingReader) -> Iterator[ProcessExit]:

@@ -25,6 +25,9 @@ _EXCEPTION = late_pattern(
 )
 _THREAD = late_pattern(r"^Exception in thread (?P<name>.+?):?\s*$")
 _CHAIN = late_pattern(r"^(?:During handling of the above exception|The above exception was the direct cause)")
+_RAISED_ELSEWHERE = late_pattern(r"^(?:[\w.]+\.)?RayTaskError\(\w+\): .*\(pid=(?P<pid>\d{1,10})\b")
+"""What another process raised, and its frames behind it: those in front are of who asked for its result
+(ray/exceptions.py, RayTaskError)."""
 _GROUP_EDGE = late_pattern(r"^[\s|]*(?:\+[-+ ]*)?(?:\||\+-+)?\s?")
 _ENDS_MESSAGE = late_pattern(
     r"^(?:\[|20\d\d[-/]|Traceback |frame #|Exception raised from|[EWIF]\d{3,4} |[\w.-]+:\d+:\d+ \[|={10}|srun: "
@@ -60,6 +63,7 @@ class RawTraceback:
     last_line: int = 0
     raised_line: int | None = None
     attempt: int = 0
+    pid: int | None = None
 
     def add(self, frame: Frame) -> None:
         """Append a frame; very deep stacks keep their two ends."""
@@ -144,6 +148,10 @@ class TracebackReader:
             if current.frames and (named := _EXCEPTION.match(stripped)) and _sounds_like_error(named["type"]):
                 return self._end(current, named, line)  # a paste that lost or gained indentation
             return bool(current.frames)
+        if "RayTaskError(" in stripped and (raised := _RAISED_ELSEWHERE.match(stripped)) is not None:
+            current.frames.clear()
+            current.pid = int(raised["pid"])
+            return True
         named = _EXCEPTION.match(stripped)
         if named is not None and (current.frames or _sounds_like_error(named["type"])):
             return self._end(current, named, line)

@@ -1,0 +1,89 @@
+"""A rank that waits in ``ray.get`` for a method of an actor which is a rank as well and stands in another of its
+methods: an actor answers one call after the other, so that this one begins when the other has ended.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unhang.evidence.items import Frame
+from unhang.facts.model import Facts, Stall
+from unhang.facts.program import Place, Program, call_name, find_source, own_nodes, parse_program
+from unhang.facts.user_frames import is_user_frame
+
+_ANSWERS_MORE = ("max_concurrency", "concurrency_groups")
+"""Options with which an actor answers several calls at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedActor:
+    """The ranks of a stall wait for ``method`` of an actor of class ``actor``, and the others stand in ``inside``."""
+
+    actor: str
+    method: str
+    inside: str
+
+
+def asked_actor(facts: Facts, stall: Stall) -> AskedActor | None:
+    """None where the laggards are in no ``ray.get``, or ask for nothing that those who wait would have to answer."""
+    activities = [facts.ranks[rank].activity for rank in stall.laggards]
+    first = activities[0]
+    if first is None or first.where is None or any(a is None or a.what != "ray-get" for a in activities):
+        return None
+    asked = set(_asked(facts, first.where.file, first.where.line))
+    waiter = facts.ranks[stall.direct_waiters[0]].activity if stall.direct_waiters else None
+    for frame in waiter.frames if waiter is not None and asked else ():
+        found = _class_of(facts, frame)
+        method = next((name for name in found[1] if name in asked), None) if found is not None else None
+        if found is not None and method is not None:
+            return AskedActor(found[0], method, frame.function.rpartition(".")[2])
+    return None
+
+
+def _asked(facts: Facts, file: str, line: int | None) -> Iterator[str]:
+    """Names of the methods whose results the statement waits for: started in it, or where a name in it was given."""
+    program, place = _placed(facts, file, line)
+    if program is None or place is None or not place.levels:
+        return
+    statement = place.levels[-1].statement
+    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    given = (node for node in own_nodes(place.function) if isinstance(node, ast.Assign | ast.NamedExpr))
+    for node in (statement, *(node for node in given if _targets(node) & names)):
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call_name(call) == "remote":
+                asked = call.func.value
+                yield from (asked.attr,) if isinstance(asked, ast.Attribute) else ()
+
+
+def _targets(node: ast.Assign | ast.NamedExpr) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def _class_of(facts: Facts, frame: Frame) -> tuple[str, list[str]] | None:
+    """The class whose method the frame is in, and its methods that wait for their turn."""
+    if not is_user_frame(frame, facts.sources):
+        return None
+    program, _ = _placed(facts, frame.file, frame.line)
+    line = frame.line or 0
+    for node in ast.walk(program.tree) if program is not None else ():
+        if isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            if any(isinstance(part, ast.AsyncFunctionDef) for part in node.body) or _answers_more(node):
+                return None
+            return node.name, [part.name for part in node.body if isinstance(part, ast.FunctionDef)]
+    return None
+
+
+def _answers_more(node: ast.ClassDef) -> bool:
+    words = (part for decorator in node.decorator_list for part in ast.walk(decorator))
+    return any(isinstance(word, ast.keyword) and word.arg in _ANSWERS_MORE for word in words)
+
+
+def _placed(facts: Facts, file: str, line: int | None) -> tuple[Program | None, Place | None]:
+    source = find_source(facts.sources, file)
+    program = parse_program(source.text) if source is not None else ""
+    if not isinstance(program, Program) or line is None:
+        return None, None
+    return program, program.place(line)
