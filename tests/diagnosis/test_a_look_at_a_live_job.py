@@ -124,3 +124,12 @@ def test_a_stack_that_its_record_names_makes_nothing_certain(reason: str, how: s
     assert blind.findings[0].certainty is Certainty.LIKELY
     assert blind.findings[0].where == seen.findings[0].where
     assert [gap.how for gap in blind.not_checked if gap.how.startswith(how)]
+
+
+def test_where_ranks_are_numbered_by_guess_nothing_is_certain(tmp_path: Path) -> None:
+    told = verdict_of(tmp_path / "told", taken_after_s=30.0)
+    guessed = verdict_of(tmp_path / "guessed", taken_after_s=30.0, guessed_rank=True)
+
+    assert told.findings[0].certainty is Certainty.CERTAIN
+    assert guessed.findings[0].certainty is Certainty.LIKELY
+    assert "which process is which rank" in [str(gap.what) for gap in guessed.not_checked]

@@ -90,6 +90,7 @@ class _Process(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     piled_up: tuple[str, ...] = ()
     partner: int | None = None
+    guessed_rank: bool = False
     groups: dict[str, int] = {}
 
 

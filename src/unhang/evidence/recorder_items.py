@@ -103,6 +103,8 @@ class RankProcess:
     """``OWN>OTHER``: addresses between which what it sent stood in its queue most of the time."""
     partner: int | None = None
     """With whom it was in a blocking send or receive, as its own record tells."""
+    guessed_rank: bool = False
+    """Nothing told its rank: ranks were numbered as their processes started."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """How many members each group has that it is a member of, by name, also of those it has called nothing in."""
 

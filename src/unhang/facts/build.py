@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
@@ -32,7 +32,9 @@ from unhang.facts.told_positions import add_told_positions
 from unhang.facts.wait_for import build_wait_for
 from unhang.facts.world import world_size_of
 from unhang.facts.xids import with_xids
-from unhang.findings import Unread, say
+from unhang.findings import Certainty, NotChecked, Unread, say
+
+WHICH_RANK = say("which process is which rank")
 
 
 def build_facts(evidence: EvidenceSet) -> Facts:
@@ -107,8 +109,17 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         nodes=tuple(sorted(evidence.nodes, key=lambda n: (n.name, n.source.path))),
         earlier=tuple(sorted(evidence.earlier, key=lambda g: (g.kind, g.name, g.cause))),
         checkpoints=_checkpoints(evidence),
-        not_checked=(*choice.not_checked, *steps.failed),
+        not_checked=(*choice.not_checked, *_guessed(evidence), *steps.failed),
     )
+
+
+def _guessed(evidence: EvidenceSet) -> Iterator[NotChecked]:
+    if any(process.guessed_rank for manifest in evidence.manifests for process in manifest.processes):
+        yield NotChecked(
+            WHICH_RANK,
+            say("their environments do not tell; ranks are numbered in the order they started"),
+            caps=Certainty.LIKELY,
+        )
 
 
 def _members(groups: Mapping[str, GroupFacts]) -> set[int]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
-from unhang.facts.build import build_facts
+from unhang.facts.build import WHICH_RANK, build_facts
 from unhang.facts.model import Facts
 from unhang.facts.pending_limits import limit_at_s
-from unhang.findings import NotChecked, Verdict, say
+from unhang.findings import NotChecked, Verdict
 from unhang.report.json import to_json
 from unhang.watch import private_files
 from unhang.watch.attach.choosing import permission_command
@@ -66,10 +66,5 @@ def _not_checked(taken: Taken, verdict: Verdict) -> Iterator[NotChecked]:
     top = taken.chosen.launcher or taken.chosen.ranks[0].pid
     for gap in verdict.not_checked:
         # whoever may look needs no more than this
-        yield replace(gap, how=permission_command([top])) if gap.how.startswith("sudo py-spy") else gap
-    if any(rank.guessed for rank in taken.chosen.ranks):
-        yield NotChecked(
-            say("which process is which rank"),
-            say("their environments do not tell; ranks are numbered in the order they started"),
-            how=permission_command([top]) if taken.chosen.foreign else "",
-        )
+        allowed = gap.how.startswith("sudo py-spy") or (gap.what == WHICH_RANK and taken.chosen.foreign)
+        yield replace(gap, how=permission_command([top])) if allowed else gap
