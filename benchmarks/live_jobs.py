@@ -100,10 +100,12 @@ def _started(command: str, job: Path, run: Path, way: Way) -> Iterator[subproces
     log = run.with_name(f"{run.name}.log")
     out = log.open("wb")
     cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out) if way.to == "pipe" else None
+    heard = signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background of a shell it is ignored, and inherited so
     process = subprocess.Popen(
         words, cwd=job, env=environment, stdout=cat.stdin if cat else out, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
+    signal.signal(signal.SIGINT, heard)
     if cat is not None and cat.stdin is not None:
         cat.stdin.close()
     try:

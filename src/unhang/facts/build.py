@@ -9,6 +9,7 @@ from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTrac
 from unhang.facts.aborted_receivers import settle_aborted
 from unhang.facts.activity import activity_of
 from unhang.facts.call_places import place_calls
+from unhang.facts.closed_by_launcher import mark_closed
 from unhang.facts.crashes import ended_after_timeouts, fell_with_others
 from unhang.facts.disagreements import find_disagreements
 from unhang.facts.failed_calls import reopen_failed
@@ -76,6 +77,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     amended(by_stack, forget_ended, groups, ranks)
     for rank in {*world, *_members(groups)}:
         ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
+    amended(say("whom the launcher ended"), mark_closed, ranks, events)
     amended(say("how each rank ended"), _mark_ended, ranks, FirstTimeouts(evidence.logs))
     graph = made(say("who waits for whom"), lambda: build_wait_for(groups, ranks))
     failed = any(f.state in (RankState.CRASHED, RankState.FALLEN) for f in ranks.values())

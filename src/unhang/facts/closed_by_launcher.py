@@ -1,0 +1,42 @@
+"""Ranks that their launcher ended because it was itself told to end: Ctrl-C, a scheduler, a node that shuts down.
+
+torchrun names the signal it got, passes it on, and 30 s later kills who is left (torch/distributed/elastic,
+``_terminate_process_handler`` and ``PContext.close``). Stuck ranks are always left: in native code they hear no signal.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.model import RankFacts
+
+_TOLD_TO_END = ("te.signal", "te.sigexc")
+_FAILED = "te.failed"
+_SENT = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT, -signal.SIGKILL}
+
+
+def mark_closed(ranks: Mapping[int, RankFacts], events: Sequence[LogEvent]) -> None:
+    """Exits by a signal are the launcher's doing in attempts in which it was told to end and had seen nobody fail."""
+    closed = _closed_attempts(events)
+    for rank in ranks.values():
+        exit_ = rank.exit
+        if exit_ is not None and exit_.attempt in closed and exit_.exit_code in _SENT:
+            rank.exit = replace(exit_, terminated_by_launcher=True)
+
+
+def _closed_attempts(events: Iterable[LogEvent]) -> set[int]:
+    failed: set[int] = set()
+    closed: set[int] = set()
+    for event in sorted(events, key=_place):
+        if event.kind == _FAILED:
+            failed.add(event.attempt)
+        elif event.kind in _TOLD_TO_END and event.attempt not in failed:
+            closed.add(event.attempt)
+    return closed
+
+
+def _place(event: LogEvent) -> tuple[int, str, int]:
+    return (event.attempt, event.source.path, event.source.line or 0)
