@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, RANKS, Known, Value
 from unhang.facts.preflight.ways.recognising import Recogniser
 from unhang.facts.preflight.ways.steps import DATA, RANK
-from unhang.facts.preflight.ways.values import EQUAL, LOOP, NONE, RANKS, Known, Value, Values
+from unhang.facts.preflight.ways.values import Values
 from unhang.facts.program import call_name
 from unhang.facts.program_definitions import Defined
 from unhang.knowledge.collectives import collectives_by_name

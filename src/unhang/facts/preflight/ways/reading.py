@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from unhang.facts.preflight.ways.binding import Binding
+from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, PLAIN, RANKS, Value, joined
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
 from unhang.facts.preflight.ways.steps import (
@@ -28,11 +31,16 @@ from unhang.facts.preflight.ways.steps import (
     leaves,
     steps_of,
 )
-from unhang.facts.preflight.ways.values import EQUAL, LOOP, NONE, PLAIN, RANKS, Value, Values, joined
+from unhang.facts.preflight.ways.values import Values
 from unhang.facts.program import call_name, dotted
 from unhang.facts.program_definitions import Defined
 from unhang.facts.rank_branch import spoken
 from unhang.facts.rank_values import rank_decorator
+
+if sys.version_info >= (3, 11):
+    _Try: TypeAlias = ast.Try | ast.TryStar
+else:
+    _Try: TypeAlias = ast.Try
 
 _LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
 _ROUND = {"tqdm", "iter", "islice", "zip", "trange", "enumerate", "list"}
@@ -116,8 +124,8 @@ class Reader:
             return self._loop(node)
         if isinstance(node, ast.With | ast.AsyncWith):
             return self._with(node.items, node.body)
-        if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
-            return self._try(node)  # type: ignore[arg-type]
+        if isinstance(node, _Try):
+            return self._try(node)
         if isinstance(node, ast.Match):
             return self._match(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
@@ -247,7 +255,7 @@ class Reader:
             chain = (Branch(one.test, one.text, one.line, one.then, chain),) if one.then or chain else ()
         return [*steps, *chain]
 
-    def _try(self, node: ast.Try) -> list[Step]:
+    def _try(self, node: _Try) -> list[Step]:
         before = dict(self.values.names)
         body = self._block(node.body)
         after = self.values.names

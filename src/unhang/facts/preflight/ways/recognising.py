@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from unhang.facts.preflight.ways.known import Known
 from unhang.facts.preflight.ways.steps import Op, Work
-from unhang.facts.preflight.ways.values import Known
 from unhang.facts.preflight.ways.wrapped import Wrapped
 from unhang.facts.program import call_name, dotted
 from unhang.facts.program_definitions import Defined
