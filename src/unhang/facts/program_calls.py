@@ -18,7 +18,7 @@ from unhang.facts.program_values import annotation_of, assigned_to, bound_to, in
 _MOST_DEEP = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
 _PROPERTIES = {"property", "cached_property"}
-_KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy"}
+_KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy", "get", "next", "iter"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
 
@@ -269,8 +269,7 @@ class ProgramCalls:
             return [*self._classes_of(node.body, here, deep), *self._classes_of(node.orelse, here, deep)]
         if isinstance(node, ast.Await):
             return self._classes_of(node.value, here, deep)
-        if isinstance(node, ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript):
-            inner = members_of(node)
+        if inner := members_of(node):
             return list(dict.fromkeys(kind for one in inner for kind in self._classes_of(one, here, deep - 1)))
         if isinstance(node, ast.Call):
             return self._classes_of_result(node, here, deep)
@@ -288,7 +287,8 @@ class ProgramCalls:
         if kind := self.made(node, here):
             return [kind]
         if call_name(node) in _KEEP_MEMBERS:
-            behind = [node.func.value] if isinstance(node.func, ast.Attribute) and not node.args else node.args[:1]
+            of_it = isinstance(node.func, ast.Attribute) and (not node.args or call_name(node) == "get")
+            behind = [node.func.value] if of_it and isinstance(node.func, ast.Attribute) else node.args[:1]
             return self._classes_of(behind[0], here, deep - 1) if behind else []
         back = [kind for one in self._functions_of(node.func, here, deep - 1) for kind in self._returned(one, deep)]
         return list(dict.fromkeys(back))

@@ -52,13 +52,26 @@ def splits_without_seed(files: Iterable[SourceFile]) -> tuple[tuple[SourceFile, 
 
     A seed set in one file counts in all. Supporting evidence only: what runs first is not known, nor what libraries do.
     """
-    drawing = [file for file in files if any(word in file.text for word in _WORDS)]
-    read = [(file, program) for file in drawing if not isinstance(program := parse_program(file.text), str)]
-    own = {name for _, program in read for name in _defined(program)}
-    seeds = _Seeds()
-    for _, program in read:
-        _add_seeds(program, seeds, own)
+    read = _read(file for file in files if any(word in file.text for word in _WORDS))
+    seeds = _seeds_of([program for _, program in read])
     return tuple((file, split) for file, program in read for split in _splits(program, seeds))
+
+
+def seeded_alike(files: Iterable[SourceFile]) -> frozenset[str]:
+    """Global generators that a program seeds, and nowhere with what differs by rank."""
+    seeds = _seeds_of([program for _, program in _read(file for file in files if "seed" in file.text)])
+    return frozenset(seeds.common - seeds.differs)
+
+
+def _read(files: Iterable[SourceFile]) -> list[tuple[SourceFile, Program]]:
+    return [(file, program) for file in files if not isinstance(program := parse_program(file.text), str)]
+
+
+def _seeds_of(programs: Sequence[Program]) -> _Seeds:
+    own, seeds = {name for program in programs for name in _defined(program)}, _Seeds()
+    for program in programs:
+        _add_seeds(program, seeds, own)
+    return seeds
 
 
 def split_without_seed(source: SourceFile) -> tuple[UnseededSplit, ...]:

@@ -22,6 +22,10 @@ class Collective:
     unless: str = ""
     """With this argument it waits for members only."""
     equal: bool = False
+    read: bool = False
+    """An attribute, collective where it is read."""
+    given: str = ""
+    """Only where the program gives this argument somewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,19 @@ def table() -> Table:
 @cache
 def collectives_by_name() -> Mapping[str, Sequence[Collective]]:
     """Rows by the last part of what is called."""
+    return _by_name(read=False)
+
+
+@cache
+def collective_attributes() -> Mapping[str, Sequence[Collective]]:
+    """Rows of what is collective where it is read, by the name of the attribute."""
+    return _by_name(read=True)
+
+
+def _by_name(*, read: bool) -> Mapping[str, Sequence[Collective]]:
     found: dict[str, list[Collective]] = {}
     for row in table().collective:
-        for name in row.names:
+        for name in row.names if row.read is read else ():
             found.setdefault(name, []).append(row)
     return found
 

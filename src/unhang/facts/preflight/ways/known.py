@@ -45,14 +45,16 @@ class Known:
     finals: dict[Scope, dict[str, Value]] = field(default_factory=dict)
     loops: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
     """Values at the end of the body of each loop, from the reading before."""
+    seeds: frozenset[str] = NONE
+    """Global generators that the program seeds alike on all ranks."""
     learned: Known | None = None
     """What this reading adds up, for the next."""
 
     def read_again(self, *, loops: bool) -> Known:
         """For the next reading: what this one learned, nothing older; ``loops`` where it knew enough."""
-        new = self.learned or Known(self.calls)
+        new = self.learned or Known(self.calls, seeds=self.seeds)
         new.loops = new.loops if loops else {}
-        new.returns, new.finals, new.learned = self.returns, self.finals, Known(self.calls)
+        new.returns, new.finals, new.learned = self.returns, self.finals, Known(self.calls, seeds=self.seeds)
         return new
 
     def learn_parameter(self, one: Defined, name: str, kinds: frozenset[str]) -> None:

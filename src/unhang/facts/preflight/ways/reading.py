@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from unhang.facts.preflight.ways.binding import Binding
-from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, PLAIN, RANKS, Value, joined
+from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
 from unhang.facts.preflight.ways.steps import (
     DATA,
+    ORDER,
     POLL,
     RANK,
     RANK_ZERO,
@@ -160,6 +161,10 @@ class Reader:
                 self.names.bind(target, node.value)
 
     def _called_alone(self, call: ast.Call, steps: list[Step]) -> None:
+        sorts = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" else None
+        if isinstance(sorts, ast.Name) and sorts.id in self.values.names:
+            held = self.values.names[sorts.id]
+            self.values.names[sorts.id] = Value(held.kinds - {ORDER}, only=held.only)
         if call_name(call) in _EXITS:
             steps.append(Leave("raise", call.lineno))
         for target in self.calls.called(call, self.here):
@@ -209,11 +214,13 @@ class Reader:
             old = self.values.names.get(name)
             if old is None or old.kinds != value.kinds or old.only != value.only:
                 self.values.names[name] = joined(old or PLAIN, value)
-        kinds = self.values.of(head).kinds & (RANKS | {"rank of a group"})
+        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER})
         if isinstance(node, ast.For | ast.AsyncFor):
             self._loop_target(node.target, node.iter)
         before = dict(self.values.names)
         body = self._block(node.body)
+        if ORDER in kinds:
+            self._filled_in_order(node)
         self.learned.loops[node] = dict(self.values.names)
         self.values.names = self._join(self.values.names, before, NONE, ends=False, other_ends=False)
         orelse = self._block(node.orelse)
@@ -224,6 +231,18 @@ class Reader:
             over = frozenset(kind for kind in kinds if kind[0] != "=")
             steps.append(Loop(head, spoken(head), node.lineno, body, orelse, over, endless))
         return steps
+
+    def _filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
+        """What is filled in a loop over a set has its order."""
+        for node in (inner for part in loop.body for inner in ast.walk(part)):
+            filled = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                filled = node.targets[0].value
+            elif not isinstance(node, ast.Call) or call_name(node) not in ("append", "extend", "appendleft"):
+                continue
+            if isinstance(filled, ast.Name) and filled.id in self.values.names:
+                held = self.values.names[filled.id]
+                self.values.names[filled.id] = Value(held.kinds | {ORDER}, only=held.only)
 
     def _loop_target(self, target: ast.expr, over: ast.expr) -> None:
         name = call_name(over) if isinstance(over, ast.Call) else ""
@@ -245,7 +264,7 @@ class Reader:
             test = self.values.test(node.subject)
             text = f"{spoken(node.subject)} is {ast.unparse(case.pattern)}"
             part = Test(
-                "leaf", (), Leaf(text, True, text, frozenset(k for x in leaves(test) for k in x.kinds), None, True)
+                "leaf", (), Leaf(text, True, text, frozenset(k for x in leaves(test) for k in x.kinds), None, "given")
             )
             branches.append(Branch(part, text, node.lineno, self._block(case.body), ()))
             ends.append(self.values.names)
@@ -317,6 +336,8 @@ class Reader:
         steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
         if isinstance(node, ast.Call):
             steps += self._call(node)
+        elif isinstance(node, ast.Attribute) and (read := self.what.attribute(node)):
+            steps.append(read)
         return steps
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[Step]:
@@ -327,7 +348,8 @@ class Reader:
         body = tuple(step for one in elements for step in self._expression(one))
         if body:
             first = node.generators[0].iter
-            steps.append(Loop(first, spoken(first), node.lineno, body, ()))
+            kinds = self.values.of(first).kinds & {ORDER}
+            steps.append(Loop(first, spoken(first), node.lineno, body, (), kinds))
         return steps
 
     def _call(self, node: ast.Call) -> list[Step]:

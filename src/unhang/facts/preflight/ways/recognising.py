@@ -12,7 +12,7 @@ from unhang.facts.preflight.ways.wrapped import Wrapped
 from unhang.facts.program import call_name, dotted
 from unhang.facts.program_definitions import Defined
 from unhang.facts.rank_branch import spoken
-from unhang.knowledge.collectives import Collective, collectives_by_name, works_by_name
+from unhang.knowledge.collectives import Collective, collective_attributes, collectives_by_name, works_by_name
 
 _GROUPS = {"group", "process_group", "pg", "group_name"}
 _NO_LIBRARY = ("numpy", "threading", "multiprocessing", "asyncio", "tensorflow", "jax")
@@ -28,6 +28,8 @@ class Around:
     wrapped: Wrapped
     packages: set[str]
     """Libraries that any file imports."""
+    given: frozenset[str] = frozenset()
+    """Names of arguments that are given anywhere, and not as False."""
     forwards: set[Defined] = field(default_factory=set)
     """Functions in which a model that is spread over ranks is called, there or further down."""
 
@@ -67,6 +69,15 @@ class Recogniser:
             fits = self.fits(row, node)
             if fits is not None:
                 return Op(name, text, node.lineno, self.here, self._group(node), fits)
+        return None
+
+    def attribute(self, node: ast.Attribute) -> Op | None:
+        """The collective that reading ``node`` may be."""
+        owner = end_of(node.value).strip("_")
+        for row in collective_attributes().get(node.attr, ()):
+            known = any(one in self.around.packages for one in row.outside) or not row.outside
+            if known and owner in row.of and (not row.given or row.given in self.around.given):
+                return Op(node.attr, dotted(node), node.lineno, self.here, sure=False)
         return None
 
     def fits(self, row: Collective, node: ast.Call) -> bool | None:

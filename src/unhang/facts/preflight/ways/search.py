@@ -10,11 +10,13 @@ from unhang.facts.preflight.ways.next_collective import Met, NextCollective, pat
 from unhang.facts.preflight.ways.parting import At, Parting, Ways
 from unhang.facts.preflight.ways.reading import Read
 from unhang.facts.preflight.ways.steps import (
+    CHANCE,
     DATA,
     ERRORS,
     FILES,
     LOCAL,
     LOCAL_ZERO,
+    ORDER,
     RANK,
     RANK_ZERO,
     TIME,
@@ -36,7 +38,7 @@ from unhang.facts.program_definitions import Defined
 from unhang.facts.rank_branch import spoken
 
 _OTHER = "rank of a group"
-_ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES)
+_ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES, CHANCE)
 _EXITS = {RETURN: "return", BREAK: "break", NEXT: "continue"}
 _WRITES = {
     "open",
@@ -74,10 +76,10 @@ class Search:
     def _in_function(self, one: Defined, read: Read) -> Iterator[Parting]:
         keys: dict[str, Leaf] = {}
         for step in steps_of(read.steps):
-            if isinstance(step, Loop) and step.kinds:
+            if isinstance(step, Loop) and step.kinds - {ORDER}:
                 met = self.next.first(step.body, one, Assumed(groups=False))
                 if met is not None and met.certain:
-                    yield self._as_parting(one, step, tuple(step.kinds), "loop", met, None, sure=False)
+                    yield self._as_parting(one, step, tuple(step.kinds - {ORDER}), "loop", met, None, sure=False)
             if isinstance(step, Loop):
                 yield from self._swallowed(one, step)
             if isinstance(step, Branch):
@@ -210,7 +212,7 @@ class Search:
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
         why = tuple(kind for kind in _ASKED if kind in leaf.kinds)
-        sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, _OTHER}
+        sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, CHANCE, _OTHER}
         return self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
 
     def _gets_wrapped(self, met: Met) -> bool:

@@ -11,6 +11,8 @@ from unhang.facts.program_definitions import Defined
 
 RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
 ERRORS = "errors"
+ORDER, CHANCE = "order", "chance"
+"""The order of a set, which hashes of this process decide; a number that every rank draws for itself."""
 MEMBER = "member"
 """Whether this rank belongs to a group: equal for all that meet in calls of that group, and not for others."""
 POLL = "poll"
@@ -63,8 +65,8 @@ class Leaf:
     text: str
     kinds: frozenset[str] = frozenset()
     known: bool | None = None
-    setting: bool = False
-    """Configuration may decide it once for all."""
+    setting: str = ""
+    """Configuration may decide it once for all: the object's ``own``, or what was ``given`` to the function."""
     path: str = ""
     """For files: the name that is asked for."""
 

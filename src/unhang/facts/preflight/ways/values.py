@@ -7,13 +7,16 @@ from collections.abc import Mapping
 
 from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, Known, Value, joined
 from unhang.facts.preflight.ways.named_ranks import by_call, by_name, first_of, of_environment
+from unhang.facts.preflight.ways.own_numbers import calls_for_order, is_drawn, makes_order
 from unhang.facts.preflight.ways.rank_tests import asks_for_first, number_of, of_rank, world_is
 from unhang.facts.preflight.ways.steps import (
+    CHANCE,
     DATA,
     FILES,
     LOCAL,
     MEMBER,
     NAMED,
+    ORDER,
     RANK,
     TIME,
     Leaf,
@@ -54,11 +57,13 @@ _NUMBERS_OF = {"shape", "data", "loss", "losses", "grad", "T", "values"}
 _STRUCTURES = {"dtype", "device", "ndim", "requires_grad", "is_cuda"}
 _DISTRIBUTED = {
     *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
-    *("distributed", "is_dist_available", "is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
+    *("distributed", "is_dist", "use_dist", "is_ddp", "use_ddp", "is_multi_gpu", "is_dist_available"),
+    *("is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
 }
 _ENGINES = {"accelerator", "fabric"}
 """A job of several ranks that asks for one of these has it."""
 _WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
 _SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
 
@@ -102,6 +107,11 @@ class Values:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 kinds |= self.of(child).kinds
+        over = self.of(node.generators[0].iter).kinds if isinstance(node, _COMPREHENSIONS) else NONE
+        if makes_order(node, kinds | over):
+            kinds |= {ORDER}
+        elif not isinstance(node, ast.BinOp | ast.Starred | ast.NamedExpr | ast.Await):
+            kinds -= {ORDER}
         if isinstance(node, ast.BinOp) and LOCAL in kinds:
             kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
         return Value(kinds) if kinds else PLAIN
@@ -171,6 +181,8 @@ class Values:
             return by_call(name, node)
         if name in _STRUCTURE:
             return PLAIN
+        if is_drawn(node, self.known.calls.outside(node.func, self.here), self.known.seeds):
+            return Value(frozenset({CHANCE}))
         if name in _FILES or (name in _TIMES and dotted(node.func) in (name, f"time.{name}")):
             return Value(frozenset({FILES if name in _FILES else TIME}))
         return self._of_library(node, name)
@@ -181,8 +193,10 @@ class Values:
         for one in given:
             kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds
         behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NONE
+        order = frozenset({ORDER}) if calls_for_order(node, kinds, behind) else NONE
         if name not in _TENSORS:
             kinds, behind = kinds & {DATA}, behind & {DATA}
+        kinds, behind = kinds - {ORDER} | order, behind - {ORDER}
         if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"}:
             behind |= {DATA}
         if kinds | behind:
@@ -244,10 +258,9 @@ class Values:
             return self._compared(node, text)
         if isinstance(node, ast.Compare):
             kinds = frozenset(kind for one in (node.left, *node.comparators) for kind in self.of(one).kinds)
-            return Leaf(text, True, text, kinds, setting=_is_setting(node))
+            return Leaf(text, True, text, kinds, setting=_setting_of(node))
         value = self.of(node)
-        last = _last(node)
-        if last in _DISTRIBUTED and "cuda" not in text and not value.kinds:
+        if _last(node).strip("_") in _DISTRIBUTED and "cuda" not in text and not value.kinds:
             return Leaf(text, True, text, known=True)
         path = spoken(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
         if value.key is not None:
@@ -255,7 +268,7 @@ class Values:
         if value.kinds & {RANK, NAMED, LOCAL} and not value.only and isinstance(node, ast.Name | ast.Attribute):
             key = first_of(value.kinds)  # ``if rank:`` is true on every rank but the first
             return Leaf(key or text, key == "", text, value.kinds)
-        return Leaf(text, True, text, value.kinds, setting=_is_setting(node), path=path)
+        return Leaf(text, True, text, value.kinds, setting=_setting_of(node), path=path)
 
     def _compared(self, node: ast.Compare, text: str) -> Leaf:
         operator, left, right = node.ops[0], node.left, node.comparators[0]
@@ -267,7 +280,7 @@ class Values:
         if _last(left) in _WORLD and number is not None and not kinds & {DATA}:
             return Leaf(text, True, text, known=world_is(operator, number))
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
-            return Leaf(text, True, text, other.kinds - {DATA}, setting=True)
+            return Leaf(text, True, text, other.kinds - {DATA}, setting="given")
         if kinds & {RANK, NAMED, LOCAL, OTHER} and not (one.only or other.only):
             known = of_rank(operator, right, number)
             if known is not None:
@@ -277,15 +290,22 @@ class Values:
             if key and zero is not None:
                 return Leaf(key, zero, text, kinds)
         elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
-            kinds = kinds & {DATA} if one.made == LOOP else NONE
+            kinds = _of_presence(left, one, kinds)
         if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
             member = bool(kinds & (RANKS | {OTHER}))  # of a group, or of what it was put into itself
             kinds = (kinds - RANKS - {OTHER}) | ({MEMBER} if member else NONE)
         flipped = _FLIPPED.get(type(operator))
         if flipped is not None or type(operator) in _SAME:
             same = f"{spoken(left)} {flipped or _SAME[type(operator)]} {spoken(right)}"
-            return Leaf(same, flipped is None, text, kinds, setting=_is_setting(node))
-        return Leaf(text, True, text, kinds, setting=_is_setting(node))
+            return Leaf(same, flipped is None, text, kinds, setting=_setting_of(node))
+        return Leaf(text, True, text, kinds, setting=_setting_of(node))
+
+
+def _of_presence(node: ast.expr, value: Value, kinds: frozenset[str]) -> frozenset[str]:
+    """Why ranks may differ in ``node is None``: a batch of this rank's own, or a parameter it did not use."""
+    if isinstance(node, ast.Attribute) and node.attr == "grad":
+        return frozenset({DATA})
+    return kinds & {DATA} if value.made == LOOP else NONE
 
 
 def _leaves(test: Test) -> list[Leaf]:
@@ -306,7 +326,11 @@ def _path_of(call: ast.Call) -> ast.expr:
     return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
-def _is_setting(node: ast.expr) -> bool:
+def _setting_of(node: ast.expr) -> str:
     """Nothing is called or counted in the test: a setting may decide it once for all."""
     calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    return all(call_name(call) in _STRUCTURE | {"getattr", "get", "len", "bool"} for call in calls)
+    if not all(call_name(call) in _STRUCTURE | {"getattr", "get", "len", "bool"} for call in calls):
+        return ""
+    asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return "own" if asked or names == {"self"} else "given"

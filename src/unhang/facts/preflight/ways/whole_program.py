@@ -19,6 +19,7 @@ from unhang.facts.preflight.ways.wrapped import wrapped_models
 from unhang.facts.program import own_nodes
 from unhang.facts.program_calls import ProgramCalls
 from unhang.facts.program_definitions import Defined
+from unhang.facts.unseeded_splits import GENERATORS, seeded_alike
 from unhang.findings import Source
 from unhang.late_pattern import late_pattern
 
@@ -26,6 +27,7 @@ MOST_S = 10.0
 """Of processor time for one program; what was not read by then is said to be missing."""
 _MOST_READINGS = 3
 """What is handed down, what loops do to it, and what follows from both."""
+_SEEDING = ("transformers.", "trl.")
 _MAY_PART = late_pattern(
     r"rank|distributed|accelerat|lightning|deepspeed|main_process|is_main|master|process_zero|fabric"
 )
@@ -48,7 +50,9 @@ def _ways_of(texts: tuple[tuple[str, str], ...], entered: tuple[str, ...], shard
     until = time.process_time() + MOST_S
     calls = ProgramCalls(files)
     launch = reached_from(calls, entered or tuple(file.path for file in files[:1]))
-    around = Around(Known(calls, learned=Known(calls)), wrapped_models(calls), set(_packages(calls)))
+    seeds = _seeded_alike(files, calls)
+    known = Known(calls, seeds=seeds, learned=Known(calls, seeds=seeds))
+    around = Around(known, wrapped_models(calls), set(_packages(calls)), _given(calls))
     if sharded:
         around.wrapped.any_sharded = True
         around.wrapped.sharded |= around.wrapped.shared
@@ -75,3 +79,18 @@ def _packages(calls: ProgramCalls) -> Iterator[str]:
                 yield from (name.name.partition(".")[0] for name in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 yield node.module.partition(".")[0]
+
+
+def _given(calls: ProgramCalls) -> frozenset[str]:
+    """Names of arguments that are given in any call, and not as False."""
+    words = (word for one in calls.defined for call in one.calls for word in call.keywords if word.arg)
+    return frozenset(w.arg or "" for w in words if not (isinstance(w.value, ast.Constant) and not w.value.value))
+
+
+def _seeded_alike(files: Sequence[SourceFile], calls: ProgramCalls) -> frozenset[str]:
+    """Global generators with the same seed on every rank; the trainers of these libraries seed all of them so."""
+    made = (calls.outside(call.func, one) for one in calls.defined for call in one.calls)
+    bases = (base for one in calls.defined if one.owner is not None for base in one.owner.bases)
+    if any(name.startswith(_SEEDING) and name.endswith("Trainer") for name in made) or "Trainer" in bases:
+        return frozenset(GENERATORS)
+    return seeded_alike(files)

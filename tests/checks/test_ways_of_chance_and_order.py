@@ -1,0 +1,129 @@
+"""Ranks part by the order of a set, by random numbers, and by what only a library makes collective."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.checks.ways_programs import HEAD, ask, of_cause, parted
+
+from unhang.findings import Cause
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+STATE = (
+    HEAD + "class State:\n    def __init__(self):\n        self.names = {start}\n    def add(self, name):\n"
+    "        self.names.add(name)\n    def gather(self):\n        {loop}\n            self.one(name)\n"
+    "    def one(self, name):\n        dist.all_reduce(getattr(self, name))\nState().gather()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "loop", "count"),
+    [
+        ("set()", "for name in self.names:", 1),
+        ("set()", "for name in list(self.names):", 1),
+        ("set()", "for name in sorted(self.names):", 0),
+        ("dict()", "for name in self.names:", 0),
+        ("set(range(4))", "for name in self.names:", 0),
+        ("frozenset(other.keys())", "for at, name in enumerate(self.names):", 1),
+    ],
+)
+def test_collectives_in_the_order_of_a_set(start: str, loop: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=STATE.format(start=start, loop=loop))
+
+    assert len(of_cause(verdict, Cause.COLLECTIVE_MISMATCH)) == count
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        (
+            "found = []\nfor name in set(names):\n    found.append(name)\nfor one in found:\n    dist.broadcast(one, 0)\n",
+            1,
+        ),
+        ("found = list(set(names))\nfound.sort()\nfor one in found:\n    dist.broadcast(one, 0)\n", 0),
+        ("[dist.broadcast(one, 0) for one in a.keys() & b.keys()]\n", 1),
+        ("for one in set(names):\n    dist.barrier()\n", 0),
+        ("def send(every):\n    for one in every:\n        dist.broadcast(one, 0)\nsend(list(set(names)))\n", 1),
+    ],
+)
+def test_what_keeps_the_order_of_a_set(lines: str, count: int, tmp_path: Path) -> None:
+    assert len(of_cause(ask(tmp_path, t=HEAD + lines), Cause.COLLECTIVE_MISMATCH)) == count
+
+
+DRAWS = "import random, numpy as np\n" + HEAD
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("if random.random() < 0.1:\n    dist.all_reduce(x)\n", 1),
+        ("skip = np.random.rand() < 0.1\nif not skip:\n    dist.all_reduce(x)\n", 1),
+        ("if torch.rand(1).item() < 0.1:\n    dist.all_reduce(x)\n", 1),
+        ("random.seed(3)\nif random.random() < 0.1:\n    dist.all_reduce(x)\n", 0),
+        ("random.seed(dist.get_rank())\nif random.random() < 0.1:\n    dist.all_reduce(x)\n", 1),
+        ("if random.random() < 0.1:\n    print(1)\ndist.all_reduce(x)\n", 0),
+    ],
+)
+def test_a_collective_that_a_random_number_decides(lines: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=DRAWS + lines))) == count
+
+
+METRICS = (
+    "import lightning as L\nclass Model(L.LightningModule):\n    def training_step(self, batch, at):\n"
+    "        self.log('loss', 1{how})\nclass Writes(L.Callback):\n"
+    "    def on_validation_epoch_end(self, trainer, module):\n        {test}\n"
+    "            print(trainer.callback_metrics)\nL.Trainer(callbacks=[Writes()]).fit(Model())\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "test", "count"),
+    [
+        (", sync_dist=True", "if trainer.is_global_zero:", 1),
+        (", sync_dist=False", "if trainer.is_global_zero:", 0),
+        (", sync_dist=True", "for _ in range(1):", 0),
+    ],
+)
+def test_what_is_collective_where_it_is_read(how: str, test: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=METRICS.format(how=how, test=test)))) == count
+
+
+@pytest.mark.parametrize(
+    ("test", "count"), [("if one.grad is not None:", 1), ("if one.requires_grad is not None:", 0), ("if True:", 0)]
+)
+def test_gradients_that_only_some_ranks_have(test: str, count: int, tmp_path: Path) -> None:
+    program = HEAD + f"for one in model.parameters():\n    {test}\n        dist.all_reduce(one.grad)\n"
+
+    assert len(parted(ask(tmp_path, t=program))) == count
+
+
+MEMBERS = (
+    "from ranks import first, together\nclass Loss:\n    def get(self):\n        return 1\nclass Mean:\n"
+    "    def __init__(self):\n        self._distributed = True\n"
+    "    def get(self):\n        if self._distributed:\n            together()\nclass All:\n    def __init__(self):\n"
+    "        self.parts = [Loss()]\n        {more}\n    def every(self):\n        for part in self.parts:\n"
+    "            if hasattr(part, 'get'):\n                part.get()\nmean = All()\nif first():\n    mean.every()\n"
+)
+RANKS = (
+    "import torch.distributed as dist\ndef first():\n    return dist.get_rank() == 0\n"
+    "def together():\n    dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "count"),
+    [
+        ("self.parts += [Mean()]", 1),
+        ("self.parts.extend([Mean()])", 1),
+        ("self.parts.insert(0, Mean())", 1),
+        ("self.parts += [Loss()]", 0),
+    ],
+)
+def test_a_member_that_is_put_into_a_list_later(more: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=MEMBERS.format(more=more), ranks=RANKS))) == count
