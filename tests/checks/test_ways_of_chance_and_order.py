@@ -127,3 +127,30 @@ RANKS = (
 )
 def test_a_member_that_is_put_into_a_list_later(more: str, count: int, tmp_path: Path) -> None:
     assert len(parted(ask(tmp_path, t=MEMBERS.format(more=more), ranks=RANKS))) == count
+
+
+FILLS = HEAD + "def fill():\n    found = {}\n    if {test}:\n        found['loss'] = 1\n    return found\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "lines", "count"),
+    [
+        # another key on some ranks: another number of rounds
+        ("dist.get_rank() == 0", "for key in fill():\n    dist.all_reduce(key)\n", 1),
+        ("x[mask.bool()].sum() > 0", "for key, value in fill().items():\n    dist.all_reduce(value)\n", 1),
+        ("flag", "for key in fill():\n    dist.all_reduce(key)\n", 0),
+        # nothing there on some ranks
+        (
+            "dist.get_rank() == 3",
+            "def whiten(all):\n    if all.get('loss') is None:\n        return\n    dist.all_reduce(x)\n"
+            "all = {}\nall.update(fill())\nwhiten(all)\n",
+            1,
+        ),
+        ("dist.get_rank() == 3", "found = fill()\nif found:\n    dist.all_reduce(x)\n", 1),
+        ("dist.get_rank() == 3", "found = fill()\nif 'loss' in found:\n    dist.all_reduce(x)\n", 1),
+        ("dist.get_rank() == 3", "found = fill()\nfound['x'].item()\ndist.all_reduce(found['x'])\n", 0),
+        ("dist.get_rank() == 3", "found = [fill()]\nfor one in found:\n    dist.all_reduce(one)\n", 0),
+    ],
+)
+def test_a_container_with_more_in_it_on_some_ranks(test: str, lines: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=FILLS.replace("{test}", test) + lines))) == count

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, RANKS, Known, Value
+from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, RANKS, Known, Value
 from unhang.facts.preflight.ways.recognising import Recogniser
-from unhang.facts.preflight.ways.steps import DATA, RANK
+from unhang.facts.preflight.ways.steps import DATA, PARTLY, RANK
 from unhang.facts.preflight.ways.values import Values
 from unhang.facts.program import call_name
 from unhang.facts.program_definitions import Defined
@@ -57,6 +57,15 @@ class Binding:
                 self.give(part, value)
         elif isinstance(target, ast.Starred):
             self.give(target.value, value)
+        elif isinstance(target, ast.Subscript):
+            self.fill(target.value, value)
+
+    def fill(self, container: ast.expr, value: Value) -> None:
+        """``container[...] = value``, ``container.update(value)``."""
+        if isinstance(container, ast.Name) and container.id in self.values.names:
+            held = self.values.names[container.id]
+            kinds = held.kinds | (value.kinds & {PARTLY})
+            self.values.names[container.id] = Value(kinds, held.key, FILLED, held.only)
 
     def equal_result(self, value: ast.expr) -> bool:
         """Whether ``value`` comes out of a collective that gives all ranks the same."""

@@ -10,8 +10,8 @@ from unhang.facts.program import Scope
 from unhang.facts.program_calls import ProgramCalls
 from unhang.facts.program_definitions import Class, Defined
 
-LOOP, EQUAL = "loop", "equal"
-"""Made by a loop over data, and by a collective that gives every rank the same."""
+LOOP, EQUAL, FILLED = "loop", "equal", "filled"
+"""Made by a loop over data, by a collective that gives every rank the same, by putting something into a container."""
 NONE: frozenset[str] = frozenset()
 RANKS = frozenset({RANK, NAMED, LOCAL})
 OTHER = "rank of a group"

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from unhang.facts.preflight.ways.binding import Binding
-from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
+from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
 from unhang.facts.preflight.ways.steps import (
+    CHANCE,
     DATA,
     ORDER,
+    PARTLY,
     POLL,
     RANK,
     RANK_ZERO,
@@ -45,6 +47,7 @@ else:
 
 _LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
 _ROUND = {"tqdm", "iter", "islice", "zip", "trange", "enumerate", "list"}
+_FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
 
 
@@ -165,6 +168,8 @@ class Reader:
         if isinstance(sorts, ast.Name) and sorts.id in self.values.names:
             held = self.values.names[sorts.id]
             self.values.names[sorts.id] = Value(held.kinds - {ORDER}, only=held.only)
+        if call_name(call) in _FILLS and isinstance(call.func, ast.Attribute):
+            self.names.fill(call.func.value, self.values.of(call.args[0] if call.args else None))
         if call_name(call) in _EXITS:
             steps.append(Leave("raise", call.lineno))
         for target in self.calls.called(call, self.here):
@@ -204,6 +209,10 @@ class Reader:
                 found[name] = equal  # a collective gives the value on this way; the other may not use it
                 continue
             value = joined(left or PLAIN, right or PLAIN)
+            if any(v is not None and v.made == FILLED for v in (left, right)):
+                partly = frozenset({PARTLY}) if kinds & (RANKS | {OTHER, DATA, CHANCE}) else NONE
+                found[name] = Value(value.kinds | partly, value.key, FILLED, value.only)
+                continue
             found[name] = Value(value.kinds | only, None, None, value.only or bool(only)) if only else value
         return found
 
@@ -214,7 +223,7 @@ class Reader:
             old = self.values.names.get(name)
             if old is None or old.kinds != value.kinds or old.only != value.only:
                 self.values.names[name] = joined(old or PLAIN, value)
-        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER})
+        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER, PARTLY})
         if isinstance(node, ast.For | ast.AsyncFor):
             self._loop_target(node.target, node.iter)
         before = dict(self.values.names)

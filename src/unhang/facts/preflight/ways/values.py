@@ -17,6 +17,7 @@ from unhang.facts.preflight.ways.steps import (
     MEMBER,
     NAMED,
     ORDER,
+    PARTLY,
     RANK,
     TIME,
     Leaf,
@@ -63,6 +64,7 @@ _DISTRIBUTED = {
 _ENGINES = {"accelerator", "fabric"}
 """A job of several ranks that asks for one of these has it."""
 _WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
+_SAME_MEMBERS = {"dict", "items", "keys", "values", "copy", "deepcopy", "defaultdict", "OrderedDict"}
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
 _SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
@@ -112,9 +114,17 @@ class Values:
             kinds |= {ORDER}
         elif not isinstance(node, ast.BinOp | ast.Starred | ast.NamedExpr | ast.Await):
             kinds -= {ORDER}
+        kinds = kinds - {PARTLY} | ((over | self._spread(node)) & {PARTLY})
         if isinstance(node, ast.BinOp) and LOCAL in kinds:
             kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
         return Value(kinds) if kinds else PLAIN
+
+    def _spread(self, node: ast.expr) -> frozenset[str]:
+        """Of what is in ``{**some}`` and ``one | other`` as a whole."""
+        whole = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+        if isinstance(node, ast.Dict):
+            whole = [one for key, one in zip(node.keys, node.values, strict=True) if key is None]
+        return NONE.union(*(self.of(one).kinds for one in whole))
 
     def _truth(self, node: ast.expr) -> Value:
         test = self.test(node)
@@ -166,7 +176,7 @@ class Values:
         masked = isinstance(node.slice, ast.Compare) or (
             isinstance(node.slice, ast.Call) and call_name(node.slice) in _MASKED
         )
-        kinds = base.kinds | (index.kinds & RANKS) | ({DATA} if masked else NONE)
+        kinds = (base.kinds - {PARTLY, ORDER}) | (index.kinds & RANKS) | ({DATA} if masked else NONE)
         return Value(frozenset(kinds)) if kinds else PLAIN
 
     def _call(self, node: ast.Call) -> Value:
@@ -193,9 +203,12 @@ class Values:
         for one in given:
             kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds
         behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NONE
+        if name in ("get", "pop") and PARTLY in behind:
+            return Value(frozenset({OTHER}), only=True)
         order = frozenset({ORDER}) if calls_for_order(node, kinds, behind) else NONE
         if name not in _TENSORS:
-            kinds, behind = kinds & {DATA}, behind & {DATA}
+            passed = {DATA, PARTLY} if name in _SAME_MEMBERS else {DATA}
+            kinds, behind = kinds & passed, behind & passed
         kinds, behind = kinds - {ORDER} | order, behind - {ORDER}
         if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"}:
             behind |= {DATA}
@@ -260,6 +273,8 @@ class Values:
             kinds = frozenset(kind for one in (node.left, *node.comparators) for kind in self.of(one).kinds)
             return Leaf(text, True, text, kinds, setting=_setting_of(node))
         value = self.of(node)
+        if PARTLY in value.kinds:
+            return Leaf(text, True, text, frozenset({OTHER}))
         if _last(node).strip("_") in _DISTRIBUTED and "cuda" not in text and not value.kinds:
             return Leaf(text, True, text, known=True)
         path = spoken(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
@@ -280,7 +295,8 @@ class Values:
         if _last(left) in _WORLD and number is not None and not kinds & {DATA}:
             return Leaf(text, True, text, known=world_is(operator, number))
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
-            return Leaf(text, True, text, other.kinds - {DATA}, setting="given")
+            partly = frozenset({OTHER}) if PARTLY in other.kinds else NONE
+            return Leaf(text, True, text, other.kinds - {DATA, PARTLY} | partly, setting="given")
         if kinds & {RANK, NAMED, LOCAL, OTHER} and not (one.only or other.only):
             known = of_rank(operator, right, number)
             if known is not None:
