@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.checks.ways_programs import HEAD, ask, of_cause, parted
 
-from unhang.findings import Cause
+from unhang.findings import Cause, Certainty
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +154,27 @@ FILLS = HEAD + "def fill():\n    found = {}\n    if {test}:\n        found['loss
 )
 def test_a_container_with_more_in_it_on_some_ranks(test: str, lines: str, count: int, tmp_path: Path) -> None:
     assert len(parted(ask(tmp_path, t=FILLS.replace("{test}", test) + lines))) == count
+
+
+SEEDED = (
+    "import random, torch\nimport torch.distributed as dist\n{seeds}def main(data):\n    {first}\n"
+    "    return torch.utils.data.random_split(data, [8, 2])\nmain(rows)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "first", "certainties"),
+    [
+        ("", "torch.manual_seed(dist.get_rank())", [Certainty.LIKELY]),
+        ("def seed():\n    torch.manual_seed(dist.get_rank())\n", "seed()", [Certainty.POSSIBLE]),
+        # nobody calls it: the split has no seed at all
+        ("def seed():\n    torch.manual_seed(dist.get_rank())\n", "pass", [Certainty.LIKELY]),
+        ("def seed():\n    torch.manual_seed(3)\n", "seed()", []),
+    ],
+)
+def test_a_split_whose_generator_is_seeded_elsewhere(
+    seeds: str, first: str, certainties: list[Certainty], tmp_path: Path
+) -> None:
+    found = of_cause(ask(tmp_path, t=SEEDED.format(seeds=seeds, first=first)), Cause.UNEVEN_DATA)
+
+    assert [one.certainty for one in found] == certainties
