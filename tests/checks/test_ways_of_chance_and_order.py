@@ -178,3 +178,37 @@ def test_a_split_whose_generator_is_seeded_elsewhere(
     found = of_cause(ask(tmp_path, t=SEEDED.format(seeds=seeds, first=first)), Cause.UNEVEN_DATA)
 
     assert [one.certainty for one in found] == certainties
+
+
+TOWER = (
+    "import torch\nfrom torch import nn\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.tower = nn.Linear(1, 1)\n"
+    "        self.drop = nn.Dropout()\n    def forward(self, ids, pixel_values=None):\n{lines}        return ids\n"
+    "model = DDP(Net(){how})\nfor batch in loader:\n    model(**batch)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "how", "count"),
+    [
+        ("        if pixel_values is not None:\n            ids = self.tower(pixel_values)\n", "", 1),
+        ("        if len(pixel_values) == 0:\n            return ids\n        ids = self.tower(pixel_values)\n", "", 1),
+        (
+            "        if pixel_values is not None:\n            ids = self.tower(pixel_values)\n        else:\n"
+            "            ids = self.tower(ids) * 0\n",
+            "",
+            0,
+        ),
+        ("        if pixel_values is not None:\n            ids = self.drop(pixel_values)\n", "", 0),
+        ("        if self.training:\n            ids = self.tower(pixel_values)\n", "", 0),
+        (
+            "        if pixel_values is not None:\n            ids = self.tower(pixel_values)\n",
+            ", find_unused_parameters=True",
+            0,
+        ),
+    ],
+)
+def test_a_part_of_the_model_that_only_some_batches_use(lines: str, how: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=TOWER.format(lines=lines, how=how))
+
+    assert len([one for one in parted(verdict) if "left out" in str(one.summary)]) == count

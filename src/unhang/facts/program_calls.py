@@ -133,6 +133,14 @@ class ProgramCalls:
         above = (self._class_named(base, self.of_node[self.tree_of(kind)]) for base in kind.node.bases)
         return any(one is not None and one is not kind and self.derives_from(one, names, deep - 1) for one in above)
 
+    def lineage(self, kind: Class, deep: int = _MOST_DEEP) -> Iterator[Class]:
+        """A class, and those of the program above it."""
+        yield kind
+        for base in kind.node.bases if deep else ():
+            above = self._class_named(base, self.of_node[self.tree_of(kind)])
+            if above is not None and above is not kind:
+                yield from self.lineage(above, deep - 1)
+
     def kinds_of(self, node: ast.expr | None, here: Defined) -> list[Class]:
         """Classes of the program that ``node`` may be an instance of."""
         return self._classes_of(node, here, _MOST_DEEP)

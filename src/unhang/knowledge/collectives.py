@@ -59,6 +59,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """Names that mean the same to every program."""
+
+    names: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """The whole file."""
 
@@ -67,6 +75,8 @@ class Table:
     wrapper: tuple[Wrapper, ...]
     work: tuple[Work, ...] = field(default=())
     own_group: tuple[OwnGroup, ...] = field(default=())
+    layer: tuple[Words, ...] = field(default=())
+    optional_input: tuple[Words, ...] = field(default=())
 
 
 @cache
@@ -114,3 +124,15 @@ def wrappers() -> Mapping[str, bool]:
 def lists_own_group(name: str, owner: str) -> bool:
     """Whether ``owner.name`` lists the ranks of the asking process's own group."""
     return any(name in row.names and (not row.of or owner in row.of) for row in table().own_group)
+
+
+@cache
+def layers() -> frozenset[str]:
+    """Classes and functions of libraries that give a module with parameters."""
+    return frozenset(name for row in table().layer for name in row.names)
+
+
+@cache
+def optional_inputs() -> tuple[str, ...]:
+    """Words in the names of inputs that only some samples of a data set have."""
+    return tuple(name for row in table().optional_input for name in row.names)

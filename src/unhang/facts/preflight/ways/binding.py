@@ -6,7 +6,7 @@ import ast
 
 from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, RANKS, Known, Value
 from unhang.facts.preflight.ways.recognising import Recogniser
-from unhang.facts.preflight.ways.steps import DATA, PARTLY, RANK
+from unhang.facts.preflight.ways.steps import BATCH, DATA, PARTLY, RANK
 from unhang.facts.preflight.ways.values import Values
 from unhang.facts.program import call_name
 from unhang.facts.program_definitions import Defined
@@ -48,7 +48,7 @@ class Binding:
             self.values.names[target.id] = value if not called else Value(value.kinds | kinds, value.key)
         elif isinstance(target, ast.Attribute):
             owner = self.here.owner if isinstance(target.value, ast.Name) and target.value.id == "self" else None
-            kinds = frozenset(kind for kind in value.kinds if kind[0] != "=")
+            kinds = frozenset(kind for kind in value.kinds if kind[0] != "=") - {BATCH}
             if owner is None:
                 kinds -= {DATA}
             self.learned.learn_attribute(owner, target.attr, Value(kinds, value.key, None, value.only))

@@ -14,6 +14,7 @@ from unhang.facts.preflight.ways.steps import (
     Leave,
     Loop,
     Op,
+    Part,
     Step,
     inner_blocks,
     leaves,
@@ -90,6 +91,8 @@ class NextCollective:
         if isinstance(step, Op):
             counts = assumed.counts(step)
             return Met(step, ()) if counts else None
+        if isinstance(step, Part):
+            return Met(Op(step.name, step.text, step.line, step.here, sure=False), ()) if assumed.parts else None
         if isinstance(step, Called):
             return self._in_call(step, here, assumed, deep)
         if isinstance(step, Branch):

@@ -56,6 +56,8 @@ class Ways:
     around: Around
     partly: bool = False
     partings: tuple[Parting, ...] = field(default=())
+    left_out: tuple[Parting, ...] = field(default=())
+    """Where a part of the model is used on some ranks only."""
 
     def first(self, block: Block, here: Defined, *, groups: bool) -> Op | None:
         """The first collective that a block certainly meets, through calls too."""

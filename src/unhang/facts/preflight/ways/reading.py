@@ -10,9 +10,11 @@ from typing import TypeAlias
 
 from unhang.facts.preflight.ways.binding import Binding
 from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
+from unhang.facts.preflight.ways.model_parts import batch_parameters
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
 from unhang.facts.preflight.ways.steps import (
+    BATCH,
     CHANCE,
     DATA,
     ORDER,
@@ -107,11 +109,14 @@ class Reader:
 
     def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        batch = batch_parameters(self.here, self.calls)
         for one in every:
             told = self.around.known.parameters.get((self.here, one.arg))
             named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN
             kinds = (told or NONE) | (named.kinds if not (told or NONE) & RANKS else NONE) | {"=" + one.arg}
-            self.values.names[one.arg] = Value(frozenset(kinds), named.key)
+            kinds |= {BATCH} if one.arg in batch else NONE
+            made = LOOP if BATCH in kinds else None
+            self.values.names[one.arg] = Value(frozenset(kinds), named.key, made)
 
     # -- statements
 
@@ -261,7 +266,7 @@ class Reader:
             return
         inner = self.values.of(over)
         loads = end_of(_looped_over(over)).lower().endswith(_LOADERS)
-        kinds = (inner.kinds & {DATA}) | ({DATA} if loads else NONE)
+        kinds = (inner.kinds & {DATA, BATCH}) | ({DATA} if loads else NONE)
         self.names.give(target, Value(frozenset(kinds), None, LOOP) if kinds else Value())
 
     def _match(self, node: ast.Match) -> list[Step]:
@@ -371,6 +376,9 @@ class Reader:
                 return []
             perhaps = self.calls.perhaps(node, self.here)
             return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps)]
+        part = self.what.part(node)
+        if part is not None:
+            return [part]
         op = self.what.op(node)
         if op is not None:
             if op.name == "init_process_group":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.facts.preflight.ways.next_collective import Met, NextCollective, paths
 from unhang.facts.preflight.ways.parting import At, Parting, Ways
 from unhang.facts.preflight.ways.reading import Read
 from unhang.facts.preflight.ways.steps import (
+    BATCH,
     CHANCE,
     DATA,
     ERRORS,
@@ -39,6 +40,7 @@ from unhang.facts.rank_branch import spoken
 
 _OTHER = "rank of a group"
 _ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES, CHANCE)
+_ASKED_OF_PARTS = (DATA, BATCH, CHANCE)
 _EXITS = {RETURN: "return", BREAK: "break", NEXT: "continue"}
 _WRITES = {
     "open",
@@ -58,8 +60,9 @@ _WRITES = {
 class Search:
     """Goes through all functions that were read; stops at ``until`` of processor time."""
 
-    def __init__(self, ways: Ways, until: float) -> None:
-        self.ways, self.until = ways, until
+    def __init__(self, ways: Ways, until: float, *, parts: bool = False) -> None:
+        self.ways, self.until, self.parts = ways, until, parts
+        self.asked = _ASKED_OF_PARTS if parts else _ASKED
         self.traces = ways.traces
         self.next = NextCollective(ways.reads, ways.launch, ways.traces)
 
@@ -76,15 +79,15 @@ class Search:
     def _in_function(self, one: Defined, read: Read) -> Iterator[Parting]:
         keys: dict[str, Leaf] = {}
         for step in steps_of(read.steps):
-            if isinstance(step, Loop) and step.kinds - {ORDER}:
+            if isinstance(step, Loop) and step.kinds - {ORDER} and not self.parts:
                 met = self.next.first(step.body, one, Assumed(groups=False))
                 if met is not None and met.certain:
                     yield self._as_parting(one, step, tuple(step.kinds - {ORDER}), "loop", met, None, sure=False)
-            if isinstance(step, Loop):
+            if isinstance(step, Loop) and not self.parts:
                 yield from self._swallowed(one, step)
             if isinstance(step, Branch):
                 for leaf in leaves(step.test):
-                    if leaf.known is None and leaf.kinds & set(_ASKED):
+                    if leaf.known is None and leaf.kinds & set(self.asked):
                         keys.setdefault(leaf.key, leaf)
         seen: set[tuple[At, At]] = set()
         for leaf in keys.values():
@@ -119,9 +122,9 @@ class Search:
 
     def _parted(self, one: Defined, read: Read, leaf: Leaf) -> Parting | None:
         ranks = bool(leaf.kinds & {RANK, LOCAL, "named rank", _OTHER})
-        for unsure in (False, True):
-            yes = Assumed(leaf.key, truth=True, groups=not ranks, unsure=unsure)
-            no = Assumed(leaf.key, truth=False, groups=not ranks, unsure=unsure)
+        for unsure in (False,) if self.parts else (False, True):
+            yes = Assumed(leaf.key, truth=True, groups=not ranks, unsure=unsure, parts=self.parts)
+            no = Assumed(leaf.key, truth=False, groups=not ranks, unsure=unsure, parts=self.parts)
             ways = self.traces.of(one, yes), self.traces.of(one, no)
             if (
                 ways[0] == ways[1]
@@ -144,7 +147,7 @@ class Search:
     def _explained(self, one: Defined, read: Read, leaf: Leaf, yes: Assumed, no: Assumed) -> Parting | None:
         for path in paths(read.steps):
             step = path[-1][0][path[-1][1]]
-            if not isinstance(step, Branch) or _asked(step, leaf.key) is None:
+            if not isinstance(step, Branch) or _asked(step, leaf.key, self.asked) is None:
                 continue
             here = (step,)
             sides = self.traces.alone(here, yes), self.traces.alone(here, no)
@@ -159,7 +162,7 @@ class Search:
         self, one: Defined, step: Branch, leaf: Leaf, path: list[tuple[Block, int]], assumed: Assumed
     ) -> Parting | None:
         """The collective stands on one side of the branch."""
-        mine = _asked(step, leaf.key) or leaf
+        mine = _asked(step, leaf.key, self.asked) or leaf
         first, second = self.next.first(step.then, one, assumed), self.next.first(step.other, one, assumed)
         if first is not None and second is not None and first.op.name == second.op.name:
             return None
@@ -174,7 +177,7 @@ class Search:
         self, one: Defined, step: Branch, leaf: Leaf, path: list[tuple[Block, int]], assumed: Assumed
     ) -> Parting | None:
         """One side leaves, and the collective comes later."""
-        mine = _asked(step, leaf.key) or leaf
+        mine = _asked(step, leaf.key, self.asked) or leaf
         for leave in (*_exits(step.then), *_exits(step.other)):
             met = self._behind(one, path, leave.kind, assumed)
             if met is None:
@@ -211,7 +214,7 @@ class Search:
             return None
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
-        why = tuple(kind for kind in _ASKED if kind in leaf.kinds)
+        why = tuple(kind for kind in self.asked if kind in leaf.kinds)
         sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, CHANCE, _OTHER}
         return self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
 
@@ -284,9 +287,9 @@ def _at(op: Op) -> At:
     return At(op.here.file.path, op.line, op.here.full_name, op.text)
 
 
-def _asked(step: Branch, key: str) -> Leaf | None:
+def _asked(step: Branch, key: str, asked: Sequence[str]) -> Leaf | None:
     """The part of the test with this key, where ranks may answer it differently."""
-    return next((one for one in leaves(step.test) if one.key == key and one.kinds & set(_ASKED)), None)
+    return next((one for one in leaves(step.test) if one.key == key and one.kinds & set(asked)), None)
 
 
 def _exits(block: Block) -> Iterator[Leave]:

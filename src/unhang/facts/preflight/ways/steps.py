@@ -15,6 +15,8 @@ ORDER, CHANCE = "order", "chance"
 """The order of a set, which hashes of this process decide; a number that every rank draws for itself."""
 MEMBER = "member"
 """Whether this rank belongs to a group: equal for all that meet in calls of that group, and not for others."""
+BATCH = "batch"
+"""What the forward of a model is given: every rank has a batch of its own."""
 PARTLY = "partly"
 """A container that has more in it on some ranks."""
 POLL = "poll"
@@ -52,6 +54,16 @@ class Work:
     """A call that may take minutes."""
 
     kind: str
+    text: str
+    line: int
+    here: Defined
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A part of the model, with parameters of its own, is called: its gradients are ready only where it was."""
+
+    name: str
     text: str
     line: int
     here: Defined
@@ -128,7 +140,7 @@ class Leave:
     line: int
 
 
-Step: TypeAlias = "Op | Called | Work | Branch | Loop | Guarded | Leave"
+Step: TypeAlias = "Op | Called | Work | Part | Branch | Loop | Guarded | Leave"
 Block: TypeAlias = "tuple[Step, ...]"
 
 

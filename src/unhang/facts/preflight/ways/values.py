@@ -6,10 +6,12 @@ import ast
 from collections.abc import Mapping
 
 from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, Known, Value, joined
+from unhang.facts.preflight.ways.model_parts import is_optional_input
 from unhang.facts.preflight.ways.named_ranks import by_call, by_name, first_of, of_environment
 from unhang.facts.preflight.ways.own_numbers import calls_for_order, is_drawn, makes_order
 from unhang.facts.preflight.ways.rank_tests import asks_for_first, number_of, of_rank, world_is
 from unhang.facts.preflight.ways.steps import (
+    BATCH,
     CHANCE,
     DATA,
     FILES,
@@ -157,8 +159,11 @@ class Values:
             return got
         if named.kinds:
             return named
-        inner = self.of(node.value) if node.attr in _NUMBERS_OF else PLAIN
-        return Value(inner.kinds & {DATA}) if inner.kinds & {DATA} else PLAIN
+        inner = self.of(node.value)
+        if BATCH in inner.kinds and inner.made == LOOP and node.attr != "shape":
+            return Value(inner.kinds & {DATA, BATCH}, made=LOOP)
+        kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NONE
+        return Value(kinds) if kinds else PLAIN
 
     def _property(self, node: ast.Attribute) -> Value:
         """What the properties of the program give that may be meant."""
@@ -207,9 +212,9 @@ class Values:
             return Value(frozenset({OTHER}), only=True)
         order = frozenset({ORDER}) if calls_for_order(node, kinds, behind) else NONE
         if name not in _TENSORS:
-            passed = {DATA, PARTLY} if name in _SAME_MEMBERS else {DATA}
+            passed = {DATA, BATCH, PARTLY} if name in _SAME_MEMBERS else {DATA, BATCH}
             kinds, behind = kinds & passed, behind & passed
-        kinds, behind = kinds - {ORDER} | order, behind - {ORDER}
+        kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NONE)
         if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"}:
             behind |= {DATA}
         if kinds | behind:
@@ -321,7 +326,9 @@ def _of_presence(node: ast.expr, value: Value, kinds: frozenset[str]) -> frozens
     """Why ranks may differ in ``node is None``: a batch of this rank's own, or a parameter it did not use."""
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return frozenset({DATA})
-    return kinds & {DATA} if value.made == LOOP else NONE
+    if value.made != LOOP:
+        return NONE
+    return kinds & ({DATA, BATCH} if is_optional_input(_last(node)) else {DATA})
 
 
 def _leaves(test: Test) -> list[Leaf]:

@@ -29,7 +29,7 @@ _MOST_READINGS = 3
 """What is handed down, what loops do to it, and what follows from both."""
 _SEEDING = ("transformers.", "trl.")
 _MAY_PART = late_pattern(
-    r"rank|distributed|accelerat|lightning|deepspeed|main_process|is_main|master|process_zero|fabric"
+    r"rank|[dD]istributed|DDP|FSDP|accelerat|lightning|deepspeed|main_process|is_main|master|process_zero|fabric"
 )
 
 
@@ -69,6 +69,8 @@ def _ways_of(texts: tuple[tuple[str, str], ...], entered: tuple[str, ...], shard
     }
     ways = Ways(calls, reads, told, Traces(reads), around, partly=len(reads) < len(launch))
     ways.partings = tuple(Search(ways, until).found())
+    if around.trains_all_parts:
+        ways.left_out = tuple(Search(ways, until, parts=True).found())
     return ways
 
 
@@ -82,9 +84,11 @@ def _packages(calls: ProgramCalls) -> Iterator[str]:
 
 
 def _given(calls: ProgramCalls) -> frozenset[str]:
-    """Names of arguments that are given in any call, and not as False."""
-    words = (word for one in calls.defined for call in one.calls for word in call.keywords if word.arg)
-    return frozenset(w.arg or "" for w in words if not (isinstance(w.value, ast.Constant) and not w.value.value))
+    """Names of arguments that are given in any call, and not as False; also ``name=True``."""
+    words = [word for one in calls.defined for call in one.calls for word in call.keywords if word.arg]
+    plain = {w.arg for w in words if isinstance(w.value, ast.Constant) and w.value.value is True}
+    given = {w.arg or "" for w in words if not (isinstance(w.value, ast.Constant) and not w.value.value)}
+    return frozenset(given | {f"{name}=True" for name in plain})
 
 
 def _seeded_alike(files: Sequence[SourceFile], calls: ProgramCalls) -> frozenset[str]:
