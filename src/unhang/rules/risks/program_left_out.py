@@ -53,7 +53,10 @@ def _finding(one: Parting, program: ProgramSource) -> Answer:
         severity=Severity.NOTE,
         where=Where(one.branch.path, one.branch.line, one.branch.function),
         because=(
-            say("the other ranks wait for its gradients, or for its parameters to be gathered"),
+            say(
+                "the other ranks wait for its gradients (DistributedDataParallel without find_unused_parameters=True), "
+                "or for its parameters to be gathered"
+            ),
             say("the part is called at {place}", place=place(one.call)),
         ),
         evidence=tuple(quotes(program, (one.branch, *one.chain, one.call))),

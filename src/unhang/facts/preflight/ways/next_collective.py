@@ -92,7 +92,7 @@ class NextCollective:
             counts = assumed.counts(step)
             return Met(step, ()) if counts else None
         if isinstance(step, Part):
-            return Met(Op(step.name, step.text, step.line, step.here, sure=False), ()) if assumed.parts else None
+            return Met(Op(step.name, step.name, step.line, step.here, sure=False), ()) if assumed.parts else None
         if isinstance(step, Called):
             return self._in_call(step, here, assumed, deep)
         if isinstance(step, Branch):

@@ -79,10 +79,9 @@ class Recogniser:
 
     def part(self, node: ast.Call) -> Part | None:
         """The part of a model that ``node`` calls: an attribute of it, also where a caller handed it over."""
-        name = dotted(node.func)
         for attribute, owner in parts_called(node, self.here, self.calls):
             if has_parameters(owner, attribute, self.calls):
-                return Part(f"self.{attribute}", name, node.lineno, self.here)
+                return Part(f"self.{attribute}", node.lineno, self.here)
         return None
 
     def attribute(self, node: ast.Attribute) -> Op | None:

@@ -64,7 +64,6 @@ class Part:
     """A part of the model, with parameters of its own, is called: its gradients are ready only where it was."""
 
     name: str
-    text: str
     line: int
     here: Defined
 
