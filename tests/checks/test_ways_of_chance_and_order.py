@@ -43,7 +43,7 @@ def test_collectives_in_the_order_of_a_set(start: str, loop: str, count: int, tm
     ("lines", "count"),
     [
         (
-            "found = []\nfor name in set(names):\n    found.append(name)\nfor one in found:\n    dist.broadcast(one, 0)\n",
+            "all = []\nfor name in set(names):\n    all.append(name)\nfor one in all:\n    dist.broadcast(one, 0)\n",
             1,
         ),
         ("found = list(set(names))\nfound.sort()\nfor one in found:\n    dist.broadcast(one, 0)\n", 0),
@@ -142,8 +142,10 @@ FILLS = HEAD + "def fill():\n    found = {}\n    if {test}:\n        found['loss
         # nothing there on some ranks
         (
             "dist.get_rank() == 3",
-            "def whiten(all):\n    if all.get('loss') is None:\n        return\n    dist.all_reduce(x)\n"
-            "all = {}\nall.update(fill())\nwhiten(all)\n",
+            (
+                "def whiten(all):\n    if all.get('loss') is None:\n        return\n    dist.all_reduce(x)\n"
+                "all = {}\nall.update(fill())\nwhiten(all)\n"
+            ),
             1,
         ),
         ("dist.get_rank() == 3", "found = fill()\nif found:\n    dist.all_reduce(x)\n", 1),
@@ -194,8 +196,10 @@ TOWER = (
         ("        if pixel_values is not None:\n            ids = self.tower(pixel_values)\n", "", 1),
         ("        if len(pixel_values) == 0:\n            return ids\n        ids = self.tower(pixel_values)\n", "", 1),
         (
-            "        if pixel_values is not None:\n            ids = self.tower(pixel_values)\n        else:\n"
-            "            ids = self.tower(ids) * 0\n",
+            (
+                "        if pixel_values is not None:\n            ids = self.tower(pixel_values)\n        else:\n"
+                "            ids = self.tower(ids) * 0\n"
+            ),
             "",
             0,
         ),

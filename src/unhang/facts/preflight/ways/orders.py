@@ -30,7 +30,7 @@ def loops_in_set_order(ways: Ways) -> Iterator[SetOrder]:
             if not isinstance(step, Loop) or ORDER not in step.kinds:
                 continue
             met = after.first(step.body, one, Assumed())
-            if met is not None and met.proved and met.op.name not in _CARRIES_NOTHING:
+            if met is not None and met.op.name not in _CARRIES_NOTHING:
                 op = met.op
                 chain = tuple(At(f.file.path, line, f.full_name, text) for f, line, text in met.chain)
                 loop = At(one.file.path, step.line, one.full_name, step.text)

@@ -13,6 +13,7 @@ from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, OTHER, 
 from unhang.facts.preflight.ways.model_parts import batch_parameters
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
+from unhang.facts.preflight.ways.statements import catches_all, ends, is_context_manager, looped_over, sleeps
 from unhang.facts.preflight.ways.steps import (
     BATCH,
     CHANCE,
@@ -48,7 +49,6 @@ else:
     _Try: TypeAlias = ast.Try
 
 _LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
-_ROUND = {"tqdm", "iter", "islice", "zip", "trange", "enumerate", "list"}
 _FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
 
@@ -193,7 +193,7 @@ class Reader:
         after_then = self.values.names
         self.values.names = before.copy()
         other = self._block(node.orelse)
-        self.values.names = self._join(after_then, self.values.names, kinds, _ends(then), _ends(other))
+        self.values.names = self._join(after_then, self.values.names, kinds, ends(then), ends(other))
         if then or other:
             steps.append(Branch(test, spoken(node.test), node.lineno, then, other))
         return steps
@@ -238,7 +238,7 @@ class Reader:
         self.learned.loops[node] = dict(self.values.names)
         self.values.names = self._join(self.values.names, before, NONE, ends=False, other_ends=False)
         orelse = self._block(node.orelse)
-        if isinstance(node, ast.While) and _sleeps(node):
+        if isinstance(node, ast.While) and sleeps(node):
             steps.append(Work(POLL, spoken(head), node.lineno, self.here))
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
         if body or orelse:
@@ -265,7 +265,7 @@ class Reader:
             self._loop_target(target.elts[1], over.args[0])
             return
         inner = self.values.of(over)
-        loads = end_of(_looped_over(over)).lower().endswith(_LOADERS)
+        loads = end_of(looped_over(over)).lower().endswith(_LOADERS)
         kinds = (inner.kinds & {DATA, BATCH}) | ({DATA} if loads else NONE)
         self.names.give(target, Value(frozenset(kinds), None, LOOP) if kinds else Value())
 
@@ -297,7 +297,7 @@ class Reader:
         for handler in node.handlers:
             self.values.names = {**before, **after}
             handlers.append(self._block(handler.body))
-            swallows |= _catches_all(handler)
+            swallows |= catches_all(handler)
         self.values.names = after
         orelse = self._block(node.orelse)
         final = self._block(node.finalbody)
@@ -396,31 +396,3 @@ class Reader:
         given = next((word.value for word in node.keywords if word.arg == "rank"), None)
         if given is not None:
             self.ranks_given.append((node, given, self.values.of(given).kinds))
-
-
-def is_context_manager(one: Defined) -> bool:
-    """Decorated with ``@contextmanager``: nothing in it runs before ``with`` enters it."""
-    names = (getattr(d, "attr", getattr(d, "id", "")) for d in getattr(one.node, "decorator_list", ()))
-    return any(name in ("contextmanager", "asynccontextmanager") for name in names)
-
-
-def _catches_all(handler: ast.ExceptHandler) -> bool:
-    """Errors of one rank's own computing are among what it catches."""
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {end_of(one) if one is not None else "Exception" for one in kinds}
-    return bool(names & {"Exception", "BaseException", "RuntimeError", "OutOfMemoryError", "ValueError"})
-
-
-def _sleeps(node: ast.While) -> bool:
-    calls = (inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Call))
-    return any(call_name(call) == "sleep" for call in calls)
-
-
-def _looped_over(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Call) and call_name(node) in _ROUND and node.args:
-        node = node.args[0]
-    return node
-
-
-def _ends(block: Block) -> bool:
-    return bool(block) and isinstance(block[-1], Leave) and block[-1].kind != "yield"

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.preflight.ways.known import Known
 from unhang.facts.preflight.ways.parting import At, Ways
 from unhang.facts.preflight.ways.reached import reached_from
 from unhang.facts.preflight.ways.reading import Read, Reader
 from unhang.facts.preflight.ways.recognising import Around
 from unhang.facts.preflight.ways.search import Search
 from unhang.facts.preflight.ways.traces import Traces
-from unhang.facts.preflight.ways.values import Known
 from unhang.facts.preflight.ways.wrapped import wrapped_models
 from unhang.facts.program import own_nodes
 from unhang.facts.program_calls import ProgramCalls
