@@ -33,6 +33,8 @@ class ProgramCalls:
         self._properties: dict[str, list[Defined]] = {}
         self._targets: dict[ast.Call, list[Defined]] = {}
         self._attributes: dict[tuple[Class, str], list[Class]] = {}
+        self._back: dict[tuple[Defined, int], list[Class]] = {}
+        self._named: dict[tuple[str, Defined, int], list[Class]] = {}
         self._modules = Modules()
         for file in files:
             program = parse_program(file.text)
@@ -302,6 +304,11 @@ class ProgramCalls:
         return list(dict.fromkeys(back))
 
     def _classes_of_name(self, name: str, here: Defined, deep: int) -> list[Class]:
+        if (name, here, deep) not in self._named:
+            self._named[name, here, deep] = self._classes_named(name, here, deep)
+        return self._named[name, here, deep]
+
+    def _classes_named(self, name: str, here: Defined, deep: int) -> list[Class]:
         if name in ("self", "cls"):
             owner = next((one for s in reversed(here.scopes[1:]) if (one := self.of_node[s].owner)), None)
             return [owner] if owner is not None else []
@@ -348,6 +355,11 @@ class ProgramCalls:
         return []
 
     def _returned(self, one: Defined, deep: int) -> list[Class]:
+        if (one, deep) not in self._back:
+            self._back[one, deep] = self._classes_returned(one, deep)
+        return self._back[one, deep]
+
+    def _classes_returned(self, one: Defined, deep: int) -> list[Class]:
         back = [node.value for node in own_nodes(one.node) if isinstance(node, ast.Return)]
         found = [kind for value in back for kind in self._classes_of(value, one, deep - 1)]
         return found or self._annotated(getattr(one.node, "returns", None), one)

@@ -21,6 +21,8 @@ _NUMBERS = {
     "numpy.random": {"rand", "random", "random_sample", "uniform", "randint", "choice", "binomial", "beta"},
     "torch": {"rand", "randint"},
 }
+DRAWN = frozenset(name for names in _NUMBERS.values() for name in names)
+"""Names of functions that may give a random number."""
 
 
 def makes_order(node: ast.expr, kinds: Collection[str]) -> bool:

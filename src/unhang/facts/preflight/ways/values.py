@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, Known, Value, joined
 from unhang.facts.preflight.ways.model_parts import is_optional_input
 from unhang.facts.preflight.ways.named_ranks import by_call, by_name, first_of, of_environment
-from unhang.facts.preflight.ways.own_numbers import calls_for_order, is_drawn, makes_order
+from unhang.facts.preflight.ways.own_numbers import DRAWN, calls_for_order, is_drawn, makes_order
 from unhang.facts.preflight.ways.rank_tests import asks_for_first, number_of, of_rank, world_is
 from unhang.facts.preflight.ways.steps import (
     BATCH,
@@ -116,16 +116,17 @@ class Values:
             kinds |= {ORDER}
         elif not isinstance(node, ast.BinOp | ast.Starred | ast.NamedExpr | ast.Await):
             kinds -= {ORDER}
-        kinds = kinds - {PARTLY} | ((over | self._spread(node)) & {PARTLY})
+        if not isinstance(node, ast.BinOp):
+            kinds = kinds - {PARTLY} | ((over | self._spread(node)) & {PARTLY})
         if isinstance(node, ast.BinOp) and LOCAL in kinds:
             kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
         return Value(kinds) if kinds else PLAIN
 
     def _spread(self, node: ast.expr) -> frozenset[str]:
-        """Of what is in ``{**some}`` and ``one | other`` as a whole."""
-        whole = [node.left, node.right] if isinstance(node, ast.BinOp) else []
-        if isinstance(node, ast.Dict):
-            whole = [one for key, one in zip(node.keys, node.values, strict=True) if key is None]
+        """Of what is in ``{**some}`` as a whole."""
+        if not isinstance(node, ast.Dict):
+            return NONE
+        whole = [one for key, one in zip(node.keys, node.values, strict=True) if key is None]
         return NONE.union(*(self.of(one).kinds for one in whole))
 
     def _truth(self, node: ast.expr) -> Value:
@@ -196,7 +197,7 @@ class Values:
             return by_call(name, node)
         if name in _STRUCTURE:
             return PLAIN
-        if is_drawn(node, self.known.calls.outside(node.func, self.here), self.known.seeds):
+        if name in DRAWN and is_drawn(node, self.known.calls.outside(node.func, self.here), self.known.seeds):
             return Value(frozenset({CHANCE}))
         if name in _FILES or (name in _TIMES and dotted(node.func) in (name, f"time.{name}")):
             return Value(frozenset({FILES if name in _FILES else TIME}))
