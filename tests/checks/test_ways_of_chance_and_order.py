@@ -216,3 +216,14 @@ def test_a_part_of_the_model_that_only_some_batches_use(lines: str, how: str, co
     verdict = ask(tmp_path, t=TOWER.format(lines=lines, how=how))
 
     assert len([one for one in parted(verdict) if "left out" in str(one.summary)]) == count
+
+
+def test_where_the_set_was_handed_over_is_told(tmp_path: Path) -> None:
+    program = (
+        HEAD + "def send(every):\n    for one in every:\n        dist.broadcast(one, 0)\ndef all(names):\n"
+        "    send(list(set(names)))\nall(rows)\n"
+    )
+
+    (found,) = of_cause(ask(tmp_path, t=program), Cause.COLLECTIVE_MISMATCH)
+
+    assert "list(set(names)) (t.py:6)" in " ".join(map(str, found.because))

@@ -40,6 +40,9 @@ def ask(here: Situation) -> Iterator[Answer]:
 
 def _finding(one: SetOrder, program: ProgramSource) -> Answer:
     because = [say("{members} holds a set: hashes and addresses, and so its order, differ", members=one.loop.text)]
+    if one.given:
+        way = " ← ".join(f"{at.text} ({place(at)})" for at in one.given)
+        because.append(say("it is handed over as {way}", way=way))
     if one.chain:
         way = " → ".join([*(f"{at.function}:{at.line}" for at in one.chain), place(one.call)])
         because.append(say("the way from the loop to the collective: {way}", way=way))
@@ -55,7 +58,7 @@ def _finding(one: SetOrder, program: ProgramSource) -> Answer:
         certainty=Certainty.POSSIBLE,
         where=Where(one.loop.path, one.loop.line, one.loop.function),
         because=tuple(because),
-        evidence=tuple(quotes(program, (one.loop, *one.chain, one.call))),
+        evidence=tuple(quotes(program, (one.loop, *one.given, *one.chain, one.call))),
         remedies=(
             Remedy(
                 say("Go through the members in an order that all ranks share"),

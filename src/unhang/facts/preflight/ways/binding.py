@@ -6,7 +6,7 @@ import ast
 
 from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, RANKS, Known, Value
 from unhang.facts.preflight.ways.recognising import Recogniser
-from unhang.facts.preflight.ways.steps import BATCH, DATA, PARTLY, RANK
+from unhang.facts.preflight.ways.steps import BATCH, DATA, ORDER, PARTLY, RANK
 from unhang.facts.preflight.ways.values import Values
 from unhang.facts.program import call_name
 from unhang.facts.program_definitions import Defined
@@ -21,6 +21,7 @@ class Binding:
     def __init__(self, values: Values, what: Recogniser, learned: Known) -> None:
         self.values, self.what, self.learned = values, what, learned
         self.here, self.calls = what.here, what.calls
+        self.sets = values.known.sets
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
         """``target = value``."""
@@ -119,3 +120,5 @@ class Binding:
         kinds = own if value.made == LOOP else own - {DATA}  # what is made of data may be anything
         if kinds:
             known.learn_parameter(target, name, kinds)
+        if ORDER in kinds:
+            self.sets.setdefault((target, name), (self.here, node))

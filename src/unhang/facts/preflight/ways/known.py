@@ -47,6 +47,8 @@ class Known:
     """Values at the end of the body of each loop, from the reading before."""
     seeds: frozenset[str] = NONE
     """Global generators that the program seeds alike on all ranks."""
+    sets: dict[tuple[Defined, str], tuple[Defined, ast.expr]] = field(default_factory=dict)
+    """Where a parameter is given what has the order of a set."""
     learned: Known | None = None
     """What this reading adds up, for the next."""
 
@@ -54,7 +56,12 @@ class Known:
         """For the next reading: what this one learned, nothing older; ``loops`` where it knew enough."""
         new = self.learned or Known(self.calls, seeds=self.seeds)
         new.loops = new.loops if loops else {}
-        new.returns, new.finals, new.learned = self.returns, self.finals, Known(self.calls, seeds=self.seeds)
+        new.returns, new.finals, new.sets, new.learned = (
+            self.returns,
+            self.finals,
+            self.sets,
+            Known(self.calls, seeds=self.seeds),
+        )
         return new
 
     def learn_parameter(self, one: Defined, name: str, kinds: frozenset[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,7 +10,10 @@ from unhang.facts.preflight.ways.next_collective import NextCollective
 from unhang.facts.preflight.ways.parting import At, Ways
 from unhang.facts.preflight.ways.steps import ORDER, Loop, steps_of
 from unhang.facts.preflight.ways.traces import Assumed
+from unhang.facts.program_definitions import Defined
+from unhang.facts.rank_branch import spoken
 
+_MOST_CALLS = 6
 _CARRIES_NOTHING = {"barrier", "monitored_barrier", "wait_for_everyone"}
 
 
@@ -20,6 +24,8 @@ class SetOrder:
     loop: At
     call: At
     chain: tuple[At, ...]
+    given: tuple[At, ...] = ()
+    """Where the set was handed over, the nearest call first."""
 
 
 def loops_in_set_order(ways: Ways) -> Iterator[SetOrder]:
@@ -34,4 +40,16 @@ def loops_in_set_order(ways: Ways) -> Iterator[SetOrder]:
                 op = met.op
                 chain = tuple(At(f.file.path, line, f.full_name, text) for f, line, text in met.chain)
                 loop = At(one.file.path, step.line, one.full_name, step.text)
-                yield SetOrder(loop, At(op.here.file.path, op.line, op.here.full_name, op.text), chain)
+                call = At(op.here.file.path, op.line, op.here.full_name, op.text)
+                yield SetOrder(loop, call, chain, tuple(_handed_over(ways, one, step.over)))
+
+
+def _handed_over(ways: Ways, here: Defined, over: ast.expr) -> Iterator[At]:
+    """The calls that gave the set to the function of the loop."""
+    for _ in range(_MOST_CALLS):
+        names = (inner.id for inner in ast.walk(over) if isinstance(inner, ast.Name))
+        found = next((given for name in names if (given := ways.around.known.sets.get((here, name)))), None)
+        if found is None:
+            return
+        here, over = found
+        yield At(here.file.path, over.lineno, here.full_name, spoken(over))
