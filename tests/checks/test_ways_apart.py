@@ -5,31 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.checks.ways_programs import HEAD, ask, parted
 
-from unhang.checks.all_checks import ALL_CHECKS, look_around
-from unhang.checks.machine import Machine
-from unhang.checks.plan import Plan
-from unhang.diagnosis.preflight import judge
-from unhang.findings import Cause, Certainty, Finding, Severity, Verdict
+from unhang.findings import Certainty, Severity
 
-CHECK = [check for check in ALL_CHECKS if check.name in ("program", "timers", "environment")]
-HEAD = "import os, time, torch, torch.distributed as dist\n"
 RANKS = (
     "import os, torch.distributed as dist\n"
     "def first():\n    return dist.get_rank() == 0\n"
     "def together():\n    if dist.is_initialized():\n        dist.barrier()\n"
 )
-
-
-def ask(folder: Path, command: str = "torchrun --nproc_per_node 2 t.py", **files: str) -> Verdict:
-    for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
-    situation, gaps = look_around(Machine(environment={"PATH": "/none"}), Plan(tuple(command.split())), CHECK)
-    return judge([situation], ["program"], gaps)
-
-
-def parted(verdict: Verdict) -> list[Finding]:
-    return [one for one in verdict.findings if one.cause is Cause.RANK_CONDITIONAL_COLLECTIVE]
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from unhang.facts.program_values import annotation_of, assigned_to, bound_to, in
 _MOST_DEEP = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
 _PROPERTIES = {"property", "cached_property"}
-_KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy"}
+_KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy", "get", "next", "iter"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
 
@@ -33,6 +33,8 @@ class ProgramCalls:
         self._properties: dict[str, list[Defined]] = {}
         self._targets: dict[ast.Call, list[Defined]] = {}
         self._attributes: dict[tuple[Class, str], list[Class]] = {}
+        self._back: dict[tuple[Defined, int], list[Class]] = {}
+        self._named: dict[tuple[str, Defined, int], list[Class]] = {}
         self._modules = Modules()
         for file in files:
             program = parse_program(file.text)
@@ -132,6 +134,14 @@ class ProgramCalls:
             return True
         above = (self._class_named(base, self.of_node[self.tree_of(kind)]) for base in kind.node.bases)
         return any(one is not None and one is not kind and self.derives_from(one, names, deep - 1) for one in above)
+
+    def lineage(self, kind: Class, deep: int = _MOST_DEEP) -> Iterator[Class]:
+        """A class, and those of the program above it."""
+        yield kind
+        for base in kind.node.bases if deep else ():
+            above = self._class_named(base, self.of_node[self.tree_of(kind)])
+            if above is not None and above is not kind:
+                yield from self.lineage(above, deep - 1)
 
     def kinds_of(self, node: ast.expr | None, here: Defined) -> list[Class]:
         """Classes of the program that ``node`` may be an instance of."""
@@ -269,8 +279,7 @@ class ProgramCalls:
             return [*self._classes_of(node.body, here, deep), *self._classes_of(node.orelse, here, deep)]
         if isinstance(node, ast.Await):
             return self._classes_of(node.value, here, deep)
-        if isinstance(node, ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript):
-            inner = members_of(node)
+        if inner := members_of(node):
             return list(dict.fromkeys(kind for one in inner for kind in self._classes_of(one, here, deep - 1)))
         if isinstance(node, ast.Call):
             return self._classes_of_result(node, here, deep)
@@ -288,12 +297,18 @@ class ProgramCalls:
         if kind := self.made(node, here):
             return [kind]
         if call_name(node) in _KEEP_MEMBERS:
-            behind = [node.func.value] if isinstance(node.func, ast.Attribute) and not node.args else node.args[:1]
+            of_it = isinstance(node.func, ast.Attribute) and (not node.args or call_name(node) == "get")
+            behind = [node.func.value] if of_it and isinstance(node.func, ast.Attribute) else node.args[:1]
             return self._classes_of(behind[0], here, deep - 1) if behind else []
         back = [kind for one in self._functions_of(node.func, here, deep - 1) for kind in self._returned(one, deep)]
         return list(dict.fromkeys(back))
 
     def _classes_of_name(self, name: str, here: Defined, deep: int) -> list[Class]:
+        if (name, here, deep) not in self._named:
+            self._named[name, here, deep] = self._classes_named(name, here, deep)
+        return self._named[name, here, deep]
+
+    def _classes_named(self, name: str, here: Defined, deep: int) -> list[Class]:
         if name in ("self", "cls"):
             owner = next((one for s in reversed(here.scopes[1:]) if (one := self.of_node[s].owner)), None)
             return [owner] if owner is not None else []
@@ -340,6 +355,11 @@ class ProgramCalls:
         return []
 
     def _returned(self, one: Defined, deep: int) -> list[Class]:
+        if (one, deep) not in self._back:
+            self._back[one, deep] = self._classes_returned(one, deep)
+        return self._back[one, deep]
+
+    def _classes_returned(self, one: Defined, deep: int) -> list[Class]:
         back = [node.value for node in own_nodes(one.node) if isinstance(node, ast.Return)]
         found = [kind for value in back for kind in self._classes_of(value, one, deep - 1)]
         return found or self._annotated(getattr(one.node, "returns", None), one)

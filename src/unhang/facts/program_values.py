@@ -21,6 +21,8 @@ def types_in(annotation: ast.expr | None) -> Iterator[ast.expr]:
         yield from types_in(annotation.right)
     elif isinstance(annotation, ast.Subscript):
         yield from types_in(annotation.slice)
+    elif isinstance(annotation, ast.Tuple) and annotation.elts:
+        yield from types_in(annotation.elts[-1])  # of a dict its values
     elif isinstance(annotation, ast.Name | ast.Attribute):
         yield annotation
 
@@ -34,6 +36,9 @@ def bound_to(
             break
         yield name, value
     yield from ((word.arg, word.value) for word in words if word.arg)
+
+
+_PUTS_IN = {"append", "add", "extend", "insert", "appendleft", "setdefault"}
 
 
 @lru_cache(maxsize=65536)
@@ -60,21 +65,32 @@ def _given(node: ast.AST) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
             yield node.optional_vars, node.context_expr
     elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
         yield _member(node.target, node.iter), node.iter
-    elif isinstance(node, ast.Call) and call_name(node) in ("append", "add") and len(node.args) == 1:
-        yield node.func.value if isinstance(node.func, ast.Attribute) else None, node.args[0]
+    elif isinstance(node, ast.Call) and call_name(node) in _PUTS_IN and node.args:
+        yield node.func.value if isinstance(node.func, ast.Attribute) else None, node.args[-1]
     elif isinstance(node, ast.Assign):
-        yield from ((target, node.value) for target in node.targets)
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+        yield from ((_container(target), node.value) for target in node.targets)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) or (isinstance(node, ast.AugAssign) and _lists(node.value)):
         yield node.target, node.value
 
 
-def members_of(node: ast.BoolOp | ast.List | ast.Tuple | ast.ListComp | ast.Subscript) -> Sequence[ast.expr]:
+def members_of(node: ast.expr) -> Sequence[ast.expr]:
     """What stands for a container: a container counts as what is in it."""
-    if isinstance(node, ast.BoolOp):
+    if isinstance(node, ast.BoolOp | ast.Dict):
         return node.values
-    if isinstance(node, ast.List | ast.Tuple):
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return node.elts
-    return [node.elt if isinstance(node, ast.ListComp) else node.value]
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+        return [node.elt]
+    return [node.value] if isinstance(node, ast.Subscript | ast.DictComp) else []
+
+
+def _lists(node: ast.expr) -> bool:
+    return isinstance(node, ast.List | ast.Tuple | ast.ListComp)
+
+
+def _container(target: ast.expr) -> ast.expr:
+    """``found["a"] = x`` puts x into ``found``."""
+    return target.value if isinstance(target, ast.Subscript) else target
 
 
 def _member(target: ast.expr, over: ast.expr) -> ast.expr | None:

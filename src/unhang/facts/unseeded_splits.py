@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
@@ -37,28 +37,46 @@ class UnseededSplit:
     """The call with a seed that is the same on all ranks, as Python."""
     splits: bool = False
     """It decides how the data is parted, not only its order."""
+    settled: bool = True
+    """What decides stands in the same function, or nowhere; elsewhere only running tells what comes first."""
 
 
 @dataclass(slots=True)
 class _Seeds:
-    """Global generators that some file seeds: ``common`` to all ranks, or with what ``differs`` by rank."""
+    """Global generators that some file seeds: ``common`` to all ranks, or with what ``differs`` by rank (and where)."""
 
     common: set[str] = field(default_factory=set)
-    differs: set[str] = field(default_factory=set)
+    differs: dict[str, set[Scope]] = field(default_factory=dict)
 
 
-def splits_without_seed(files: Iterable[SourceFile]) -> tuple[tuple[SourceFile, UnseededSplit], ...]:
+def splits_without_seed(
+    files: Iterable[SourceFile], reached: Container[Scope] | None = None
+) -> tuple[tuple[SourceFile, UnseededSplit], ...]:
     """Splits and shuffles of a program that have no seed common to all ranks, in the order of its files and lines.
 
-    A seed set in one file counts in all. Supporting evidence only: what runs first is not known, nor what libraries do.
+    A seed set in one file counts in all; ``reached``: functions that the launch comes to, where that is known.
+    Supporting evidence only: what runs first is not known, nor what libraries do.
     """
-    drawing = [file for file in files if any(word in file.text for word in _WORDS)]
-    read = [(file, program) for file in drawing if not isinstance(program := parse_program(file.text), str)]
-    own = {name for _, program in read for name in _defined(program)}
-    seeds = _Seeds()
-    for _, program in read:
-        _add_seeds(program, seeds, own)
+    read = _read(file for file in files if any(word in file.text for word in _WORDS))
+    seeds = _seeds_of([program for _, program in read], reached)
     return tuple((file, split) for file, program in read for split in _splits(program, seeds))
+
+
+def seeded_alike(files: Iterable[SourceFile]) -> frozenset[str]:
+    """Global generators that a program seeds, and nowhere with what differs by rank."""
+    seeds = _seeds_of([program for _, program in _read(file for file in files if "seed" in file.text)])
+    return frozenset(seeds.common - seeds.differs.keys())
+
+
+def _read(files: Iterable[SourceFile]) -> list[tuple[SourceFile, Program]]:
+    return [(file, program) for file in files if not isinstance(program := parse_program(file.text), str)]
+
+
+def _seeds_of(programs: Sequence[Program], reached: Container[Scope] | None = None) -> _Seeds:
+    own, seeds = {name for program in programs for name in _defined(program)}, _Seeds()
+    for program in programs:
+        _add_seeds(program, seeds, own, reached)
+    return seeds
 
 
 def split_without_seed(source: SourceFile) -> tuple[UnseededSplit, ...]:
@@ -76,7 +94,9 @@ def _splits(program: Program, seeds: _Seeds) -> list[UnseededSplit]:
                 seeded = tuple(name for name in GENERATORS if name in seeds.common) if why == "no-seed" else ()
                 line = getattr(draw.node, "lineno", 1)
                 drawn = draw.generator if draw.generator in GENERATORS else ""
-                found.add(UnseededSplit(line, draw.call, why, drawn, seeded, draw.seeded, draw.splits))
+                where = {one for name, every in seeds.differs.items() if name == drawn or not drawn for one in every}
+                settled = why != "seed-differs" or bool(draw.seeds) or scope in where
+                found.add(UnseededSplit(line, draw.call, why, drawn, seeded, draw.seeded, draw.splits, settled))
     return sorted(found, key=lambda split: (split.line, split.call))
 
 
@@ -85,16 +105,21 @@ def _defined(program: Program) -> Iterator[str]:
     return (node.name for node in ast.walk(program.tree) if isinstance(node, ast.FunctionDef))
 
 
-def _add_seeds(program: Program, seeds: _Seeds, own: set[str]) -> None:
+def _add_seeds(program: Program, seeds: _Seeds, own: set[str], reached: Container[Scope] | None) -> None:
     values = rank_values(program)
     for scope, outer in program.owners.items():
+        if reached is not None and scope not in reached:
+            continue
         scopes: Sequence[Scope] = (*outer, scope)
         for node in own_nodes(scope):
             seeded = _seeded_by(node, own) if isinstance(node, ast.Call) and _values(node) else set()
             if not seeded or not isinstance(node, ast.Call):
                 continue
-            by_rank = any(values.value_depends(argument, scopes) for argument in _values(node))
-            (seeds.differs if by_rank else seeds.common).update(seeded)
+            if any(values.value_depends(argument, scopes) for argument in _values(node)):
+                for name in seeded:
+                    seeds.differs.setdefault(name, set()).add(scope)
+            else:
+                seeds.common |= seeded
 
 
 def _seeded_by(call: ast.Call, own: set[str]) -> set[str]:

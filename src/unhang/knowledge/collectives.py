@@ -22,6 +22,10 @@ class Collective:
     unless: str = ""
     """With this argument it waits for members only."""
     equal: bool = False
+    read: bool = False
+    """An attribute, collective where it is read."""
+    given: str = ""
+    """Only where the program gives this argument somewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """Names that mean the same to every program."""
+
+    names: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """The whole file."""
 
@@ -63,6 +75,8 @@ class Table:
     wrapper: tuple[Wrapper, ...]
     work: tuple[Work, ...] = field(default=())
     own_group: tuple[OwnGroup, ...] = field(default=())
+    layer: tuple[Words, ...] = field(default=())
+    optional_input: tuple[Words, ...] = field(default=())
 
 
 @cache
@@ -74,9 +88,19 @@ def table() -> Table:
 @cache
 def collectives_by_name() -> Mapping[str, Sequence[Collective]]:
     """Rows by the last part of what is called."""
+    return _by_name(read=False)
+
+
+@cache
+def collective_attributes() -> Mapping[str, Sequence[Collective]]:
+    """Rows of what is collective where it is read, by the name of the attribute."""
+    return _by_name(read=True)
+
+
+def _by_name(*, read: bool) -> Mapping[str, Sequence[Collective]]:
     found: dict[str, list[Collective]] = {}
     for row in table().collective:
-        for name in row.names:
+        for name in row.names if row.read is read else ():
             found.setdefault(name, []).append(row)
     return found
 
@@ -100,3 +124,15 @@ def wrappers() -> Mapping[str, bool]:
 def lists_own_group(name: str, owner: str) -> bool:
     """Whether ``owner.name`` lists the ranks of the asking process's own group."""
     return any(name in row.names and (not row.of or owner in row.of) for row in table().own_group)
+
+
+@cache
+def layers() -> frozenset[str]:
+    """Classes and functions of libraries that give a module with parameters."""
+    return frozenset(name for row in table().layer for name in row.names)
+
+
+@cache
+def optional_inputs() -> tuple[str, ...]:
+    """Words in the names of inputs that only some samples of a data set have."""
+    return tuple(name for row in table().optional_input for name in row.names)

@@ -1,8 +1,8 @@
 """A collective that only some ranks reach.
 
 What happens: the program calls a collective, or gathers a sharded model, inside ``if rank == 0:``, after an early
-return of some ranks, or behind any other test that ranks answer differently: on their own data, the time, a file. The
-call may stand several functions further down.
+return of some ranks, or behind any other test that ranks answer differently: on their own data, the time, a file, a
+random number. The call may stand several functions further down.
 
 Why it hangs: the ranks that reach it wait for ranks that never come.
 
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.parting import At, Parting
-from unhang.facts.preflight.ways.steps import DATA, ERRORS, FILES, TIME
+from unhang.facts.preflight.ways.steps import CHANCE, DATA, ERRORS, FILES, TIME
 from unhang.findings import (
     Cause,
     Certainty,
@@ -94,6 +94,8 @@ def _because(one: Parting) -> Iterator[Text]:
         yield say("every rank asks its own data in {test}", test=one.branch.text)
     if ERRORS in one.why:
         yield say("an error of one rank is caught there, and it goes on without the collectives of this round")
+    if CHANCE in one.why:
+        yield say("every rank draws a random number of its own in {test}", test=one.branch.text)
     if TIME in one.why:
         yield say("every rank asks its own clock in {test}", test=one.branch.text)
     if FILES in one.why:
@@ -114,7 +116,7 @@ def _remedy(one: Parting) -> Remedy:
     if ERRORS in one.why:
         title = say("Let an error end the job, or let all ranks skip the round together")
         change = say("except ...:\n    raise")
-    elif {DATA, TIME, FILES} & set(one.why):
+    elif {DATA, TIME, FILES, CHANCE} & set(one.why):
         title = say("Let all ranks agree on the answer before they part")
         change = say(
             "flag = torch.tensor(int({test}), device=device)\ndist.all_reduce(flag, op=dist.ReduceOp.MAX)\n"

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
-from unhang.facts.preflight.ways.parting import At, Ways, ways_of
+from unhang.facts.preflight.ways.parting import At, Ways
+from unhang.facts.preflight.ways.whole_program import ways_of
 from unhang.findings import Evidence, Source
 
 

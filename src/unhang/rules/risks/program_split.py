@@ -11,7 +11,8 @@ Fix: give the split a seed, the same on every rank.
 
 Certain when: never; another file may seed the generators.
 
-Possible when: no seed is seen in the program's files.
+Possible when: no seed is seen in the program's files, or a function elsewhere seeds with the rank. Likely when nothing
+else can seed it: the split itself, or its own function, has the rank in its seed, or nothing seeds at all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.unseeded_splits import UnseededSplit, splits_without_seed
 from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
+from unhang.rules.risks.program_places import ways_in
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -33,7 +35,8 @@ def ask(here: Situation) -> Iterator[Answer]:
     program = here.found(ProgramSource)
     if program is None:
         return
-    found = splits_without_seed(program.files)
+    ways = ways_in(here)
+    found = splits_without_seed(program.files, {one.node for one in ways.launch} if ways is not None else None)
     for source, split in found:
         yield _finding(source, split)
     if not found:
@@ -61,6 +64,11 @@ def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
         summary = say("{call} has no seed: every rank may get other data", call=split.call)
     elif split.why == "hash-order":
         summary = say("{call} has another order in every process: every rank may get other data", call=split.call)
+    elif not split.settled:
+        summary = say(
+            "{call} draws from a generator that another function seeds with the rank: every rank may get other data",
+            call=split.call,
+        )
     else:
         summary = say("{call} is seeded with the rank: every rank gets other data", call=split.call)
     text = source.text.splitlines()[split.line - 1].strip()
@@ -69,7 +77,7 @@ def _finding(source: SourceFile, split: UnseededSplit) -> Answer:
         f"{source.path}:{split.line}",
         Cause.UNEVEN_DATA,
         summary,
-        certainty=Certainty.LIKELY if split.splits else Certainty.POSSIBLE,
+        certainty=Certainty.LIKELY if split.splits and split.settled else Certainty.POSSIBLE,
         severity=Severity.STOPS if split.splits else Severity.NOTE,
         where=Where(source.path, split.line, ""),
         because=tuple(_because(split)),

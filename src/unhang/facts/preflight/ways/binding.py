@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, RANKS, Known, Value
 from unhang.facts.preflight.ways.recognising import Recogniser
-from unhang.facts.preflight.ways.steps import DATA, RANK
-from unhang.facts.preflight.ways.values import EQUAL, LOOP, NONE, RANKS, Known, Value, Values
+from unhang.facts.preflight.ways.steps import BATCH, DATA, ORDER, PARTLY, RANK
+from unhang.facts.preflight.ways.values import Values
 from unhang.facts.program import call_name
 from unhang.facts.program_definitions import Defined
 from unhang.knowledge.collectives import collectives_by_name
@@ -20,6 +21,7 @@ class Binding:
     def __init__(self, values: Values, what: Recogniser, learned: Known) -> None:
         self.values, self.what, self.learned = values, what, learned
         self.here, self.calls = what.here, what.calls
+        self.sets = values.known.sets
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
         """``target = value``."""
@@ -47,7 +49,7 @@ class Binding:
             self.values.names[target.id] = value if not called else Value(value.kinds | kinds, value.key)
         elif isinstance(target, ast.Attribute):
             owner = self.here.owner if isinstance(target.value, ast.Name) and target.value.id == "self" else None
-            kinds = frozenset(kind for kind in value.kinds if kind[0] != "=")
+            kinds = frozenset(kind for kind in value.kinds if kind[0] != "=") - {BATCH}
             if owner is None:
                 kinds -= {DATA}
             self.learned.learn_attribute(owner, target.attr, Value(kinds, value.key, None, value.only))
@@ -56,6 +58,15 @@ class Binding:
                 self.give(part, value)
         elif isinstance(target, ast.Starred):
             self.give(target.value, value)
+        elif isinstance(target, ast.Subscript):
+            self.fill(target.value, value)
+
+    def fill(self, container: ast.expr, value: Value) -> None:
+        """``container[...] = value``, ``container.update(value)``."""
+        if isinstance(container, ast.Name) and container.id in self.values.names:
+            held = self.values.names[container.id]
+            kinds = held.kinds | (value.kinds & {PARTLY})
+            self.values.names[container.id] = Value(kinds, held.key, FILLED, held.only)
 
     def equal_result(self, value: ast.expr) -> bool:
         """Whether ``value`` comes out of a collective that gives all ranks the same."""
@@ -109,3 +120,5 @@ class Binding:
         kinds = own if value.made == LOOP else own - {DATA}  # what is made of data may be anything
         if kinds:
             known.learn_parameter(target, name, kinds)
+        if ORDER in kinds:
+            self.sets.setdefault((target, name), (self.here, node))

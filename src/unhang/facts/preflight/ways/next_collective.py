@@ -14,6 +14,7 @@ from unhang.facts.preflight.ways.steps import (
     Leave,
     Loop,
     Op,
+    Part,
     Step,
     inner_blocks,
     leaves,
@@ -31,7 +32,9 @@ class Met:
     chain: tuple[tuple[Defined, int, str], ...]
     settled: bool = True
     proved: bool = True
-    """False where a setting in a function that is called decides, which its caller may have given."""
+    """False where a parameter of a function that is called decides, which its caller may have given."""
+    given: bool = False
+    """A parameter of the function it stands in decides."""
     several: bool = False
     """One of several functions of a name, which only running tells apart."""
 
@@ -88,6 +91,8 @@ class NextCollective:
         if isinstance(step, Op):
             counts = assumed.counts(step)
             return Met(step, ()) if counts else None
+        if isinstance(step, Part):
+            return Met(Op(step.name, step.name, step.line, step.here, sure=False), ()) if assumed.parts else None
         if isinstance(step, Called):
             return self._in_call(step, here, assumed, deep)
         if isinstance(step, Branch):
@@ -105,7 +110,8 @@ class NextCollective:
             if met is not None:
                 chain = ((here, step.line, step.text), *met.chain)
                 several = met.several or step.perhaps or len(step.targets) > 1
-                return Met(met.op, chain, met.settled, met.settled and met.proved, several)
+                proved = met.proved and not met.given
+                return Met(met.op, chain, met.settled, proved, several=several)
         return self.first(step.inside, here, assumed, deep) if step.inside is not None else None
 
     def _on_a_side(self, step: Branch, here: Defined, assumed: Assumed, deep: int) -> Met | None:
@@ -116,8 +122,9 @@ class NextCollective:
         met = next((one for one in sides if one is not None), None)
         if met is None:
             return None
-        happens = all(sides) or not any(leaf.setting for leaf in leaves(step.test))
-        return replace(met, settled=met.settled and happens)
+        settings = [] if all(sides) else [leaf for leaf in leaves(step.test) if leaf.setting]
+        given = any(leaf.setting == "given" for leaf in settings)
+        return replace(met, settled=met.settled and not settings, given=met.given or given)
 
 
 def _known_side(step: Branch, assumed: Assumed) -> Block | None:

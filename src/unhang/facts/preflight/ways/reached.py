@@ -12,6 +12,7 @@ from unhang.facts.program_definitions import Class, Defined
 
 Way = tuple[tuple[Defined, int, str], ...]
 _MOST_SHOWN = 8
+_PLAIN_DECORATORS = {"dataclass", "total_ordering", "final", "runtime_checkable", "define", "frozen", "attrs", "unique"}
 
 
 def reached_from(calls: ProgramCalls, entered: Sequence[str]) -> dict[Defined, Way]:
@@ -58,8 +59,18 @@ class _Reaching:
                     self._reach(found, way)
             for getter in self.calls.property_of(node, here) if isinstance(node, ast.Attribute) else ():
                 self._reach(getter, way)
+        elif isinstance(node, ast.ClassDef):
+            self._registered(node, here)
         elif isinstance(node, Function) and node.decorator_list:
             self._reach(self.calls.of_node[node], (*self.found[here], (here, node.lineno, node.name)))
+
+    def _registered(self, node: ast.ClassDef, here: Defined) -> None:
+        """A decorator may hand the class to a registry, which makes it by its name."""
+        if all(_is_plain(how) for how in node.decorator_list):
+            return
+        for found in self.calls.referred(ast.Name(node.name, ast.Load()), here):
+            if isinstance(found, Class):
+                self._make(found, (*self.found[here], (here, node.lineno, node.name)))
 
     def _call(self, node: ast.Call, here: Defined) -> None:
         targets = self.calls.called(node, here)
@@ -96,6 +107,12 @@ class _Reaching:
             for above in self.calls.referred(base, self.calls.of_node[self.calls.tree_of(kind)]):
                 if isinstance(above, Class):
                     self._make(above, way)
+
+
+def _is_plain(decorator: ast.expr) -> bool:
+    """It leaves the class where it is."""
+    name = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
+    return name in _PLAIN_DECORATORS
 
 
 def _starts(tree: ast.AST) -> bool:

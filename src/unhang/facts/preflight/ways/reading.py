@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from unhang.facts.preflight.ways.binding import Binding
+from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
+from unhang.facts.preflight.ways.model_parts import batch_parameters
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
+from unhang.facts.preflight.ways.statements import catches_all, ends, is_context_manager, looped_over, sleeps
 from unhang.facts.preflight.ways.steps import (
+    BATCH,
+    CHANCE,
     DATA,
+    ORDER,
+    PARTLY,
     POLL,
     RANK,
     RANK_ZERO,
@@ -28,14 +37,19 @@ from unhang.facts.preflight.ways.steps import (
     leaves,
     steps_of,
 )
-from unhang.facts.preflight.ways.values import EQUAL, LOOP, NONE, PLAIN, RANKS, Value, Values, joined
+from unhang.facts.preflight.ways.values import Values
 from unhang.facts.program import call_name, dotted
 from unhang.facts.program_definitions import Defined
 from unhang.facts.rank_branch import spoken
 from unhang.facts.rank_values import rank_decorator
 
+if sys.version_info >= (3, 11):
+    _Try: TypeAlias = ast.Try | ast.TryStar
+else:
+    _Try: TypeAlias = ast.Try
+
 _LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
-_ROUND = {"tqdm", "iter", "islice", "zip", "trange", "enumerate", "list"}
+_FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
 
 
@@ -95,11 +109,14 @@ class Reader:
 
     def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        batch = batch_parameters(self.here, self.calls)
         for one in every:
             told = self.around.known.parameters.get((self.here, one.arg))
             named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN
             kinds = (told or NONE) | (named.kinds if not (told or NONE) & RANKS else NONE) | {"=" + one.arg}
-            self.values.names[one.arg] = Value(frozenset(kinds), named.key)
+            kinds |= {BATCH} if one.arg in batch else NONE
+            made = LOOP if BATCH in kinds else None
+            self.values.names[one.arg] = Value(frozenset(kinds), named.key, made)
 
     # -- statements
 
@@ -116,8 +133,8 @@ class Reader:
             return self._loop(node)
         if isinstance(node, ast.With | ast.AsyncWith):
             return self._with(node.items, node.body)
-        if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
-            return self._try(node)  # type: ignore[arg-type]
+        if isinstance(node, _Try):
+            return self._try(node)
         if isinstance(node, ast.Match):
             return self._match(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
@@ -152,6 +169,12 @@ class Reader:
                 self.names.bind(target, node.value)
 
     def _called_alone(self, call: ast.Call, steps: list[Step]) -> None:
+        sorts = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" else None
+        if isinstance(sorts, ast.Name) and sorts.id in self.values.names:
+            held = self.values.names[sorts.id]
+            self.values.names[sorts.id] = Value(held.kinds - {ORDER}, only=held.only)
+        if call_name(call) in _FILLS and isinstance(call.func, ast.Attribute):
+            self.names.fill(call.func.value, self.values.of(call.args[0] if call.args else None))
         if call_name(call) in _EXITS:
             steps.append(Leave("raise", call.lineno))
         for target in self.calls.called(call, self.here):
@@ -170,7 +193,7 @@ class Reader:
         after_then = self.values.names
         self.values.names = before.copy()
         other = self._block(node.orelse)
-        self.values.names = self._join(after_then, self.values.names, kinds, _ends(then), _ends(other))
+        self.values.names = self._join(after_then, self.values.names, kinds, ends(then), ends(other))
         if then or other:
             steps.append(Branch(test, spoken(node.test), node.lineno, then, other))
         return steps
@@ -191,6 +214,10 @@ class Reader:
                 found[name] = equal  # a collective gives the value on this way; the other may not use it
                 continue
             value = joined(left or PLAIN, right or PLAIN)
+            if any(v is not None and v.made == FILLED for v in (left, right)):
+                partly = frozenset({PARTLY}) if kinds & (RANKS | {OTHER, DATA, CHANCE}) else NONE
+                found[name] = Value(value.kinds | partly, value.key, FILLED, value.only)
+                continue
             found[name] = Value(value.kinds | only, None, None, value.only or bool(only)) if only else value
         return found
 
@@ -201,21 +228,35 @@ class Reader:
             old = self.values.names.get(name)
             if old is None or old.kinds != value.kinds or old.only != value.only:
                 self.values.names[name] = joined(old or PLAIN, value)
-        kinds = self.values.of(head).kinds & (RANKS | {"rank of a group"})
+        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER, PARTLY})
         if isinstance(node, ast.For | ast.AsyncFor):
             self._loop_target(node.target, node.iter)
         before = dict(self.values.names)
         body = self._block(node.body)
+        if ORDER in kinds:
+            self._filled_in_order(node)
         self.learned.loops[node] = dict(self.values.names)
         self.values.names = self._join(self.values.names, before, NONE, ends=False, other_ends=False)
         orelse = self._block(node.orelse)
-        if isinstance(node, ast.While) and _sleeps(node):
+        if isinstance(node, ast.While) and sleeps(node):
             steps.append(Work(POLL, spoken(head), node.lineno, self.here))
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
         if body or orelse:
             over = frozenset(kind for kind in kinds if kind[0] != "=")
             steps.append(Loop(head, spoken(head), node.lineno, body, orelse, over, endless))
         return steps
+
+    def _filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
+        """What is filled in a loop over a set has its order."""
+        for node in (inner for part in loop.body for inner in ast.walk(part)):
+            filled = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                filled = node.targets[0].value
+            elif not isinstance(node, ast.Call) or call_name(node) not in ("append", "extend", "appendleft"):
+                continue
+            if isinstance(filled, ast.Name) and filled.id in self.values.names:
+                held = self.values.names[filled.id]
+                self.values.names[filled.id] = Value(held.kinds | {ORDER}, only=held.only)
 
     def _loop_target(self, target: ast.expr, over: ast.expr) -> None:
         name = call_name(over) if isinstance(over, ast.Call) else ""
@@ -224,8 +265,8 @@ class Reader:
             self._loop_target(target.elts[1], over.args[0])
             return
         inner = self.values.of(over)
-        loads = end_of(_looped_over(over)).lower().endswith(_LOADERS)
-        kinds = (inner.kinds & {DATA}) | ({DATA} if loads else NONE)
+        loads = end_of(looped_over(over)).lower().endswith(_LOADERS)
+        kinds = (inner.kinds & {DATA, BATCH}) | ({DATA} if loads else NONE)
         self.names.give(target, Value(frozenset(kinds), None, LOOP) if kinds else Value())
 
     def _match(self, node: ast.Match) -> list[Step]:
@@ -237,7 +278,7 @@ class Reader:
             test = self.values.test(node.subject)
             text = f"{spoken(node.subject)} is {ast.unparse(case.pattern)}"
             part = Test(
-                "leaf", (), Leaf(text, True, text, frozenset(k for x in leaves(test) for k in x.kinds), None, True)
+                "leaf", (), Leaf(text, True, text, frozenset(k for x in leaves(test) for k in x.kinds), None, "given")
             )
             branches.append(Branch(part, text, node.lineno, self._block(case.body), ()))
             ends.append(self.values.names)
@@ -247,7 +288,7 @@ class Reader:
             chain = (Branch(one.test, one.text, one.line, one.then, chain),) if one.then or chain else ()
         return [*steps, *chain]
 
-    def _try(self, node: ast.Try) -> list[Step]:
+    def _try(self, node: _Try) -> list[Step]:
         before = dict(self.values.names)
         body = self._block(node.body)
         after = self.values.names
@@ -256,7 +297,7 @@ class Reader:
         for handler in node.handlers:
             self.values.names = {**before, **after}
             handlers.append(self._block(handler.body))
-            swallows |= _catches_all(handler)
+            swallows |= catches_all(handler)
         self.values.names = after
         orelse = self._block(node.orelse)
         final = self._block(node.finalbody)
@@ -309,6 +350,8 @@ class Reader:
         steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
         if isinstance(node, ast.Call):
             steps += self._call(node)
+        elif isinstance(node, ast.Attribute) and (read := self.what.attribute(node)):
+            steps.append(read)
         return steps
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[Step]:
@@ -319,7 +362,8 @@ class Reader:
         body = tuple(step for one in elements for step in self._expression(one))
         if body:
             first = node.generators[0].iter
-            steps.append(Loop(first, spoken(first), node.lineno, body, ()))
+            kinds = self.values.of(first).kinds & {ORDER}
+            steps.append(Loop(first, spoken(first), node.lineno, body, (), kinds))
         return steps
 
     def _call(self, node: ast.Call) -> list[Step]:
@@ -332,6 +376,9 @@ class Reader:
                 return []
             perhaps = self.calls.perhaps(node, self.here)
             return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps)]
+        part = self.what.part(node)
+        if part is not None:
+            return [part]
         op = self.what.op(node)
         if op is not None:
             if op.name == "init_process_group":
@@ -349,31 +396,3 @@ class Reader:
         given = next((word.value for word in node.keywords if word.arg == "rank"), None)
         if given is not None:
             self.ranks_given.append((node, given, self.values.of(given).kinds))
-
-
-def is_context_manager(one: Defined) -> bool:
-    """Decorated with ``@contextmanager``: nothing in it runs before ``with`` enters it."""
-    names = (getattr(d, "attr", getattr(d, "id", "")) for d in getattr(one.node, "decorator_list", ()))
-    return any(name in ("contextmanager", "asynccontextmanager") for name in names)
-
-
-def _catches_all(handler: ast.ExceptHandler) -> bool:
-    """Errors of one rank's own computing are among what it catches."""
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {end_of(one) if one is not None else "Exception" for one in kinds}
-    return bool(names & {"Exception", "BaseException", "RuntimeError", "OutOfMemoryError", "ValueError"})
-
-
-def _sleeps(node: ast.While) -> bool:
-    calls = (inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Call))
-    return any(call_name(call) == "sleep" for call in calls)
-
-
-def _looped_over(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Call) and call_name(node) in _ROUND and node.args:
-        node = node.args[0]
-    return node
-
-
-def _ends(block: Block) -> bool:
-    return bool(block) and isinstance(block[-1], Leave) and block[-1].kind != "yield"

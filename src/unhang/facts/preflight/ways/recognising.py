@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from unhang.facts.preflight.ways.steps import Op, Work
-from unhang.facts.preflight.ways.values import Known
+from unhang.facts.preflight.ways.known import Known
+from unhang.facts.preflight.ways.model_parts import has_parameters, parts_called
+from unhang.facts.preflight.ways.steps import Op, Part, Work
 from unhang.facts.preflight.ways.wrapped import Wrapped
 from unhang.facts.program import call_name, dotted
 from unhang.facts.program_definitions import Defined
 from unhang.facts.rank_branch import spoken
-from unhang.knowledge.collectives import Collective, collectives_by_name, works_by_name
+from unhang.knowledge.collectives import Collective, collective_attributes, collectives_by_name, works_by_name
 
 _GROUPS = {"group", "process_group", "pg", "group_name"}
 _NO_LIBRARY = ("numpy", "threading", "multiprocessing", "asyncio", "tensorflow", "jax")
@@ -28,8 +29,15 @@ class Around:
     wrapped: Wrapped
     packages: set[str]
     """Libraries that any file imports."""
+    given: frozenset[str] = frozenset()
+    """Names of arguments that are given anywhere, and not as False."""
     forwards: set[Defined] = field(default_factory=set)
     """Functions in which a model that is spread over ranks is called, there or further down."""
+
+    @property
+    def trains_all_parts(self) -> bool:
+        """Every rank must have the gradients of every parameter in each step."""
+        return self.wrapped.any_sharded or (self.wrapped.any_shared and "find_unused_parameters=True" not in self.given)
 
 
 class Recogniser:
@@ -69,6 +77,22 @@ class Recogniser:
                 return Op(name, text, node.lineno, self.here, self._group(node), fits)
         return None
 
+    def part(self, node: ast.Call) -> Part | None:
+        """The part of a model that ``node`` calls: an attribute of it, also where a caller handed it over."""
+        for attribute, owner in parts_called(node, self.here, self.calls):
+            if has_parameters(owner, attribute, self.calls):
+                return Part(f"self.{attribute}", node.lineno, self.here)
+        return None
+
+    def attribute(self, node: ast.Attribute) -> Op | None:
+        """The collective that reading ``node`` may be."""
+        owner = end_of(node.value).strip("_")
+        for row in collective_attributes().get(node.attr, ()):
+            known = any(one in self.around.packages for one in row.outside) or not row.outside
+            if known and owner in row.of and (not row.given or row.given in self.around.given):
+                return Op(node.attr, dotted(node), node.lineno, self.here, sure=False)
+        return None
+
     def fits(self, row: Collective, node: ast.Call) -> bool | None:
         """Whether ``node`` is such a collective in any case (True) or perhaps (False); None where it is none."""
         outside = self.calls.outside(node.func, self.here)
@@ -97,7 +121,8 @@ class Recogniser:
         if not self.around.wrapped.any_sharded:
             return None
         if not row.of:
-            return True
+            method = isinstance(node.func, ast.Attribute) and not self.calls.outside(node.func, self.here)
+            return None if method else True
         if not isinstance(node.func, ast.Attribute):
             return None
         if owner in row.of and owner != "model":

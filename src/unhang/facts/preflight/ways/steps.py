@@ -11,8 +11,14 @@ from unhang.facts.program_definitions import Defined
 
 RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
 ERRORS = "errors"
+ORDER, CHANCE = "order", "chance"
+"""The order of a set, which hashes of this process decide; a number that every rank draws for itself."""
 MEMBER = "member"
 """Whether this rank belongs to a group: equal for all that meet in calls of that group, and not for others."""
+BATCH = "batch"
+"""What the forward of a model is given: every rank has a batch of its own."""
+PARTLY = "partly"
+"""A container that has more in it on some ranks."""
 POLL = "poll"
 """Kind of work: a loop that sleeps until something is there, and so waits outside any collective."""
 RANK_ZERO, LOCAL_ZERO = "<global rank 0>", "<local rank 0>"
@@ -53,6 +59,15 @@ class Work:
     here: Defined
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A part of the model, with parameters of its own, is called: its gradients are ready only where it was."""
+
+    name: str
+    line: int
+    here: Defined
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A part of a test. ``key``: the same for tests that always say the same (``positive``) or the opposite;
@@ -63,8 +78,8 @@ class Leaf:
     text: str
     kinds: frozenset[str] = frozenset()
     known: bool | None = None
-    setting: bool = False
-    """Configuration may decide it once for all."""
+    setting: str = ""
+    """Configuration may decide it once for all: the object's ``own``, or what was ``given`` to the function."""
     path: str = ""
     """For files: the name that is asked for."""
 
@@ -124,7 +139,7 @@ class Leave:
     line: int
 
 
-Step: TypeAlias = "Op | Called | Work | Branch | Loop | Guarded | Leave"
+Step: TypeAlias = "Op | Called | Work | Part | Branch | Loop | Guarded | Leave"
 Block: TypeAlias = "tuple[Step, ...]"
 
 

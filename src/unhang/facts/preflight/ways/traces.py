@@ -20,6 +20,7 @@ from unhang.facts.preflight.ways.steps import (
     Leave,
     Loop,
     Op,
+    Part,
     Step,
     Test,
 )
@@ -33,15 +34,18 @@ _MOST_DEEP = 60
 @dataclass(frozen=True, slots=True)
 class Assumed:
     """What a test with this ``key`` says; ``groups``: collectives of named groups count too; ``unsure``: also what is
-    a collective only perhaps."""
+    a collective only perhaps; ``parts``: parts of the model count, and nothing else."""
 
     key: str = ""
     truth: bool = True
     groups: bool = True
     unsure: bool = False
+    parts: bool = False
 
     def counts(self, op: Op) -> bool:
         """Whether this collective takes part."""
+        if self.parts:
+            return False
         perhaps = op.sure or (self.unsure and op.name != "backward")
         return perhaps and (self.groups or not op.group)
 
@@ -114,6 +118,8 @@ class Traces:
     def _step(self, step: Step, assumed: Assumed, after: int, frame: _Frame) -> int:
         if isinstance(step, Op):
             return self._node("op", step.name, step.group, after) if assumed.counts(step) else after
+        if isinstance(step, Part):
+            return self._node("op", step.name, "", after) if assumed.parts else after
         if isinstance(step, Leave):
             return self._left(step, after, frame)
         if isinstance(step, Branch):

@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, Known, Value, joined
+from unhang.facts.preflight.ways.model_parts import is_optional_input
+from unhang.facts.preflight.ways.named_ranks import by_call, by_name, first_of, of_environment
+from unhang.facts.preflight.ways.own_numbers import DRAWN, calls_for_order, is_drawn, makes_order
 from unhang.facts.preflight.ways.rank_tests import asks_for_first, number_of, of_rank, world_is
 from unhang.facts.preflight.ways.steps import (
+    BATCH,
+    CHANCE,
     DATA,
     FILES,
     LOCAL,
-    LOCAL_ZERO,
     MEMBER,
     NAMED,
+    ORDER,
+    PARTLY,
     RANK,
-    RANK_ZERO,
     TIME,
     Leaf,
     Test,
 )
-from unhang.facts.program import Scope, call_name, dotted
-from unhang.facts.program_calls import ProgramCalls
-from unhang.facts.program_definitions import Class, Defined
+from unhang.facts.program import call_name, dotted
+from unhang.facts.program_definitions import Defined
 from unhang.facts.rank_branch import spoken
 from unhang.facts.rank_values import (
-    LIKELY_NAMES,
     PASSES_ON,
     RANK_CALLS,
-    RANK_ENVIRONMENT,
-    SURE_NAMES,
     asks_environment,
     is_environ,
 )
 
-LOOP, EQUAL = "loop", "equal"
-"""Made by a loop over data, and by a collective that gives every rank the same."""
-NONE: frozenset[str] = frozenset()
-RANKS = frozenset({RANK, NAMED, LOCAL})
-_OTHER = "rank of a group"
 _SHOW = {"tqdm", "trange", "track"}
 """Their other arguments say whether a bar is drawn."""
 _FILES = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "lexists", "iterdir"}
@@ -64,74 +60,16 @@ _NUMBERS_OF = {"shape", "data", "loss", "losses", "grad", "T", "values"}
 _STRUCTURES = {"dtype", "device", "ndim", "requires_grad", "is_cuda"}
 _DISTRIBUTED = {
     *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
-    *("distributed", "is_dist_available", "is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
+    *("distributed", "is_dist", "use_dist", "is_ddp", "use_ddp", "is_multi_gpu", "is_dist_available"),
+    *("is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
 }
 _ENGINES = {"accelerator", "fabric"}
 """A job of several ranks that asks for one of these has it."""
 _WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
-_MAINS = ("main", "master", "zero", "chief", "primary", "rank_0", "rank0", "is_first_rank")
+_SAME_MEMBERS = {"dict", "items", "keys", "values", "copy", "deepcopy", "defaultdict", "OrderedDict"}
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
 _SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """``kinds``: why it may differ; ``key``: the test of the first rank that it holds, and whether it agrees with it;
-    ``made``: the place that gave it."""
-
-    kinds: frozenset[str] = NONE
-    key: tuple[str, bool] | None = None
-    made: object = None
-    only: bool = False
-    """Set on some ranks only: ``is None`` tells them apart too."""
-    parts: tuple[Value, ...] = ()
-    """Of a tuple that a function returns."""
-
-
-PLAIN = Value()
-
-
-@dataclass(slots=True)
-class Known:
-    """What is known of the whole program."""
-
-    calls: ProgramCalls
-    returns: dict[Defined, Value] = field(default_factory=dict)
-    parameters: dict[tuple[Defined, str], frozenset[str]] = field(default_factory=dict)
-    attributes: dict[tuple[Class | None, str], Value] = field(default_factory=dict)
-    finals: dict[Scope, dict[str, Value]] = field(default_factory=dict)
-    loops: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
-    """Values at the end of the body of each loop, from the reading before."""
-    learned: Known | None = None
-    """What this reading adds up, for the next."""
-
-    def read_again(self, *, loops: bool) -> Known:
-        """For the next reading: what this one learned, nothing older; ``loops`` where it knew enough."""
-        new = self.learned or Known(self.calls)
-        new.loops = new.loops if loops else {}
-        new.returns, new.finals, new.learned = self.returns, self.finals, Known(self.calls)
-        return new
-
-    def learn_parameter(self, one: Defined, name: str, kinds: frozenset[str]) -> None:
-        """Joins what a parameter may be given."""
-        self.parameters[one, name] = self.parameters.get((one, name), NONE) | kinds
-
-    def learn_attribute(self, owner: Class | None, name: str, value: Value) -> None:
-        """Joins what an attribute may hold."""
-        old = self.attributes.get((owner, name))
-        if old is None or old == value:
-            self.attributes[owner, name] = value
-        else:
-            self.attributes[owner, name] = joined(old, value)
-
-
-def joined(one: Value, other: Value) -> Value:
-    """Either of two values."""
-    key = one.key if one.key == other.key else None
-    made = one.made if one.made == other.made else None
-    alike = len(one.parts) == len(other.parts)
-    parts = tuple(joined(*pair) for pair in zip(one.parts, other.parts, strict=False)) if alike else ()
-    return Value(one.kinds | other.kinds, key, made, one.only or other.only, parts)
 
 
 class Values:
@@ -173,9 +111,23 @@ class Values:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 kinds |= self.of(child).kinds
+        over = self.of(node.generators[0].iter).kinds if isinstance(node, _COMPREHENSIONS) else NONE
+        if makes_order(node, kinds | over):
+            kinds |= {ORDER}
+        elif not isinstance(node, ast.BinOp | ast.Starred | ast.NamedExpr | ast.Await):
+            kinds -= {ORDER}
+        if not isinstance(node, ast.BinOp):
+            kinds = kinds - {PARTLY} | ((over | self._spread(node)) & {PARTLY})
         if isinstance(node, ast.BinOp) and LOCAL in kinds:
             kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
         return Value(kinds) if kinds else PLAIN
+
+    def _spread(self, node: ast.expr) -> frozenset[str]:
+        """Of what is in ``{**some}`` as a whole."""
+        if not isinstance(node, ast.Dict):
+            return NONE
+        whole = [one for key, one in zip(node.keys, node.values, strict=True) if key is None]
+        return NONE.union(*(self.of(one).kinds for one in whole))
 
     def _truth(self, node: ast.expr) -> Value:
         test = self.test(node)
@@ -193,23 +145,26 @@ class Values:
         for scope in reversed(self.here.scopes[:-1]):
             if name in (final := self.known.finals.get(scope, {})):
                 return final[name]
-        return _by_name(name)
+        return by_name(name)
 
     def _attribute(self, node: ast.Attribute) -> Value:
         if node.attr in _STRUCTURES:
             return PLAIN
         owner = self.here.owner if isinstance(node.value, ast.Name) and node.value.id == "self" else None
         known = self.known.attributes.get((owner, node.attr))
-        by_name = _by_name(node.attr)
+        named = by_name(node.attr)
         if known is not None and (known.kinds or owner is not None):
-            return known if known.kinds or by_name.key is None else by_name
+            return known if known.kinds or named.key is None else named
         got = self._property(node)
         if got.kinds:
             return got
-        if by_name.kinds:
-            return by_name
-        inner = self.of(node.value) if node.attr in _NUMBERS_OF else PLAIN
-        return Value(inner.kinds & {DATA}) if inner.kinds & {DATA} else PLAIN
+        if named.kinds:
+            return named
+        inner = self.of(node.value)
+        if BATCH in inner.kinds and inner.made == LOOP and node.attr != "shape":
+            return Value(inner.kinds & {DATA, BATCH}, made=LOOP)
+        kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NONE
+        return Value(kinds) if kinds else PLAIN
 
     def _property(self, node: ast.Attribute) -> Value:
         """What the properties of the program give that may be meant."""
@@ -222,26 +177,28 @@ class Values:
     def _subscript(self, node: ast.Subscript) -> Value:
         if is_environ(node.value):
             name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
-            return _of_environment(str(name))
+            return of_environment(str(name))
         base, index = self.of(node.value), self.of(node.slice) if isinstance(node.slice, ast.expr) else PLAIN
         masked = isinstance(node.slice, ast.Compare) or (
             isinstance(node.slice, ast.Call) and call_name(node.slice) in _MASKED
         )
-        kinds = base.kinds | (index.kinds & RANKS) | ({DATA} if masked else NONE)
+        kinds = (base.kinds - {PARTLY, ORDER}) | (index.kinds & RANKS) | ({DATA} if masked else NONE)
         return Value(frozenset(kinds)) if kinds else PLAIN
 
     def _call(self, node: ast.Call) -> Value:
         name = call_name(node)
         if asks_environment(node):
             word = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
-            return _of_environment(str(word))
+            return of_environment(str(word))
         own = self._own(node)
         if own is not None:
             return own
         if name in RANK_CALLS:
-            return _by_call(name, node)
+            return by_call(name, node)
         if name in _STRUCTURE:
             return PLAIN
+        if name in DRAWN and is_drawn(node, self.known.calls.outside(node.func, self.here), self.known.seeds):
+            return Value(frozenset({CHANCE}))
         if name in _FILES or (name in _TIMES and dotted(node.func) in (name, f"time.{name}")):
             return Value(frozenset({FILES if name in _FILES else TIME}))
         return self._of_library(node, name)
@@ -252,8 +209,13 @@ class Values:
         for one in given:
             kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds
         behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NONE
+        if name in ("get", "pop") and PARTLY in behind:
+            return Value(frozenset({OTHER}), only=True)
+        order = frozenset({ORDER}) if calls_for_order(node, kinds, behind) else NONE
         if name not in _TENSORS:
-            kinds, behind = kinds & {DATA}, behind & {DATA}
+            passed = {DATA, BATCH, PARTLY} if name in _SAME_MEMBERS else {DATA, BATCH}
+            kinds, behind = kinds & passed, behind & passed
+        kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NONE)
         if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"}:
             behind |= {DATA}
         if kinds | behind:
@@ -274,8 +236,8 @@ class Values:
             found = one if found is None else joined(found, one)
         if found is None:
             return PLAIN
-        by_call = _by_call(call_name(node), node)
-        return by_call if not found.kinds and by_call.kinds and call_name(node) in RANK_CALLS else found
+        named = by_call(call_name(node), node)
+        return named if not found.kinds and named.kinds and call_name(node) in RANK_CALLS else found
 
     def _filled_in(self, told: Value, given: Mapping[str, ast.expr]) -> Value:
         """What a function returns, with what it was given here."""
@@ -315,18 +277,19 @@ class Values:
             return self._compared(node, text)
         if isinstance(node, ast.Compare):
             kinds = frozenset(kind for one in (node.left, *node.comparators) for kind in self.of(one).kinds)
-            return Leaf(text, True, text, kinds, setting=_is_setting(node))
+            return Leaf(text, True, text, kinds, setting=_setting_of(node))
         value = self.of(node)
-        last = _last(node)
-        if last in _DISTRIBUTED and "cuda" not in text and not value.kinds:
+        if PARTLY in value.kinds:
+            return Leaf(text, True, text, frozenset({OTHER}))
+        if _last(node).strip("_") in _DISTRIBUTED and "cuda" not in text and not value.kinds:
             return Leaf(text, True, text, known=True)
         path = spoken(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
         if value.key is not None:
             return Leaf(value.key[0], value.key[1], text, value.kinds)
         if value.kinds & {RANK, NAMED, LOCAL} and not value.only and isinstance(node, ast.Name | ast.Attribute):
-            key = _zero(value.kinds)  # ``if rank:`` is true on every rank but the first
+            key = first_of(value.kinds)  # ``if rank:`` is true on every rank but the first
             return Leaf(key or text, key == "", text, value.kinds)
-        return Leaf(text, True, text, value.kinds, setting=_is_setting(node), path=path)
+        return Leaf(text, True, text, value.kinds, setting=_setting_of(node), path=path)
 
     def _compared(self, node: ast.Compare, text: str) -> Leaf:
         operator, left, right = node.ops[0], node.left, node.comparators[0]
@@ -338,69 +301,39 @@ class Values:
         if _last(left) in _WORLD and number is not None and not kinds & {DATA}:
             return Leaf(text, True, text, known=world_is(operator, number))
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
-            return Leaf(text, True, text, other.kinds - {DATA}, setting=True)
-        if kinds & {RANK, NAMED, LOCAL, _OTHER} and not (one.only or other.only):
+            partly = frozenset({OTHER}) if PARTLY in other.kinds else NONE
+            return Leaf(text, True, text, other.kinds - {DATA, PARTLY} | partly, setting="given")
+        if kinds & {RANK, NAMED, LOCAL, OTHER} and not (one.only or other.only):
             known = of_rank(operator, right, number)
             if known is not None:
                 return Leaf(text, True, text, known=known)
             zero = asks_for_first(operator, right, number)
-            key = _zero(kinds) if zero is not None else ""
+            key = first_of(kinds) if zero is not None else ""
             if key and zero is not None:
                 return Leaf(key, zero, text, kinds)
         elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
-            kinds = kinds & {DATA} if one.made == LOOP else NONE
+            kinds = _of_presence(left, one, kinds)
         if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
-            member = bool(kinds & (RANKS | {_OTHER}))  # of a group, or of what it was put into itself
-            kinds = (kinds - RANKS - {_OTHER}) | ({MEMBER} if member else NONE)
+            member = bool(kinds & (RANKS | {OTHER}))  # of a group, or of what it was put into itself
+            kinds = (kinds - RANKS - {OTHER}) | ({MEMBER} if member else NONE)
         flipped = _FLIPPED.get(type(operator))
         if flipped is not None or type(operator) in _SAME:
             same = f"{spoken(left)} {flipped or _SAME[type(operator)]} {spoken(right)}"
-            return Leaf(same, flipped is None, text, kinds, setting=_is_setting(node))
-        return Leaf(text, True, text, kinds, setting=_is_setting(node))
+            return Leaf(same, flipped is None, text, kinds, setting=_setting_of(node))
+        return Leaf(text, True, text, kinds, setting=_setting_of(node))
+
+
+def _of_presence(node: ast.expr, value: Value, kinds: frozenset[str]) -> frozenset[str]:
+    """Why ranks may differ in ``node is None``: a batch of this rank's own, or a parameter it did not use."""
+    if isinstance(node, ast.Attribute) and node.attr == "grad":
+        return frozenset({DATA})
+    if value.made != LOOP:
+        return NONE
+    return kinds & ({DATA, BATCH} if is_optional_input(_last(node)) else {DATA})
 
 
 def _leaves(test: Test) -> list[Leaf]:
     return [test.leaf] if test.leaf is not None else [leaf for part in test.parts for leaf in _leaves(part)]
-
-
-def _by_name(name: str) -> Value:
-    if name not in SURE_NAMES and name not in LIKELY_NAMES:
-        return PLAIN
-    local = "local" in name.lower()
-    if any(word in name for word in _MAINS):
-        sure = name in SURE_NAMES
-        return Value(frozenset({RANK if sure else NAMED}), (LOCAL_ZERO if local else RANK_ZERO, True))
-    if local:
-        return Value(frozenset({LOCAL}))
-    whole = name in ("rank", "RANK", "my_rank", "myrank", "proc_id", "process_id", "global_rank", "world_rank")
-    if name in SURE_NAMES and not whole and not name.startswith(("process", "dist", "ddp", "GLOBAL")):
-        return Value(frozenset({_OTHER}))
-    return Value(frozenset({RANK if name in SURE_NAMES else NAMED}))
-
-
-def _by_call(name: str, node: ast.Call) -> Value:
-    if any(word in name for word in _MAINS):
-        return Value(frozenset({RANK}), (LOCAL_ZERO if "local" in name else RANK_ZERO, True))
-    if "local" in name:
-        return Value(frozenset({LOCAL}))
-    if name in ("get_rank", "Get_rank", "get_global_rank", "get_world_rank", "get_process_index") and not node.args:
-        return Value(frozenset({RANK}) if not node.keywords else frozenset({_OTHER}))
-    return Value(frozenset({_OTHER})) if name in RANK_CALLS else PLAIN
-
-
-def _of_environment(name: str) -> Value:
-    if name not in RANK_ENVIRONMENT:
-        return PLAIN
-    if name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "GLOBAL_RANK"):
-        return Value(frozenset({RANK}))
-    return Value(frozenset({LOCAL if "LOCAL" in name else _OTHER}))
-
-
-def _zero(kinds: frozenset[str]) -> str:
-    """The key of ``rank == 0``; empty where another number than that of the whole job takes part."""
-    if _OTHER in kinds:
-        return ""
-    return LOCAL_ZERO if LOCAL in kinds else RANK_ZERO
 
 
 def _last(node: ast.expr) -> str:
@@ -417,7 +350,11 @@ def _path_of(call: ast.Call) -> ast.expr:
     return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
-def _is_setting(node: ast.expr) -> bool:
+def _setting_of(node: ast.expr) -> str:
     """Nothing is called or counted in the test: a setting may decide it once for all."""
     calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    return all(call_name(call) in _STRUCTURE | {"getattr", "get", "len", "bool"} for call in calls)
+    if not all(call_name(call) in _STRUCTURE | {"getattr", "get", "len", "bool"} for call in calls):
+        return ""
+    asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return "own" if asked or names == {"self"} else "given"
