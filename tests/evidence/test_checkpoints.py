@@ -42,6 +42,15 @@ def test_a_file_of_torch_is_whole_or_cut_off(tmp_path: Path, name: str) -> None:
     assert (only(tmp_path).whole, only(tmp_path).flaw, only(tmp_path).detail) == (False, "cut-off", name)
 
 
+def test_a_file_of_torch_that_needs_a_zip_of_no_known_version_is_cut_off(tmp_path: Path) -> None:
+    torch.save(state(), tmp_path / "last.ckpt")
+    data = bytearray((tmp_path / "last.ckpt").read_bytes())
+    data[data.index(b"PK\x01\x02") + 6] = 64
+    (tmp_path / "last.ckpt").write_bytes(data)
+
+    assert only(tmp_path).flaw == "cut-off"
+
+
 def test_of_a_bare_pickle_nobody_can_tell(tmp_path: Path) -> None:
     torch.save(state(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
 

@@ -69,6 +69,31 @@ def test_gloo_that_counts_a_call_as_finished_is_corrected_by_the_stack() -> None
     assert known.graph.roots == (2,)
 
 
+def test_gloo_whose_count_lags_is_corrected_by_the_later_call_a_rank_stands_in() -> None:
+    """By the count call 4 is open on rank 0, which all entered; it stands in call 5, to which rank 1 never came."""
+    ahead, behind = gloo(0, 3), gloo(1, 3, upto=4)
+    elsewhere = stack(1, COLLECTIVE.format("barrier"), f"main ({TRAIN}:50)")
+    known = facts([inside(0), elsewhere], [ahead, behind], world=2)
+
+    pending = known.groups["0"].progress[0].pending
+    assert pending is not None
+    assert pending.position == 5
+    assert [(edge.waiter, edge.awaited) for edge in known.graph.edges if edge.group == "0"] == [(0, 1)]
+
+
+def test_a_dump_that_lists_groups_and_no_call_is_of_a_rank_that_called_nothing() -> None:
+    """Sends and receives over Gloo are in no dump."""
+    sender = recording(1, [], groups={"0": (0, 1)})
+    known = facts(
+        [inside(0), stack(1, COLLECTIVE.format("send"), f"main ({TRAIN}:50)")],
+        [recording(0, [call(1, state="scheduled", backend="gloo")], groups={"0": (0, 1)}), sender],
+        world=2,
+    )
+
+    assert known.groups["0"].silent == ()
+    assert [(edge.awaited, edge.reason) for edge in known.graph.edges if edge.group == "0"] == [(1, "not-entered")]
+
+
 def test_gloo_that_counts_a_failed_call_as_open_is_corrected_by_the_stack() -> None:
     busy = stack(1, f"work ({TRAIN}:9)", f"main ({TRAIN}:41)")
     known = facts([inside(0), busy, inside(2)], [gloo(0, 4), gloo(1, 3, upto=4), gloo(2, 4)])

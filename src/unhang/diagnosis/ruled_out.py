@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
+from unhang.facts.progress_from_stacks import in_collective
 from unhang.facts.roots import passed_by_some
 from unhang.findings import Cause, Certainty, Finding, RuledOut, say
 
@@ -54,6 +55,8 @@ def _mismatch(facts: Facts) -> Iterator[RuledOut]:
         return
     if passed_by_some(facts, facts.stalls[0]) is not None:
         return  # no record tells which root each rank named
+    if any(in_collective(facts.ranks[rank].activity) for stall in facts.stalls for rank in stall.laggards):
+        return  # they are in another call, which no record of the group holds
     yield RuledOut(
         Cause.COLLECTIVE_MISMATCH,
         say("at every position in the records all ranks of group {group} called the same", group=group.name),
@@ -80,8 +83,15 @@ def _frozen(facts: Facts) -> Iterator[RuledOut]:
         yield RuledOut(Cause.RANK_FROZEN, say("{late:who} moved between two looks", late=late))
 
 
+_WAITS_FOR_SOMEBODY = {"ray-get", "lock-wait", "file-lock", "queue-wait", "socket", "join", "child-process"}
+"""The other end of these may be a rank that waits for this one; no record tells."""
+
+
 def _cycle(facts: Facts) -> Iterator[RuledOut]:
     graph = facts.graph
+    stand = (facts.ranks[rank].activity for rank in graph.roots if rank in facts.ranks)
+    if any(activity is not None and activity.what in _WAITS_FOR_SOMEBODY for activity in stand):
+        return
     seen = all(rank.recording is not None or rank.stack is not None for rank in facts.ranks.values())
     if seen and graph.edges and graph.roots and not graph.cycles:
         yield RuledOut(

@@ -10,8 +10,7 @@ from unhang.knowledge.activities import bare_function
 
 def where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
     """The first frames that differ, from the outside in; they are the user's, of one function, and have lines."""
-    pairs = zip(_python(first), _python(second), strict=False)
-    parted = next(((one, other) for one, other in pairs if one != other), None)
+    parted = _first_that_differ(first, second)
     if parted is None:
         return None
     one, other = parted
@@ -19,6 +18,17 @@ def where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tupl
     if not same or not is_user_frame(one) or one.line is None or other.line is None:
         return None
     return one, other
+
+
+def part_in_a_library(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> bool:
+    """Where they part nobody sees why: a library's loop may have ended for one of them, or gone on."""
+    parted = _first_that_differ(first, second)
+    return parted is not None and not any(map(is_user_frame, parted))
+
+
+def _first_that_differ(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
+    pairs = zip(_python(first), _python(second), strict=False)
+    return next(((one, other) for one, other in pairs if one != other), None)
 
 
 def common_block(above: Place, below: Place) -> int | None:

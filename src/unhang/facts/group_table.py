@@ -216,8 +216,9 @@ def _progress(
 
 
 def _never_used(rank: int, group: GroupFacts, recording: Recording) -> GroupProgress | None:
-    """A dump that records other groups but not this one: this rank has never called anything in it."""
-    if not recording.status and not (recording.whole and len(recording.entries)):
+    """A dump that records other groups but not this one, or lists its groups and no call in any: this rank has never
+    called anything in it. Sends and receives over Gloo are in no dump."""
+    if not recording.status and not (recording.whole and (len(recording.entries) or recording.groups)):
         return None
     if not recording.status and recording.only_active:
         return None

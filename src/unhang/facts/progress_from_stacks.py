@@ -102,12 +102,20 @@ def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) 
     entries = group.entries[rank]
     assert facts.recording is not None
     last = pending_from_row(rank, group.name, rows(entries, [len(entries) - 1]), facts.recording.source)
-    if progress.pending is None:
+    if progress.pending is None or _is_stale(group, progress.pending, last):
         progress.pending = last
         progress.completed = min(progress.completed, (last.position or 0) - 1)
     for other in pending:
         if other is not group:
             _settled(other.progress[rank])
+
+
+def _is_stale(group: GroupFacts, pending: PendingCall, last: PendingCall) -> bool:
+    """Gloo's count lags: the rank stands in a later call, and into the one that is open by the count all have come."""
+    before, now = pending.position, last.position
+    if before is None or now is None or before >= now or group.silent:
+        return False
+    return all(member.enqueued >= before for member in group.progress.values())
 
 
 def _settle_what_it_left(rank: int, facts: RankFacts, pending: list[GroupFacts]) -> None:

@@ -38,7 +38,7 @@ def _of_torch(path: Path) -> Flaw | None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, ValueError):
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):  # the last: of a version that no zip has
         return Flaw(CUT_OFF, path.name)
     return None if any(name.endswith("data.pkl") for name in names) else Flaw(CUT_OFF, path.name)
 
