@@ -21,6 +21,7 @@ from unhang.facts.camps import Camp, camps_of_stall, is_past
 from unhang.facts.guard_errors import guard_errors
 from unhang.facts.guard_waits import is_guard
 from unhang.facts.lock_holders import holds_lock
+from unhang.facts.locked_by_waiters import locked_by_waiter
 from unhang.facts.lone_loop import LOADING, runs_a_loop_of_its_own
 from unhang.facts.longer_generation import longer_generation
 from unhang.facts.machine_state import storage_signs
@@ -94,7 +95,7 @@ def check(facts: Facts) -> Iterator[Answer]:
             continue
         if longer_generation(facts, stall) is not None:
             continue  # the others did the same work, and are done
-        if asked_actor(facts, stall) is not None:
+        if asked_actor(facts, stall) is not None or locked_by_waiter(facts, stall) is not None:
             continue  # no work: it waits for who waits for it
         yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
 
@@ -153,6 +154,8 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     known_work = lag.what in (*WORK, _OWN_LOOP) and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
+    if lag.what == "file-lock" and not any(facts.ranks[rank].awaits.locks for rank in stall.laggards):
+        seen_whole = False  # whoever holds it may be a rank that waits for this one
     return stall_signal(
         CAUSE,
         Grade.SOURCE if known_work or moving else Grade.STACK,

@@ -56,7 +56,7 @@ def called_apart_in_time(seconds: float) -> object:
 @turns("recording_choice.same_run_spread_s")
 def two_dumps_of_a_rank(seconds: float) -> object:
     dumps = [recording(0, [later(call(1), after)], groups=PAIR, name=f"{after}/rank_0") for after in (0, seconds)]
-    return len(choose_recordings(dumps).not_checked)
+    return len(choose_recordings(dumps).unread)
 
 
 # ---------------------------------------------------------------------------------------------------
