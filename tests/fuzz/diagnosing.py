@@ -112,7 +112,7 @@ def _troubled(given: Input) -> bool:
         "/unsure_" in given.seed.name or given.misspelt or _stacks(given.files) != _stacks(given.seed.files)
     ):
         return False
-    return given.seed.troubled or usual_code(given.seed) == 1
+    return not given.seed.ended_well and (given.seed.troubled or usual_code(given.seed) == 1)
 
 
 def _stacks(files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -20,14 +20,14 @@ MOST_BYTES = 256 << 10
 @dataclass(frozen=True, eq=False)
 class Seed:
     """A folder of evidence. ``causes``: what a certain finding may say of it; ``troubled``: it must not be healthy.
-
-    A job that crashed, was started again and ended well is not: without the launcher's lines its exception was handled.
+    ``ended_well``: it crashed, was started again and ended well, so that what damage leaves of it may be well.
     """
 
     name: str
     files: Mapping[str, bytes]
     troubled: bool = False
     causes: frozenset[str] = field(default_factory=frozenset)
+    ended_well: bool = False
 
     @property
     def moves(self) -> bool:
@@ -58,8 +58,9 @@ def _seed(folder: Path) -> Seed:
     wanted: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     findings = wanted.get("findings") or [wanted]
     causes = {str(one["cause"]) for one in findings if one.get("cause")} | set(wanted.get("also", ()))
-    fine = wanted.get("status") == "healthy" or wanted.get("exit_code") == 0 or wanted.get("ended_well") or not causes
-    return Seed(f"{folder.parent.name}/{folder.name}", listed(files_of(folder / "input")), not fine, frozenset(causes))
+    fine = wanted.get("status") == "healthy" or wanted.get("exit_code") == 0 or not causes
+    files, well = listed(files_of(folder / "input")), bool(wanted.get("ended_well"))
+    return Seed(f"{folder.parent.name}/{folder.name}", files, not fine, frozenset(causes), well)
 
 
 def listed(files: Mapping[str, bytes]) -> dict[str, bytes]:
