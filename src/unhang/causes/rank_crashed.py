@@ -111,10 +111,21 @@ def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> 
         return True  # what it died of, or the rest of what it said, stands in no line that was read
     if crash.signal is None and first_timeouts(facts).told_by(crash.rank, crash.attempt):
         return True  # its process was there when the limit passed, and may have caught what it raised before
+    if crash.signal is None and crash.exit_code is None and _has_lost_its_frames(facts, crash):
+        return True  # where it was raised would tell whether it is one that is handled again and again
     if crash.when is When.NOT_TOLD or _in_a_line_with_others(facts, crash):
         return True
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
     return alone and stall is None and crash.signal is None
+
+
+def _has_lost_its_frames(facts: Facts, crash: Crash) -> bool:
+    """A traceback of which no frame could be read."""
+    told = (crash.rank, crash.attempt, crash.exception, crash.message)
+    raised = [
+        trace for trace in facts.tracebacks if (trace.rank, trace.attempt, trace.exception, trace.message) == told
+    ]
+    return bool(raised) and not any(trace.frames for trace in raised)
 
 
 def _killed_while_loading(facts: Facts, crash: Crash) -> bool:
