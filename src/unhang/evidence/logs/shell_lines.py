@@ -79,7 +79,9 @@ def started(text: str) -> Started:
     if tasks:
         return Started(tasks // (nodes or 1), tasks)
     alone = nodes == 1 or (nodes is None and _ONE_OF_MANY.search(text) is None)
-    size = per_node * (nodes or 1) if per_node and (alone or nodes is not None) else None
+    size = (
+        per_node * (nodes or 1) if per_node and (alone or nodes) else None
+    )  # no job has 0 nodes: how many is not known
     return Started(per_node, size, alone=alone and _OF_ONE_NODE.search(text) is not None)
 
 
