@@ -48,7 +48,6 @@ NO_JUDGEMENT = {
         "rules/risks/limit_not_in_force.py: (DAY_S, YEAR_S)",
     },
     "bounds work, or how much is read and shown": {
-        "facts/store_keys.py: _LEAST_LITERAL",
         "facts/in_force/config_tree.py: _DEEP",
         "diagnosis/differential.py: REASONS",
         "facts/activity.py: _EVIDENCE_FRAMES",

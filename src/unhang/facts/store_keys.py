@@ -15,8 +15,6 @@ from unhang.findings import Where
 
 _WAITS = {"get", "wait", "multi_get"}
 _SETS = {"set", "compare_set", "multi_set", "append", "add"}
-_LEAST_LITERAL = 3
-"""Characters of a key that must be the same where it is put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def _alike(one: ast.expr, other: ast.expr) -> bool:
     if ast.dump(one) == ast.dump(other):
         return True
     literal = _literal(one)
-    return len(literal) >= _LEAST_LITERAL and literal == _literal(other)
+    return any(map(str.isalpha, literal)) and literal == _literal(other)  # a separator alone names no key
 
 
 def _literal(key: ast.expr) -> str:
