@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, Stall
-from unhang.facts.program import Place, Program, call_name, find_source, own_nodes, parse_program
+from unhang.facts.program import Place, Program, call_name, own_nodes, program_of
 from unhang.facts.user_frames import is_user_frame
 
 _ANSWERS_MORE = ("max_concurrency", "concurrency_groups")
@@ -82,8 +82,7 @@ def _answers_more(node: ast.ClassDef) -> bool:
 
 
 def _placed(facts: Facts, file: str, line: int | None) -> tuple[Program | None, Place | None]:
-    source = find_source(facts.sources, file)
-    program = parse_program(source.text) if source is not None else ""
-    if not isinstance(program, Program) or line is None:
+    program = program_of(facts.sources, file)
+    if program is None or line is None:
         return None, None
     return program, program.place(line)

@@ -13,7 +13,7 @@ from unhang.evidence.items import Frame
 from unhang.facts.below import common_block, where_they_part
 from unhang.facts.branch_camps import test_value
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
-from unhang.facts.program import Program, find_source, parse_program
+from unhang.facts.program import program_of
 from unhang.facts.source_context import StackContext, stack_context
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
@@ -125,9 +125,8 @@ def _past_a_call(facts: Facts, camp: Camp, camps: list[Camp]) -> Camp:
 
 
 def _below(facts: Facts, above: Frame, below: Frame) -> bool:
-    source = find_source(facts.sources, above.file)
-    program = parse_program(source.text) if source is not None else ""
-    if not isinstance(program, Program) or above.line is None or below.line is None:
+    program = program_of(facts.sources, above.file)
+    if program is None or above.line is None or below.line is None:
         return False
     first, second = program.place(above.line), program.place(below.line)
     return first is not None and second is not None and common_block(first, second) is not None

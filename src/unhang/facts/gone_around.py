@@ -13,7 +13,7 @@ from itertools import product
 from unhang.evidence.items import Frame
 from unhang.facts.below import common_block, where_they_part
 from unhang.facts.model import Facts, PendingCall, WaitEdge
-from unhang.facts.program import Place, Program, find_source, parse_program
+from unhang.facts.program import Place, Program, program_of
 from unhang.facts.rank_branch import spoken
 
 
@@ -92,9 +92,8 @@ def _frames(facts: Facts, rank: int, call: PendingCall) -> tuple[Frame, ...]:
 
 
 def _place(facts: Facts, frame: Frame) -> tuple[Program | None, Place | None]:
-    source = find_source(facts.sources, frame.file)
-    program = parse_program(source.text) if source is not None else ""
-    if not isinstance(program, Program) or frame.line is None:
+    program = program_of(facts.sources, frame.file)
+    if program is None or frame.line is None:
         return None, None
     return program, program.place(frame.line)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from unhang.evidence.items import StackDump, ThreadStack
 from unhang.facts.activity import own_life
 from unhang.facts.model import Facts, RankFacts
-from unhang.facts.program import Program, dotted, find_source, parse_program
+from unhang.facts.program import dotted, program_of
 from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
 
@@ -54,9 +54,8 @@ def _others(stack: StackDump | None) -> tuple[ThreadStack, ...]:
 def _lock_at(facts: Facts, where: Where) -> str | None:
     """What the line takes: ``with NAME:`` or ``NAME.acquire()``; its first line inside counts, which is where the
     interpreter is while it waits in some versions."""
-    source = find_source(facts.sources, where.file)
-    program = parse_program(source.text) if source is not None else ""
-    if not isinstance(program, Program) or where.line is None:
+    program = program_of(facts.sources, where.file)
+    if program is None or where.line is None:
         return None
     place = program.place(where.line)
     if place is None or not place.levels:
@@ -73,9 +72,8 @@ def _lock_at(facts: Facts, where: Where) -> str | None:
 def _uses(facts: Facts, thread: ThreadStack, name: str) -> bool:
     """It stands in a function that takes the same lock."""
     where = first_user_frame(thread.frames, facts.sources)
-    source = find_source(facts.sources, where.file) if where is not None else None
-    program = parse_program(source.text) if source is not None else ""
-    if not isinstance(program, Program) or where is None or where.line is None:
+    program = program_of(facts.sources, where.file) if where is not None else None
+    if program is None or where is None or where.line is None:
         return False
     place = program.place(where.line)
     if place is None:

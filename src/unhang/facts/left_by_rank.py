@@ -12,7 +12,7 @@ from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import CodeContext, Disagreement, Facts, Stall
-from unhang.facts.program import Loop, Place, Program, Scope, find_source, first_line, last_line, parse_program
+from unhang.facts.program import Loop, Place, Program, Scope, first_line, last_line, program_of
 from unhang.facts.rank_rounds import RankBound, rank_bounds
 from unhang.facts.step_loops import step_loops
 from unhang.findings import Where
@@ -121,10 +121,9 @@ def _statement_before(program: Program, past: Frame, line: int) -> ast.stmt | No
 
 
 def _placed(frame: Frame, sources: Mapping[str, SourceFile]) -> tuple[Program, Place] | None:
-    source = find_source(sources, frame.file) if frame.line is not None and not frame.native else None
-    program = parse_program(source.text) if source is not None else ""
-    place = program.place(frame.line) if isinstance(program, Program) and frame.line is not None else None
-    return (program, place) if isinstance(program, Program) and place is not None else None
+    program = program_of(sources, frame.file) if frame.line is not None and not frame.native else None
+    place = program.place(frame.line) if program is not None and frame.line is not None else None
+    return (program, place) if program is not None and place is not None else None
 
 
 def _fell(facts: Facts, ranks: tuple[int, ...]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import Activity
-from unhang.facts.program import Function, Place, call_name, find_source, own_nodes, parse_program
+from unhang.facts.program import Function, Place, call_name, own_nodes, program_of
 from unhang.facts.user_frames import is_user_frame
 
 MOST_FRAMES = 8
@@ -59,9 +59,8 @@ def _named(activity: Activity, sources: Mapping[str, SourceFile]) -> _Named | No
 
 def _places(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> Iterator[tuple[Frame, Place]]:
     for frame in frames:
-        source = find_source(sources, frame.file)
-        program = parse_program(source.text) if source is not None else ""
-        place = program.place(frame.line or 0) if not isinstance(program, str) else None
+        program = program_of(sources, frame.file)
+        place = program.place(frame.line or 0) if program is not None else None
         if place is None or not place.levels:
             return
         yield frame, place

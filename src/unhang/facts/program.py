@@ -202,5 +202,12 @@ def find_source(sources: Mapping[str, SourceFile], path: str) -> SourceFile | No
     return next(iter(found.values())) if len(found) == 1 else None
 
 
+def program_of(sources: Mapping[str, SourceFile], path: str) -> Program | None:
+    """The file that stack frames call ``path``; None where it is not in the evidence, or is no Python."""
+    source = find_source(sources, path)
+    program = parse_program(source.text) if source is not None else None
+    return program if isinstance(program, Program) else None
+
+
 def _same_ending(longer: str, shorter: str) -> bool:
     return longer == shorter or longer.endswith("/" + shorter.lstrip("/"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.facts.branch_camps import test_value
 from unhang.facts.model import Facts, Stall
-from unhang.facts.program import Program, call_name, find_source, parse_program
+from unhang.facts.program import Program, call_name, program_of
 from unhang.facts.rank_branch import RankBranch
 from unhang.facts.source_context import is_rank_conditional
 from unhang.findings import Where
@@ -42,7 +42,7 @@ def unset_key(facts: Facts, stall: Stall) -> UnsetKey | None:
 
 
 def _keys(facts: Facts, where: Where) -> Iterator[ast.expr]:
-    program = _program(facts, where.file)
+    program = program_of(facts.sources, where.file)
     place = program.place(where.line) if program is not None and where.line is not None else None
     for node in ast.walk(place.levels[-1].statement) if place is not None and place.levels else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and call_name(node) in _WAITS:
@@ -51,7 +51,7 @@ def _keys(facts: Facts, where: Where) -> Iterator[ast.expr]:
 
 def _set_at(facts: Facts, key: ast.expr) -> Iterator[tuple[Where, RankBranch | None]]:
     for path, source in sorted(facts.sources.items()):
-        program = _program(facts, path)
+        program = program_of(facts.sources, path)
         if program is None:
             continue
         for node in ast.walk(program.tree):
@@ -94,9 +94,3 @@ def _comes_there(facts: Facts, branch: RankBranch | None, rank: int) -> bool:
         return True
     value = test_value(branch.test, rank, facts.world_size)
     return value is None or value is (branch.kind == "if")
-
-
-def _program(facts: Facts, path: str) -> Program | None:
-    source = find_source(facts.sources, path)
-    program = parse_program(source.text) if source is not None else ""
-    return program if isinstance(program, Program) else None

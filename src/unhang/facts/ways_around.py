@@ -20,10 +20,9 @@ from unhang.facts.program import (
     Program,
     blocks,
     call_name,
-    find_source,
     last_line,
     own_nodes,
-    parse_program,
+    program_of,
 )
 from unhang.facts.rank_branch import spoken
 from unhang.facts.same_everywhere import decided_alone, same_rounds
@@ -87,10 +86,9 @@ def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> 
     headers: list[Where] = []
     fixed, over_data, last_over_data = True, False, False
     for frame in inside.frames:
-        source = find_source(sources, frame.file) if frame.line is not None and not frame.native else None
-        program = parse_program(source.text) if source is not None else ""
-        place = program.place(frame.line) if isinstance(program, Program) and frame.line is not None else None
-        if not isinstance(program, Program) or place is None or frame.line is None:
+        program = program_of(sources, frame.file) if frame.line is not None and not frame.native else None
+        place = program.place(frame.line) if program is not None and frame.line is not None else None
+        if program is None or place is None or frame.line is None:
             continue
         crossed = _crossed(place, past)
         finder = _Finder(program, place, frame.line, Where(frame.file, None, frame.function))
