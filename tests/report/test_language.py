@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from unhang.causes.single_rank_work import WORK
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, say
 from unhang.knowledge.environment import variables
+from unhang.knowledge.own_work import own_work
 from unhang.knowledge.terms import terms
 from unhang.report import language
 from unhang.report.known_sentences import known_sentences, values_of
@@ -51,7 +51,7 @@ def words_for_titles() -> set[str]:
 
 def test_every_fixed_word_of_the_rules_is_translated() -> None:
     for lang in language.languages()[1:]:
-        assert sorted(set(WORK.values()) - set(language.words(lang))) == []
+        assert sorted({work.said for work in own_work().values()} - set(language.words(lang))) == []
 
 
 def test_a_translation_keeps_commands_and_names() -> None:

@@ -117,7 +117,7 @@ def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
             say("{ranks:who} left no record; the stack stands in a collective of another line", ranks=lag.ranks),
             say("which side went another way is not proven: look for a condition on data between these lines"),
         ),
-        remedies=(_same_calls(),),
+        remedies=(remedy("make-all-ranks-issue-the-same-collectives"),),
     )
 
 
@@ -183,10 +183,6 @@ def _one_group_more(facts: Facts, stall: Stall) -> Iterator[Answer]:
         ),
         remedies=(remedy("call-new-group-on-every-rank-of"),),
     )
-
-
-def _same_calls() -> Remedy:
-    return remedy("make-all-ranks-issue-the-same-collectives")
 
 
 def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -> Answer:
@@ -343,7 +339,7 @@ def _came_through(camp: Camp, line: int) -> Iterator[Text]:
 
 def _remedies(disagreement: Disagreement) -> tuple[Remedy, ...]:
     if {"operation", "call-site"} & set(disagreement.differs_in):
-        return (_same_calls(),)
+        return (remedy("make-all-ranks-issue-the-same-collectives"),)
     sizes, dtypes = remedy("make-the-sizes-equal-before-the-call"), remedy("cast-to-one-dtype-before-the-call")
     if "dtype" in disagreement.differs_in:
         return (dtypes,)

@@ -8,8 +8,8 @@ Example: `send(to next); recv(from previous)` on all ranks with tensors too larg
 Fix: one order of groups on all ranks; even ranks send first and odd ranks receive first, or `batch_isend_irecv`.
 Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive.
 Possible when: a rank is missing, and only stacks or a schedule's lines tell where the others are; likely when names of
-groups alone tell that the ranks wait in different ones, the order of queued calls differs, or the ranks part inside a
-library, whose loop one of them may have left.
+groups alone tell that the ranks wait in different ones, the order of queued calls differs, or no line of the program
+shows where the ranks part: inside a library, whose loop one of them may have left, or in a torn stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.below import part_in_a_library, where_they_part
+from unhang.facts.below import part_unseen, where_they_part
 from unhang.facts.left_partners import of_cycle, of_unnamed
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.operations import POINT_TO_POINT
@@ -77,15 +77,15 @@ def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
         calls,
         Grade.STACK if by_name else Grade.RECORD,
         say("{ranks:who} wait for each other in a circle", ranks=cycle),
-        whole=p2p or not _part_in_a_library(facts, cycle),
+        whole=not _part_unseen(facts, cycle),
         because=tuple(_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]),
         remedies=(remedy(_PAIR_THEM if p2p else "use-the-groups-in-one-order-on"),),
     )
 
 
-def _part_in_a_library(facts: Facts, ranks: tuple[int, ...]) -> bool:
+def _part_unseen(facts: Facts, ranks: tuple[int, ...]) -> bool:
     stacks = [activity.frames for rank in ranks if (activity := facts.ranks[rank].activity) is not None]
-    return any(part_in_a_library(stacks[0], stack) for stack in stacks[1:])
+    return any(part_unseen(stacks[0], stack) for stack in stacks[1:])
 
 
 def _calls_in(facts: Facts, ranks: tuple[int, ...], places: set[tuple[int, str]]) -> dict[int, PendingCall]:

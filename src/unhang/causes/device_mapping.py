@@ -16,15 +16,16 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, quotes, ranks_in, saying
+from unhang.facts.said import first_attempt, ranks_in, saying
 from unhang.findings import Cause, Grade, Severity, say
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules.evidence_lines import hosts_of
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, signal
+from unhang.rules.lines_signal import lines_signal
+from unhang.rules.rule import Answer
 from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.DEVICE_MAPPING
+_OWN_GPU = "give-every-rank-its-own-gpu-before"
 FIRST_POSITIONS = whole_threshold("device_mapping.first_positions")
 
 
@@ -44,36 +45,36 @@ def check(facts: Facts) -> Iterator[Answer]:
 def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
     pairs = {r for e in events for name in ("a_rank", "b_rank") if isinstance(r := e.values.get(name), int)}
     ranks = tuple(sorted(pairs)) or ranks_in(events)
-    return signal(
+    return lines_signal(
         CAUSE,
         Grade.STATED,
         say("{ranks:who} {ranks:uses|use} the same GPU", ranks=ranks)
         if len(ranks) > 1
         else say("two ranks use the same GPU"),
+        events,
+        _OWN_GPU,
         ranks=ranks,
         because=(say("NCCL compares the bus ids of all ranks and found one twice"),),
-        evidence=quotes(events),
-        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
 
 def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
     ranks = ranks_in(events) or _failed_tasks(facts)
-    return signal(
+    return lines_signal(
         CAUSE,
         Grade.STATED,
         say("{ranks:who} asked for a GPU that it cannot use", ranks=ranks)
         if ranks
         else say("a process asked for a GPU that it cannot use"),
+        events,
+        _OWN_GPU,
         whole=all(e.kind == "cuda.ordinal" for e in events),
         ranks=ranks,
         because=(
             say("a task that sees one GPU has only cuda:0, whatever its local rank is"),
             say("the ranks that failed are awaited by those that did not"),
         ),
-        evidence=quotes(events),
-        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -91,18 +92,19 @@ def _invalid_usage(facts: Facts) -> Iterator[Answer]:
     if not events or facts.events_of("n.mixver", "n.warn"):
         return
     ranks = ranks_in(events)
-    yield signal(
+    yield lines_signal(
         CAUSE,
         Grade.STATED,
         say("NCCL refused to start: most often two ranks share a GPU"),
+        events,
+        _OWN_GPU,
         whole=False,
+        ranks=(),
         nodes=hosts_of(facts, ranks),
         because=(
             say("'invalid usage' at start means that ranks share a device, or run different versions of NCCL"),
             say("NCCL_DEBUG=WARN prints which of the two it is"),
         ),
-        evidence=quotes(events),
-        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -120,12 +122,14 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
     first = incident is not None and all(p is not None and p <= FIRST_POSITIONS for p in incident.positions)
     right = _guessed_its_own_number(facts, events)
     first = first and not right
-    yield signal(
+    yield lines_signal(
         CAUSE,
         Grade.USUAL,
         say("torch guessed which GPU {ranks:who} {ranks:uses|use}, because nothing had told it", ranks=ranks_in(events))
         if ranks_in(events)
         else say("torch guessed which GPU a rank uses, because nothing had told it"),
+        events,
+        _OWN_GPU,
         severity=Severity.STOPS if first else Severity.NOTE,
         ranks=ranks_in(events) if first else (),
         because=(
@@ -135,8 +139,6 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
             if right
             else say("a guess is right where rank and GPU have the same number; where it is wrong the barrier hangs"),
         ),
-        evidence=quotes(events),
-        remedies=(remedy("give-every-rank-its-own-gpu-before"),),
     )
 
 

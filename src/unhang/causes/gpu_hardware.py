@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
+from unhang.facts.said import first_attempt, hosts_in, ranks_in, saying, value_of
 from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
-from unhang.findings import Cause, Grade, Remedy, Severity, Text, say, shortened
+from unhang.findings import Cause, Grade, Severity, Text, say, shortened
 from unhang.knowledge.thresholds import threshold
 from unhang.knowledge.xid import XidRow, xid_row
 from unhang.rules.evidence_lines import hosts_of
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, signal
+from unhang.rules.lines_signal import lines_signal
+from unhang.rules.rule import Answer
 from unhang.rules.waiting import timeouts_after
 
 CAUSE = Cause.GPU_HARDWARE
@@ -65,21 +65,11 @@ def _noted(facts: Facts) -> Iterator[Answer]:
         return
     row = _xid_of(events[0])
     assert row is not None
-    yield signal(
-        CAUSE,
-        Grade.USUAL,
-        say(
-            "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
-        ),
-        severity=Severity.NOTE,
-        nodes=hosts_in(events),
-        evidence=quotes(events),
-        remedies=(_tell(),),
+    told_of = say(
+        "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
     )
-
-
-def _tell() -> Remedy:
-    return remedy("tell-who-runs-the-machine-and-look")
+    mended_by = "tell-who-runs-the-machine-and-look"
+    yield lines_signal(CAUSE, Grade.USUAL, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
 
 
 def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
@@ -156,16 +146,16 @@ def _severity(event: LogEvent) -> int:
 def _found(facts: Facts, faults: list[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> Answer:
     ranks = ranks_in(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
     nodes = tuple(dict.fromkeys((*hosts_in(faults), *hosts_of(facts, ranks))))
-    return signal(
+    return lines_signal(
         CAUSE,
         grade,
         summary,
+        faults,
+        "take-the-node-out-and-test-the",
         whole=whole,
         ranks=ranks,
         nodes=nodes,
         because=(say("no line of a program explains such an event; what other ranks report follows from it"),),
-        evidence=quotes(faults),
-        remedies=(_drain(),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -179,7 +169,3 @@ def _ranks_of_processes(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]
 def _ranks_on_cards(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
     """Several ranks may share a card."""
     return tuple(sorted({rank for e in faults if e.kind == KIND for rank in users_of(facts, e) or ()}))
-
-
-def _drain() -> Remedy:
-    return remedy("take-the-node-out-and-test-the")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Consequence, Grade, Remedy, say
+from unhang.findings import Cause, Consequence, Grade, say
 from unhang.rules.evidence_lines import call_of, group_label
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
@@ -49,18 +49,13 @@ def check(facts: Facts) -> Iterator[Answer]:
             say("{exception} is the first failure; what other ranks report follows from it", exception=first.exception),
         ),
         evidence=tuple(c.evidence for c in memory[:3]),
-        remedies=(_less_memory(), _fragmentation()),
+        remedies=(
+            remedy("use-less-memory-per-step-on-this"),
+            remedy("if-much-memory-is-reserved-but-unallocated"),
+        ),
         consequences=(
             Consequence(CAUSE, others, len(others), say("{ranks:who} waited for it or were ended", ranks=others)),
         )
         if others
         else (),
     )
-
-
-def _less_memory() -> Remedy:
-    return remedy("use-less-memory-per-step-on-this")
-
-
-def _fragmentation() -> Remedy:
-    return remedy("if-much-memory-is-reserved-but-unallocated")

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
-from unhang.findings import Cause, Grade, Remedy, say
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, signal
+from unhang.facts.said import first_attempt, ranks_in, saying, value_of
+from unhang.findings import Cause, Grade, say
+from unhang.rules.lines_signal import lines_signal
+from unhang.rules.rule import Answer
 
 CAUSE = Cause.GPU_OOM
 
@@ -31,22 +31,20 @@ def check(facts: Facts) -> Iterator[Answer]:
         return
     ranks = ranks_in(events)
     survived = all(_went_on(facts, event) for event in events)
-    yield signal(
+    yield lines_signal(
         CAUSE,
         Grade.ORDER,  # that it ran out is stated; that it ended somebody follows from what comes after it
         say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
         if ranks
         else say("a process ran out of GPU memory"),
+        events,
+        "use-less-memory-per-step-on-this-2",
         whole=not survived and not own_crashes(facts),
-        ranks=ranks,
-        nodes=hosts_in(events),
         because=(
             say("steps were counted after it, so the program may have caught it")
             if survived
             else say("nothing that was read shows the program going on after it"),
         ),
-        evidence=quotes(events),
-        remedies=(_less_memory(),),
     )
 
 
@@ -56,7 +54,3 @@ def _went_on(facts: Facts, event: LogEvent) -> bool:
         for log in facts.logs
         for p in log.progress
     )
-
-
-def _less_memory() -> Remedy:
-    return remedy("use-less-memory-per-step-on-this-2")

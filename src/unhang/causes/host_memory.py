@@ -18,11 +18,12 @@ from dataclasses import replace
 from unhang.evidence.items import LogEvent
 from unhang.facts.crashes import own_crashes
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying, value_of
+from unhang.facts.said import first_attempt, hosts_in, ranks_in, saying, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Consequence, Grade, Remedy, Text, say, shortened
+from unhang.findings import Cause, Consequence, Grade, Text, say, shortened
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.lines_signal import few, lines_signal
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
 from unhang.rules.waiting import timeouts_after
@@ -30,23 +31,15 @@ from unhang.rules.waiting import timeouts_after
 CAUSE = Cause.HOST_MEMORY
 SIGKILL, SIGBUS = 9, 7
 _SYSTEM_ERROR = "unhandled system error"
-# More ranks than these fail alike for one reason of the machine: the machine is named, not they.
-MOST_NAMED = 2
 _BY_LAUNCHER = ("te.closing", "te.closefail", "ds.kill")
+_LESS = "use-less-host-memory-or-ask-for"
 _NO_MEMORY = re.compile(r"Cannot allocate memory|ENOMEM")
 
 
 def check(facts: Facts) -> Iterator[Answer]:
     """What the kernel, a scheduler, NCCL or Python say about memory; the first of them leads."""
-    answers = [
-        _killed(facts),
-        _shared_memory(facts),
-        _locked_memory(facts),
-        _open_files(facts),
-        _exception(facts),
-        _silent_kill(facts),
-    ]
-    yield from (answer for answer in answers if answer is not None)
+    looks = (_killed, _shared_memory, _locked_memory, _open_files, _exception, _silent_kill)
+    yield from (answer for look in looks if (answer := look(facts)) is not None)
 
 
 def _killed(facts: Facts) -> Answer | None:
@@ -65,7 +58,7 @@ def _killed(facts: Facts) -> Answer | None:
         say("the host ran out of memory and a process of the job was killed")
         if told
         else say("a data-loader worker was killed by SIGKILL: the sign of the host's memory running out"),
-        _less_host_memory(),
+        _LESS,
         whole=told and ours,
     )
 
@@ -87,7 +80,7 @@ def _shared_memory(facts: Facts) -> Answer | None:
     if trouble is not SegmentTrouble.NO_ROOM:
         return _not_opened(facts, events, trouble)
     summary = say("shared memory (/dev/shm) is too small on this machine")
-    told = _found(facts, events, Grade.STATED, summary, _larger_shm())
+    told = _found(facts, events, Grade.STATED, summary, "give-the-container-a-larger-dev-shm")
     found = told.finding
     if not found.ranks and any(event.kind.startswith("dl.") for event in events):
         lost = _lost_a_loader(facts)
@@ -122,9 +115,9 @@ def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -
         return None  # a defect of NCCL, not a lack of memory
     if trouble is SegmentTrouble.NO_RIGHT:
         summary = say("this user may not write to /dev/shm on this machine")
-        return _found(facts, events, Grade.STATED, summary, _open_shm(), whole=False)
+        return _found(facts, events, Grade.STATED, summary, "let-every-user-write-to-dev-shm", whole=False)
     summary = say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed")
-    return _found(facts, events, Grade.USUAL, summary, _one_shm())
+    return _found(facts, events, Grade.USUAL, summary, "let-all-ranks-of-a-machine-share")
 
 
 def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
@@ -143,7 +136,7 @@ def _locked_memory(facts: Facts) -> Answer | None:
     if not events:
         return None
     summary = say("the network card could not lock memory: the limit of locked memory (ulimit -l) is too low")
-    return _found(facts, events, Grade.STATED, summary, _unlimited_memlock(), whole=False)
+    return _found(facts, events, Grade.STATED, summary, "lift-the-limit-of-locked-memory", whole=False)
 
 
 def _open_files(facts: Facts) -> Answer | None:
@@ -151,7 +144,7 @@ def _open_files(facts: Facts) -> Answer | None:
     if not events:
         return None
     summary = say("the limit of open files is too low: connections to other ranks could not be made")
-    return _found(facts, events, Grade.STATED, summary, _more_files(), whole=False)
+    return _found(facts, events, Grade.STATED, summary, "raise-the-limit-of-open-files", whole=False)
 
 
 def _exception(facts: Facts) -> Answer | None:
@@ -168,7 +161,7 @@ def _exception(facts: Facts) -> Answer | None:
         where=crashes[0].where,
         because=(say("it is the first failure; what other ranks report follows from it"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
-        remedies=(_less_host_memory(),),
+        remedies=(remedy(_LESS),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -185,7 +178,7 @@ def _silent_kill(facts: Facts) -> Answer | None:
         say("possible: the host's OOM killer sends SIGKILL, a full /dev/shm SIGBUS; no kernel log was given"),
         ranks=ranks,
         evidence=tuple(c.evidence for c in crashes[:3]),
-        remedies=(_less_host_memory(),),
+        remedies=(remedy(_LESS),),
     )
 
 
@@ -195,19 +188,19 @@ def _sender_is_told(facts: Facts) -> bool:
 
 
 def _found(
-    facts: Facts, events: list[LogEvent], grade: Grade, summary: Text, remedy: Remedy, *, whole: bool = True
+    facts: Facts, events: list[LogEvent], grade: Grade, summary: Text, mended_by: str, *, whole: bool = True
 ) -> Signal:
     ranks = ranks_in(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
-    return signal(
+    return lines_signal(
         CAUSE,
         grade,
         summary,
+        events,
+        mended_by,
         whole=whole,
         ranks=ranks,
         nodes=tuple(dict.fromkeys((*hosts_in(events), *hosts_of(facts, ranks)))),
         because=(say("the line quoted says so; socket and collective errors of other ranks follow from it"),),
-        evidence=quotes(events),
-        remedies=(remedy,),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -224,28 +217,4 @@ def _ranks_of_failed_calls(facts: Facts, events: list[LogEvent]) -> tuple[int, .
     if not all(event.kind.startswith("n.") for event in events):
         return ()
     failed = ranks_in(e for e in first_attempt(facts.events_of("ncclerr", "py.error")) if _SYSTEM_ERROR in e.text)
-    return failed if len(failed) <= MOST_NAMED else ()
-
-
-def _less_host_memory() -> Remedy:
-    return remedy("use-less-host-memory-or-ask-for")
-
-
-def _larger_shm() -> Remedy:
-    return remedy("give-the-container-a-larger-dev-shm")
-
-
-def _open_shm() -> Remedy:
-    return remedy("let-every-user-write-to-dev-shm")
-
-
-def _one_shm() -> Remedy:
-    return remedy("let-all-ranks-of-a-machine-share")
-
-
-def _unlimited_memlock() -> Remedy:
-    return remedy("lift-the-limit-of-locked-memory")
-
-
-def _more_files() -> Remedy:
-    return remedy("raise-the-limit-of-open-files")
+    return few(failed)

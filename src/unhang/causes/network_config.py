@@ -13,19 +13,21 @@ whose kernel waits for the first answer of another one: a rank that was just sto
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.fabric import first_use_stall, ports_down
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.progress_from_stacks import in_collective
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
+from unhang.facts.said import first_attempt, ranks_in, value_of
 from unhang.facts.settings import overruled, settings_of
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import RETRY_EXCEEDED, transport_trouble
-from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Text, say, shortened
+from unhang.findings import Cause, Grade, Phase, Text, say, shortened
 from unhang.rules.evidence_lines import hosts_of, place_of, quote_rank
 from unhang.rules.interface_choice import name_the_interface, search_the_setting
+from unhang.rules.lines_signal import few, lines_signal
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -46,16 +48,15 @@ def _no_interface(facts: Facts) -> Answer | None:
         return None
     name = "NCCL_SOCKET_IFNAME" if events[0].kind == "n.noif" else "GLOO_SOCKET_IFNAME"
     setting = settings_of(facts).get(name)
-    extra = (setting.evidence,) if setting is not None else ()
     return _found(
         events,
         Grade.STATED,
         say("no network interface of this machine fits {name}={value}", name=name, value=setting.value)
         if setting is not None
         else say("no usable network interface was found (see {name})", name=name),
-        (say("every rank that prints this leaves before the first collective"),),
-        (name_the_interface(),),
-        extra,
+        because=(say("every rank that prints this leaves before the first collective"),),
+        remedies=(name_the_interface(),),
+        more_evidence=(setting.evidence,) if setting is not None else (),
     )
 
 
@@ -70,8 +71,8 @@ def _gloo(facts: Facts) -> Answer | None:
             events,
             Grade.STATED,
             say("a rank was told to connect to {peer}: an address of its own machine", peer=value_of(loopback, "peer")),
-            (say("the partner's host name resolves to loopback there, and it published that address"),),
-            (remedy("let-every-host-name-resolve-to-an"),),
+            because=(say("the partner's host name resolves to loopback there, and it published that address"),),
+            remedies=(remedy("let-every-host-name-resolve-to-an"),),
             ranks=ranks,
             whole=facts.world_size is None or facts.world_size > 1,
         )
@@ -79,8 +80,8 @@ def _gloo(facts: Facts) -> Answer | None:
         events,
         Grade.STATED,
         say("Gloo could not connect the ranks with each other"),
-        (say("it failed while connecting, before any collective: address, interface or firewall"),),
-        (name_the_interface(), search_the_setting(), remedy("let-every-host-name-resolve-to-an")),
+        because=(say("it failed while connecting, before any collective: address, interface or firewall"),),
+        remedies=(name_the_interface(), search_the_setting(), remedy("let-every-host-name-resolve-to-an")),
         ranks=ranks,
         whole=False,
     )
@@ -97,8 +98,8 @@ def _loopback_socket(facts: Facts) -> Answer | None:
         (chosen[0], *failed),
         Grade.STATED,
         say("NCCL took the loopback interface on one machine, and the others cannot reach it"),
-        (say("{address} is only reachable from the machine itself", address=value_of(chosen[0], "address")),),
-        (name_the_interface(),),
+        because=(say("{address} is only reachable from the machine itself", address=value_of(chosen[0], "address")),),
+        remedies=(name_the_interface(),),
         whole=False,
     )
 
@@ -112,9 +113,9 @@ def _port_down(facts: Facts) -> Answer | None:
         trouble.events,
         Grade.KERNEL,
         say("port {port} is down or disabled, and transfers are not answered", port=", ".join(p.name for p in down)),
-        (say("a library that uses all cards it finds will use this one too"),),
-        (remedy("use-only-ports-that-reach-the-other"),),
-        tuple(p.evidence for p in down),
+        because=(say("a library that uses all cards it finds will use this one too"),),
+        remedies=(remedy("use-only-ports-that-reach-the-other"),),
+        more_evidence=tuple(p.evidence for p in down[:3]),
         whole=False,
     )
 
@@ -147,9 +148,11 @@ def _first_use(facts: Facts) -> Answer | None:
         trouble.events,
         Grade.ORDER,
         _first_use_summary(trouble.events[0]),
-        tuple(because),
-        (remedy("use-only-ports-that-reach-the-other") if _is_verbs(trouble.events[0]) else name_the_interface(),),
-        tuple(library.evidence for _, library in overrides[:2]),
+        because=tuple(because),
+        remedies=(
+            remedy("use-only-ports-that-reach-the-other") if _is_verbs(trouble.events[0]) else name_the_interface(),
+        ),
+        more_evidence=tuple(library.evidence for _, library in overrides[:2]),
         whole=first,
     )
 
@@ -182,41 +185,20 @@ def _fabric(facts: Facts) -> Answer | None:
         (),
         Grade.ORDER,
         say("the first collectives between nodes never finish over {network}", network=stall.network),
-        (
+        because=(
             say(
                 "communicators were set up, and {ranks:who} {ranks:waits|wait} in their first collectives",
                 ranks=stall.ranks,
             ),
             say("no rank is missing from them: it is the transport and its settings, not the program"),
         ),
-        (remedy("run-with-the-fabric-s-recommended-settings"),),
-        stall.evidence,
+        remedies=(remedy("run-with-the-fabric-s-recommended-settings"),),
+        more_evidence=stall.evidence[:3],
     )
 
 
-def _found(
-    events: tuple[LogEvent, ...],
-    grade: Grade,
-    summary: Text,
-    because: tuple[Text, ...],
-    remedies: tuple[Remedy, ...],
-    extra: tuple[Evidence, ...] = (),
-    *,
-    ranks: tuple[int, ...] | None = None,
-    whole: bool = True,
-) -> Answer:
-    spoke = ranks_in(events)
-    return signal(
-        CAUSE,
-        grade,
-        summary,
-        whole=whole,
-        ranks=ranks if ranks is not None else spoke if len(spoke) <= 2 else (),
-        nodes=hosts_in(events),
-        because=because,
-        evidence=(*quotes(events), *extra[:3]),
-        remedies=remedies,
-    )
+def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, **parts: Any) -> Answer:
+    return lines_signal(CAUSE, grade, summary, events, **{"ranks": few(ranks_in(events)), **parts})
 
 
 def _unanswered(facts: Facts) -> Answer | None:

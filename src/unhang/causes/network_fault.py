@@ -18,13 +18,14 @@ from collections.abc import Iterator
 
 from unhang.facts.machine_state import Sign, network_signs
 from unhang.facts.model import AllWait, Facts
-from unhang.facts.said import hosts_in, quotes, ranks_in
+from unhang.facts.said import ranks_in
 from unhang.facts.slow_links import SlowLink, slow_link
 from unhang.facts.stages import Stage
 from unhang.facts.transport_lines import TransportTrouble, transport_trouble
 from unhang.findings import Cause, Evidence, Grade, Severity, Text, say
 from unhang.rules import machine_lines, transport_lines
 from unhang.rules.evidence_lines import group_label
+from unhang.rules.lines_signal import few, lines_signal
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -64,17 +65,17 @@ def _complaints(facts: Facts) -> Iterator[Answer]:
 
 
 def _found(facts: Facts, trouble: TransportTrouble, grade: Grade, summary: Text, *, whole: bool = True) -> Answer:
-    signs, ranks = network_signs(facts), ranks_in(trouble.events)
-    return signal(
+    signs = network_signs(facts)
+    return lines_signal(
         CAUSE,
         grade,
         summary,
+        trouble.events,
+        _LOOK_AT_LINKS,
         whole=whole,
-        ranks=ranks if len(ranks) <= 2 else (),
-        nodes=hosts_in(trouble.events),
+        ranks=few(ranks_in(trouble.events)),
         because=(*_because(trouble), *machine_lines.because(signs)),
-        evidence=(*quotes(trouble.events), *machine_lines.evidence(signs)),
-        remedies=(remedy(_LOOK_AT_LINKS),),
+        more_evidence=machine_lines.evidence(signs),
     )
 
 

@@ -17,12 +17,12 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import incident_of
 from unhang.facts.machines import machines_taken_for_one
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
+from unhang.facts.said import first_attempt, ranks_in, value_of
 from unhang.facts.transport_lines import MEMORY_STATUS
 from unhang.findings import Cause, Grade, Text, say
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, signal
+from unhang.rules.lines_signal import few, lines_signal
+from unhang.rules.rule import Answer
 
 CAUSE = Cause.P2P_BROKEN
 FIRST_POSITIONS = whole_threshold("p2p_broken.first_positions")
@@ -43,22 +43,20 @@ def _multicast(facts: Facts) -> Answer | None:
         for e in first_attempt(facts.events_of("n.nvls", "n.cuda", "n.p2poff", "k.fabric"))
         if e.kind in ("n.nvls", "n.p2poff", "k.fabric") or _NVLS.search(e.text.split("NCCL WARN")[0])
     ]
-    return (
-        None
-        if not events
-        else _found(
-            events,
-            say("GPUs could not set up NVLink or NVSwitch multicast: {error}", error=events[0].text.strip()[-100:]),
-            (say("the fabric manager does not run, its version differs from the driver's, or slots are used up"),),
-            "run-without-nvswitch-multicast-then-mend-the",
-        )
+    if not events:
+        return None
+    return _found(
+        events,
+        say("GPUs could not set up NVLink or NVSwitch multicast: {error}", error=events[0].text.strip()[-100:]),
+        (say("the fabric manager does not run, its version differs from the driver's, or slots are used up"),),
+        "run-without-nvswitch-multicast-then-mend-the",
     )
 
 
 def _p2p_refused(facts: Facts) -> Answer | None:
     events = [e for e in first_attempt(facts.events_of("n.cuda")) if _P2P_FILE.search(e.text.split("NCCL WARN")[0])]
     events.extend(e for e in first_attempt(facts.events_of("cuda.error")) if "peer" in value_of(e, "error"))
-    if not events or _crosses_machines(facts):
+    if not events or machines_taken_for_one(facts) is not None:
         return None
     return _found(
         events,
@@ -143,10 +141,6 @@ def _acs_is_off(facts: Facts) -> bool:
     return bool(looks) and all(value_of(e, "redirect") == "-" for e in looks)
 
 
-def _crosses_machines(facts: Facts) -> bool:
-    return machines_taken_for_one(facts) is not None
-
-
 def _found(
     events: list[LogEvent],
     summary: Text,
@@ -156,15 +150,5 @@ def _found(
     whole: bool = False,
 ) -> Answer:
     """A program that names the failing call does not name what made it fail: the remedy's test does."""
-    ranks = ranks_in(events)
-    return signal(
-        CAUSE,
-        grade,
-        summary,
-        whole=whole,
-        ranks=ranks if len(ranks) <= 2 else (),
-        nodes=hosts_in(events),
-        because=because,
-        evidence=quotes(events),
-        remedies=tuple(map(remedy, remedies)),
-    )
+    ranks = few(ranks_in(events))
+    return lines_signal(CAUSE, grade, summary, events, *remedies, ranks=ranks, whole=whole, because=because)

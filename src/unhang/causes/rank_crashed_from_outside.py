@@ -18,10 +18,10 @@ from unhang.facts.crashes import own_crashes
 from unhang.facts.ended_by_hand import is_interrupt
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, hosts_in, quotes, value_of
-from unhang.findings import Cause, Ending, Grade, Remedy, Text, say
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, signal
+from unhang.facts.said import first_attempt, hosts_in, value_of
+from unhang.findings import Cause, Ending, Grade, Text, say
+from unhang.rules.lines_signal import lines_signal
+from unhang.rules.rule import Answer
 
 CAUSE = Cause.RANK_CRASHED
 
@@ -33,10 +33,12 @@ def check(facts: Facts) -> Iterator[Answer]:
     if not events or own_crashes(facts) or incident_of(facts) is not None:
         return
     by_hand = is_interrupt(events[0])
-    yield signal(
+    yield lines_signal(
         CAUSE,
         Grade.ORDER,  # nobody failed before it: the line itself would end a job that hangs just as well
         _summary(events[0]),
+        events,
+        "if-it-was-stuck-the-next-time" if by_hand else "let-the-job-end-before-it-is",
         whole=not by_hand,
         ending=Ending.FROM_OUTSIDE,
         nodes=tuple(dict.fromkeys((*(h for e in events if (h := value_of(e, "host"))), *hosts_in(events)))),
@@ -45,8 +47,7 @@ def check(facts: Facts) -> Iterator[Answer]:
             if by_hand
             else say("no rank failed or timed out before it"),
         ),
-        evidence=quotes(events),
-        remedies=(_look_first() if by_hand else _more_time(),),
+        ranks=(),
     )
 
 
@@ -63,11 +64,3 @@ def _summary(event: LogEvent) -> Text:
     if is_interrupt(event):
         return say("somebody ended the job with Ctrl-C (signal 2)")
     return say("somebody outside sent signal {signal} to the launcher", signal=value_of(event, "signal"))
-
-
-def _look_first() -> Remedy:
-    return remedy("if-it-was-stuck-the-next-time")
-
-
-def _more_time() -> Remedy:
-    return remedy("let-the-job-end-before-it-is")

@@ -17,10 +17,11 @@ from unhang.facts.crashes import is_echo, own_crashes
 from unhang.facts.failure_kinds import cause_of_text
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, in_short, quotes, ranks_in, value_of
+from unhang.facts.said import first_attempt, in_short, ranks_in, value_of
 from unhang.facts.xids import KIND, is_of_another_job
-from unhang.findings import Cause, Grade, Remedy, say, shortened
+from unhang.findings import Cause, Grade, say, shortened
 from unhang.knowledge.xid import xid_row
+from unhang.rules.lines_signal import lines_signal
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
@@ -34,17 +35,16 @@ def check(facts: Facts) -> Iterator[Answer]:
     kernel = first_attempt(facts.events_of("cuda.assert", "cuda.illegal", "cuda.fork")) or _program_xids(facts)
     if kernel:
         ranks = ranks_in(kernel)
-        yield signal(
+        yield lines_signal(
             CAUSE,
             Grade.STATED,
             say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=in_short(kernel[0]))
             if ranks
             else say("a kernel of the program failed: {error}", error=in_short(kernel[0])),
+            kernel,
+            "find-the-line-that-launches-this-kernel",
             whole=False,  # the exception that ended the process was not read
-            ranks=ranks,
             because=(say("such an error comes from an index or address of the program; the others' timeouts follow"),),
-            evidence=quotes(kernel),
-            remedies=(_find_kernel(),),
         )
         return
     bare = _bare_exceptions(facts)
@@ -71,26 +71,20 @@ def check(facts: Facts) -> Iterator[Answer]:
                 else say("its own log does not show why"),
             ),
             evidence=tuple(w.evidence for w in gone[:3]),
-            remedies=(_its_log(awaited),),
+            remedies=(remedy("read-the-log-of", ranks=awaited),),
         )
 
 
 def _reported_dead(died: tuple[LogEvent, ...]) -> Answer:
-    ranks = ranks_in(died)
-    return signal(
+    return lines_signal(
         CAUSE,
         Grade.STATED,
         say("the launcher says that a worker process died; what it lists as reasons are guesses of its own"),
+        died,
+        "find-how-that-worker-ended",
         whole=False,
-        ranks=ranks,
         because=(say("no exception of the program was read; what other ranks report follows from it"),),
-        evidence=quotes(died),
-        remedies=(_its_end(),),
     )
-
-
-def _its_end() -> Remedy:
-    return remedy("find-how-that-worker-ended")
 
 
 def _program_xids(facts: Facts) -> tuple[LogEvent, ...]:
@@ -117,36 +111,20 @@ def _bare_exceptions(facts: Facts) -> tuple[LogEvent, ...]:
 
 def _bare(events: tuple[LogEvent, ...]) -> Answer:
     ranks = ranks_in(events[:1])
-    return signal(
+    exception, message = value_of(events[0], "exception"), shortened(value_of(events[0], "error"), 100)
+    return lines_signal(
         CAUSE,
         Grade.STATED,
-        say(
-            "{ranks:who} ended with {exception}: {message}",
-            ranks=ranks,
-            exception=value_of(events[0], "exception"),
-            message=shortened(value_of(events[0], "error"), 100),
-        )
+        say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=exception, message=message)
         if ranks
-        else say(
-            "a process ended with {exception}: {message}",
-            exception=value_of(events[0], "exception"),
-            message=shortened(value_of(events[0], "error"), 100),
-        ),
+        else say("a process ended with {exception}: {message}", exception=exception, message=message),
+        events,
         whole=False,
         ranks=ranks,
         because=(say("it is the last line of a traceback; the lines above it name the place"),),
-        evidence=quotes(events),
-        remedies=(_its_log(ranks),) if ranks else (),
+        remedies=(remedy("read-the-log-of", ranks=ranks),) if ranks else (),
     )
 
 
 def _was_read(facts: Facts, ranks: tuple[int, ...]) -> bool:
     return any(log.rank in ranks for log in facts.logs)
-
-
-def _its_log(ranks: tuple[int, ...]) -> Remedy:
-    return remedy("read-the-log-of", ranks=ranks)
-
-
-def _find_kernel() -> Remedy:
-    return remedy("find-the-line-that-launches-this-kernel")

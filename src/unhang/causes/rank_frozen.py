@@ -20,9 +20,10 @@ from collections.abc import Iterator, Sequence
 from unhang.facts.lock_holders import holds_lock, lock_holder, sleeps_with_lock
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts, RankState, Stall
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in
+from unhang.facts.said import first_attempt, ranks_in
 from unhang.findings import Cause, Certainty, Grade, Remedy, Text, say
 from unhang.rules.evidence_lines import place_of
+from unhang.rules.lines_signal import lines_signal
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 from unhang.rules.stall_signal import stall_signal, waiters_line
@@ -122,16 +123,14 @@ def _lock_lines(facts: Facts) -> Iterator[Answer]:
     incident = incident_of(facts)
     waiting = set(incident.ranks) if incident is not None else set()
     alone = bool(ranks) and not set(ranks) & waiting
-    yield signal(
+    yield lines_signal(
         CAUSE,
         Grade.ORDER,
         say("a thread of {ranks:who} held the interpreter lock in a native call", ranks=ranks)
         if ranks
         else say("a thread held the interpreter lock in a native call"),
+        locked,
+        "see-which-native-call-keeps-the-lock",
         whole=bool(set(ranks) & stuck) or (alone and bool(waiting)),
-        ranks=ranks,
-        nodes=hosts_in(locked),
         because=(say("torch could not take the lock within its time, and so could not run Python there"),),
-        evidence=quotes(locked),
-        remedies=(remedy("see-which-native-call-keeps-the-lock"),),
     )

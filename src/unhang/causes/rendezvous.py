@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from unhang.evidence.items import LogEvent
 from unhang.facts.failure_kinds import port_of_the_job
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
-from unhang.findings import Cause, Grade, Remedy, Text, say
+from unhang.facts.said import first_attempt, value_of
+from unhang.findings import Cause, Grade, say
 from unhang.knowledge import numbers
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, signal
+from unhang.rules.lines_signal import lines_signal
+from unhang.rules.rule import Answer
 
 CAUSE = Cause.RENDEZVOUS
 LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")
@@ -41,15 +41,16 @@ def _port_taken(facts: Facts) -> Answer | None:
     if not events or not (events[0].kind == "store.bind" or port_of_the_job(facts.tracebacks)):
         return None
     port = next((p for e in events for name in ("bind_port", "port") if (p := value_of(e, name))), "")
-    return _found(
-        events,
+    return lines_signal(
+        CAUSE,
         Grade.STATED,
         say("port {port} of the store is already in use on this machine", port=port)
         if port
         else say("the port of the store is already in use on this machine"),
-        (say("another job, or a process left over from the last one, listens there"),),
-        _free_port(),
+        events,
+        "use-a-free-port",
         whole=False,
+        because=(say("another job, or a process left over from the last one, listens there"),),
     )
 
 
@@ -63,15 +64,16 @@ def _unreachable(facts: Facts) -> Answer | None:
     because = [say("no process answered there within the limit")]
     if loopback:
         because.insert(0, say("{host} is this machine itself: other nodes can never be reached through it", host=host))
-    return _found(
-        events,
+    return lines_signal(
+        CAUSE,
         Grade.STATED,
         say("rank 0's store at {host}:{port} was not reached", host=host, port=value_of(place, "port"))
         if place is not None
         else say("the rendezvous store was not reached"),
-        tuple(because),
-        _reachable_address(),
+        events,
+        "name-rank-0-by-an-address-that",
         whole=False,
+        because=tuple(because),
     )
 
 
@@ -80,8 +82,8 @@ def _too_many(facts: Facts) -> Answer | None:
     over = [e for e in events if e.values["joined"] > e.values["world_size"]]
     if not over:
         return None
-    return _found(
-        tuple(over),
+    return lines_signal(
+        CAUSE,
         Grade.STATED,
         say(
             "{joined} processes joined a store that waits for {world}: two jobs "
@@ -89,8 +91,9 @@ def _too_many(facts: Facts) -> Answer | None:
             joined=over[0].values["joined"],
             world=over[0].values["world_size"],
         ),
-        (say("a count above the world size never comes back to it, so the barrier waits for ever"),),
-        _own_store(),
+        over,
+        "give-each-job-a-store-of-its",
+        because=(say("a count above the world size never comes back to it, so the barrier waits for ever"),),
     )
 
 
@@ -109,18 +112,19 @@ def _too_few(facts: Facts) -> Answer | None:
         )
     else:
         summary = say("not all nodes came to the rendezvous in time")
-    return _found(
-        events,
+    return lines_signal(
+        CAUSE,
         Grade.ORDER,
         summary,
-        (
+        events,
+        "start-the-same-number-of-processes-that",
+        whole=not later,
+        because=(
             say("group {group} of this job: earlier ones were made, so addresses and ports are right", group=group),
             say("ranks that did not come were late, or do not call new_group for it"),
         )
         if later
         else (say("the missing ones were not started, cannot reach the address, or have another world size"),),
-        _same_launch(),
-        whole=not later,
     )
 
 
@@ -132,40 +136,3 @@ def _group_number(events: tuple[LogEvent, ...]) -> int | None:
     """How many groups had been made: the number at the end of the barrier's key."""
     told = [numbers.whole(m[1]) for e in events if (m := _KEY_NUMBER.search(value_of(e, "key")))]
     return min((number for number in told if number is not None), default=None)
-
-
-def _found(
-    events: tuple[LogEvent, ...],
-    grade: Grade,
-    summary: Text,
-    because: tuple[Text, ...],
-    remedy: Remedy,
-    *,
-    whole: bool = True,
-) -> Answer:
-    return signal(
-        CAUSE,
-        grade,
-        summary,
-        whole=whole,
-        ranks=ranks_in(events),
-        because=because,
-        evidence=quotes(events),
-        remedies=(remedy,),
-    )
-
-
-def _free_port() -> Remedy:
-    return remedy("use-a-free-port")
-
-
-def _reachable_address() -> Remedy:
-    return remedy("name-rank-0-by-an-address-that")
-
-
-def _own_store() -> Remedy:
-    return remedy("give-each-job-a-store-of-its")
-
-
-def _same_launch() -> Remedy:
-    return remedy("start-the-same-number-of-processes-that")

@@ -71,9 +71,9 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 def _remedies(call: str, alive: list[RankFacts]) -> Iterator[Remedy]:
     if call != "init_process_group":
-        yield _all_make()
+        yield remedy("call-new-group-on-every-rank-of")
         return
-    yield _all_come()
+    yield remedy("start-as-many-processes-as-the-program")
     if all(_past_the_store(known) for known in alive):
         # The group itself is being made: who is awaited may have come, and not be able to connect to here.
         yield search_the_setting()
@@ -92,11 +92,3 @@ def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:
 
 def _stood_before(known: RankFacts) -> bool:
     return known.moving is None and bool(known.earlier_stacks)
-
-
-def _all_come() -> Remedy:
-    return remedy("start-as-many-processes-as-the-program")
-
-
-def _all_make() -> Remedy:
-    return remedy("call-new-group-on-every-rank-of")

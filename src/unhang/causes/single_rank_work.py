@@ -30,6 +30,7 @@ from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.operations import is_barrier
 from unhang.facts.progress_from_stacks import MEETINGS
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.knowledge.own_work import OwnWork, own_work
 from unhang.rules import awaited_lines, machine_lines, pace_lines
 from unhang.rules.log_remedies import log_remedies
 from unhang.rules.remedies import remedy
@@ -39,43 +40,6 @@ from unhang.rules.store_wait import wait_on_the_store
 
 CAUSE = Cause.SINGLE_RANK_WORK
 
-# Activities that are work of one's own: key of knowledge/activities → how to say it.
-WORK = {
-    "tokenize": "tokenising",
-    "dataset-map": "preprocessing a data set",
-    "torch-save": "saving a checkpoint",
-    "checkpoint": "saving a checkpoint",
-    "safetensors": "saving a checkpoint",
-    "tensorboard": "writing TensorBoard events",
-    "wandb": "logging to W&B",
-    "logging": "writing a log",
-    "evaluate": "evaluating",
-    "generate": "generating text",
-    "download": "downloading",
-    "http": "waiting for a network request",
-    "file-io": "reading or writing files",
-    "child-process": "waiting for a process it started",
-    "subprocess": "waiting for another program",
-    "debugger": "waiting for somebody at a prompt or breakpoint",
-    "compile": "compiling",
-    "sleep": "sleeping",
-    "compute": "computing",
-    "json": "reading or writing files",
-    "regex": "processing text",
-    "dataset-load": "loading a data set",
-    "checkpoint-load": "loading a checkpoint",
-    "experiment-log": "logging to an experiment tracker",
-    "plot": "drawing plots",
-    "process-pool": "working with a process pool",
-    "image-decode": "decoding images",
-    "file-lock": "waiting for a file lock",
-    "ray-get": "waiting for a Ray actor or task",
-}
-_GIVES_A_RESULT = {"tokenize", "dataset-map", "dataset-load", "download", "process-pool", "compile", "image-decode"}
-"""Work whose result can be kept and loaded by the next run."""
-_FILES = {"file-io", "json", "torch-save", "checkpoint", "safetensors", "checkpoint-load", "dataset-load"}
-_MEANS = {"http", "file-io", "json", "file-lock"}
-"""How something is done, not what: where the phase is known, it says more."""
 _OWN_LOOP = "own-loop"
 _SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
 
@@ -132,7 +96,7 @@ def _may_wait_too(stall: Stall, lag: Camp) -> bool:
 
 def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
     """It is no work of its own: it waits for data, ends, handles an exception, or is past the loop."""
-    if lag.where is None and lag.what not in WORK:
+    if lag.where is None and lag.what not in own_work():
         # A thread without a line of the program, in nothing that is known as work.
         return True
     if lag.what == "native" and not moving:
@@ -147,11 +111,12 @@ def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
 def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     doing = _doing(lag)
     moving = any(facts.ranks[r].moving for r in stall.laggards)
+    known = lag.what in own_work() or lag.what == _OWN_LOOP
     if lag.reading.tried_again is not None:
         doing = say("trying line {line} again and again", line=lag.reading.tried_again)
-    elif lag.what not in (*WORK, _OWN_LOOP) and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
+    elif not known and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
         doing = f"standing still in {lag.where.function}"
-    known_work = lag.what in (*WORK, _OWN_LOOP) and lag.what not in ("compute", "sleep")
+    known_work = known and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
     if lag.what == "file-lock" and not any(facts.ranks[rank].awaits.locks for rank in stall.laggards):
@@ -176,10 +141,10 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
 
 def _doing(lag: Camp) -> str | Text:
     if lag.where is None:
-        return WORK.get(lag.what, "working alone")
+        return _kind(lag.what).said or "working alone"
     if lag.what == _OWN_LOOP:
         return say("going through batches of its own in {function}", function=lag.where.function)
-    return WORK.get(lag.what) or say("busy in {function}", function=lag.where.function)
+    return _kind(lag.what).said or say("busy in {function}", function=lag.where.function)
 
 
 def _may_have_left_its_loop(lag: Camp) -> bool:
@@ -195,7 +160,7 @@ def _torn(facts: Facts, stall: Stall) -> bool:
 
 def writes_or_reads(phase: Phase | None, what: str) -> bool:
     """Work that storage may hold up."""
-    return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or what in _FILES
+    return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _kind(what).files
 
 
 def _idle(facts: Facts, rank: int) -> bool:
@@ -251,7 +216,7 @@ def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
     elif lag.phase is Phase.SAVE:
         yield remedy("move-the-write-off-the-training-thread")
     else:
-        yield remedy("do-this-work-before-the-job-or" if lag.what in _GIVES_A_RESULT else "let-all-ranks-do-this-work")
+        yield remedy("do-this-work-before-the-job-or" if _kind(lag.what).result else "let-all-ranks-do-this-work")
         if turnstile is None and at_a_barrier:
             yield wait_on_the_store("", waiter)
     if is_guard(stall.call):
@@ -278,9 +243,12 @@ def _slows(facts: Facts) -> Iterator[Answer]:
 
 def _work_between_steps(what: str, phase: Phase | None) -> str | Text:
     by_phase = {Phase.SAVE: "saving a checkpoint", Phase.LOG: "writing a log", Phase.EVAL: "evaluating"}
-    if what in _MEANS:
-        return by_phase.get(phase or Phase.OTHER) or WORK[what]
-    return WORK.get(what) or by_phase.get(phase or Phase.OTHER) or "working alone"
+    kind, part = _kind(what), by_phase.get(phase or Phase.OTHER, "")
+    return (part or kind.said if kind.means else kind.said or part) or "working alone"
+
+
+def _kind(what: str) -> OwnWork:
+    return own_work().get(what, OwnWork(""))
 
 
 def _guard_gave_up(facts: Facts) -> Iterator[Answer]:

@@ -23,12 +23,13 @@ from unhang.facts.log_waits import incident_of
 from unhang.facts.lone_loop import LOADING, runs_a_loop_of_its_own
 from unhang.facts.machine_state import signs_of_rank, storage_signs
 from unhang.facts.model import Facts, Stall
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in
+from unhang.facts.said import first_attempt
 from unhang.facts.stray_stacks import stray_camps
 from unhang.facts.worker_stacks import loader_workers
 from unhang.findings import Cause, Evidence, Grade, Phase, Severity, Text, say
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.rules import machine_lines, pace_lines
+from unhang.rules.lines_signal import lines_signal
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 from unhang.rules.stall_signal import stall_signal, waiters_line
@@ -123,17 +124,15 @@ def _stray(facts: Facts) -> Iterator[Answer]:
 def _own_limit(facts: Facts) -> Iterator[Answer]:
     limits = first_attempt(facts.events_of("dl.timeout", "k.nfs"))
     if limits:
-        yield signal(
+        yield lines_signal(
             CAUSE,
             Grade.STATED,
             say("data did not come: the file server or a loader worker did not answer in time"),
+            limits,
+            "bring-the-data-nearer-and-let-reads",
             whole=False,  # what held the worker up is not told
-            ranks=ranks_in(limits),
-            nodes=hosts_in(limits),
             phase=Phase.DATA,
             because=(say("the line quoted says so; collective timeouts follow from it"),),
-            evidence=quotes(limits),
-            remedies=(remedy("bring-the-data-nearer-and-let-reads"),),
         )
 
 

@@ -21,11 +21,12 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.log_waits import Incident, incident_of
 from unhang.facts.model import Facts
 from unhang.facts.named_late import named_late
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, saying
+from unhang.facts.said import first_attempt, ranks_in, saying
 from unhang.facts.step_pace import growing_steps
 from unhang.facts.transport_lines import transport_trouble
 from unhang.findings import Call, Cause, Grade, Severity, Text, say
 from unhang.knowledge.numbers import written
+from unhang.rules.lines_signal import lines_signal
 from unhang.rules.pace_lines import slowed
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, Signal, signal
@@ -157,16 +158,9 @@ def _complaints(facts: Facts) -> Signal | None:
 
 
 def _complaint(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] = ()) -> Signal:
-    return signal(
-        CAUSE,
-        Grade.WORDS,
-        summary,
-        ranks=ranks,
-        nodes=hosts_in(events),
-        because=(say("such lines are often an echo: the first process to end or freeze prints something else"),),
-        evidence=quotes(events),
-        remedies=(remedy("collect-what-the-other-ranks-and-the"),),
-    )
+    because = (say("such lines are often an echo: the first process to end or freeze prints something else"),)
+    mended_by = "collect-what-the-other-ranks-and-the"
+    return lines_signal(CAUSE, Grade.WORDS, summary, events, mended_by, ranks=ranks, because=because)
 
 
 def _slower_steps(facts: Facts) -> Signal | None:

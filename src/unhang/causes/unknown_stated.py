@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 from unhang.facts.failures import Failure, fails, failures_of, leading_failures
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Grade, Text, say
 from unhang.rules.evidence_lines import hosts_of
+from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer, signal
 
 CAUSE = Cause.UNKNOWN
@@ -43,7 +44,7 @@ def _found(facts: Facts, failure: Failure) -> Answer:
         where=failure.where,
         because=tuple(_because(facts, failure)),
         evidence=(failure.evidence,),
-        remedies=(_remedy(),),
+        remedies=(remedy("mend-what-this-line-names"),),
     )
 
 
@@ -68,13 +69,3 @@ def _because(facts: Facts, failure: Failure) -> Iterator[Text]:
         yield say("{count} other line(s) only point to a failure elsewhere", count=echoes)
     if failure.also is not None:
         yield say("such words are also said of {other}", other=failure.also.value)
-
-
-def _remedy() -> Remedy:
-    return Remedy(
-        title=say("Mend what this line names, and start again"),
-        kind=RemedyKind.COLLECT,
-        change=say("read the lines in front of it on the same rank; what comes after it follows from it"),
-        cost=say("none"),
-        verify=say("the line does not come again"),
-    )

@@ -11,17 +11,18 @@ Possible when: only the version fits a known fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.machines import machines_taken_for_one
 from unhang.facts.model import Facts
-from unhang.facts.said import first_attempt, hosts_in, quotes, ranks_in, value_of
+from unhang.facts.said import first_attempt, quotes, ranks_in, value_of
 from unhang.facts.settings import settings_of
 from unhang.facts.shm_segments import SegmentTrouble, trouble_with
-from unhang.findings import Cause, Evidence, Grade, Remedy, Text, say
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, signal
+from unhang.findings import Cause, Grade, Text, say
+from unhang.rules.lines_signal import few, lines_signal
+from unhang.rules.rule import Answer
 
 CAUSE = Cause.VERSION_MISMATCH
 _LAUNCHES = {"ncclStrongStreamLaunchKernel", "ncclLaunchKernel", "cudaLaunchKernel", "ncclGroupEndInternal"}
@@ -55,7 +56,7 @@ def _said_so(facts: Facts) -> Answer | None:
         summary = say(
             "a library was built against another version: {symbol} is missing", symbol=value_of(first, "symbol")
         )
-    return _found(events, Grade.STATED, summary, (), _one_image())
+    return _found(events, Grade.STATED, summary, "run-one-image-on-all-nodes")
 
 
 def _not_built_for_it(facts: Facts) -> Answer | None:
@@ -71,9 +72,9 @@ def _not_built_for_it(facts: Facts) -> Answer | None:
             need=value_of(events[0], "bytes"),
             offer=value_of(events[0], "limit"),
         ),
-        (say("the launch that fails afterwards is of such a kernel: this NCCL was not built for this GPU"),),
-        _newer_nccl(),
+        "use-an-nccl-built-for-this-gpu",
         whole=False,
+        because=(say("the launch that fails afterwards is of such a kernel: this NCCL was not built for this GPU"),),
     )
 
 
@@ -92,10 +93,10 @@ def _one_machine(facts: Facts) -> Answer | None:
             a=found.first,
             b=found.second,
         ),
-        (say("it tells machines apart by host name and boot id; here both are equal"),),
-        _host_id(),
-        (found.evidence,),
+        "give-every-machine-a-name-of-its",
         whole=False,
+        because=(say("it tells machines apart by host name and boot id; here both are equal"),),
+        evidence=(found.evidence, *quotes(failed)),
     )
 
 
@@ -108,12 +109,12 @@ def _nameless_segment(facts: Facts) -> Answer | None:
         events,
         Grade.STATED,
         say("NCCL was sent a name of a shared-memory file that is none: its ranks made that memory in different ways"),
-        (
+        "let-all-ranks-make-shared-memory-in",
+        whole=False,
+        because=(
             say("a file that was never made is no lack of room: a larger /dev/shm does not help"),
             say("known of NCCL 2.24 and later on machines with a NUMA node without memory"),
         ),
-        _no_cuda_host_memory(),
-        whole=False,
     )
 
 
@@ -123,54 +124,14 @@ def _blocking_launch(facts: Facts) -> Answer | None:
     if setting is None or setting.value != "1" or not stacks:
         return None
     return _found(
-        tuple(stacks),
+        stacks,
         Grade.STACK,
         say("CUDA_LAUNCH_BLOCKING=1 makes NCCL's launches wait for each other"),
-        (say("{ranks:who} {ranks:stands|stand} inside NCCL's launch of a kernel", ranks=ranks_in(stacks)),),
-        _no_blocking(),
-        (setting.evidence,),
+        "run-without-cuda-launch-blocking",
+        because=(say("{ranks:who} {ranks:stands|stand} inside NCCL's launch of a kernel", ranks=ranks_in(stacks)),),
+        evidence=(setting.evidence, *quotes(stacks)),
     )
 
 
-def _found(
-    events: tuple[LogEvent, ...],
-    grade: Grade,
-    summary: Text,
-    because: tuple[Text, ...],
-    remedy: Remedy,
-    extra: tuple[Evidence, ...] = (),
-    *,
-    whole: bool = True,
-) -> Answer:
-    ranks = ranks_in(events)
-    return signal(
-        CAUSE,
-        grade,
-        summary,
-        whole=whole,
-        ranks=ranks if len(ranks) <= 2 else (),
-        nodes=hosts_in(events),
-        because=because,
-        evidence=(*extra, *quotes(events)),
-        remedies=(remedy,),
-    )
-
-
-def _one_image() -> Remedy:
-    return remedy("run-one-image-on-all-nodes")
-
-
-def _newer_nccl() -> Remedy:
-    return remedy("use-an-nccl-built-for-this-gpu")
-
-
-def _host_id() -> Remedy:
-    return remedy("give-every-machine-a-name-of-its")
-
-
-def _no_cuda_host_memory() -> Remedy:
-    return remedy("let-all-ranks-make-shared-memory-in")
-
-
-def _no_blocking() -> Remedy:
-    return remedy("run-without-cuda-launch-blocking")
+def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, mended_by: str, **parts: Any) -> Answer:
+    return lines_signal(CAUSE, grade, summary, events, mended_by, ranks=few(ranks_in(events)), **parts)

@@ -19,14 +19,13 @@ from unhang.findings import (
     Certainty,
     Evidence,
     Finding,
-    Remedy,
-    RemedyKind,
     Severity,
     Status,
     Text,
     say,
     shortened,
 )
+from unhang.rules.remedies import remedy
 
 # Lines that say that somebody waited for too long.
 TIMEOUT_KINDS = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")
@@ -102,19 +101,11 @@ def unproven(facts: Facts, health: Health) -> Finding:
     if stands(facts) and not ended_well(facts).last:
         return _stood(facts)
     summary = say("nothing was found, and nothing shows that the job is well")
-    collect = Remedy(
-        title=say("Get what shows how every rank fares"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "while it runs: unhang attach, which looks at every rank; when it is over: the log of every rank to its "
-            "end and the launcher's, with its exit codes, in one folder, and unhang diagnose DIR"
-        ),
-        cost=say("none"),
-        verify=say("the verdict is healthy, or says what is wrong"),
-    )
     found = _unknown(facts, summary, ())
     because = (*health.lacks, *found.because)
-    return replace(found, severity=Severity.NOTE, because=because, remedies=(collect,))
+    return replace(
+        found, severity=Severity.NOTE, because=because, remedies=(remedy("get-what-shows-how-every-rank-fares"),)
+    )
 
 
 def _ended_otherwise(facts: Facts) -> bool:
@@ -205,16 +196,6 @@ def _raised(facts: Facts, raised: PythonTraceback) -> Finding:
 
 
 def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Finding:
-    collect = Remedy(
-        title=say("Collect what tells ranks apart"),
-        kind=RemedyKind.COLLECT,
-        change=say(
-            "all ranks' logs (torchrun --log-dir DIR --redirects 3), flight-recorder dumps, and while the job is stuck "
-            "py-spy dump --pid PID for every rank; then unhang diagnose DIR"
-        ),
-        cost=say("none"),
-        verify=say("the verdict names a rank"),
-    )
     return Finding(
         Cause.UNKNOWN,
         Certainty.POSSIBLE,
@@ -222,6 +203,6 @@ def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Fin
         summary,
         because=(say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else (),
         evidence=evidence,
-        remedies=(collect,),
+        remedies=(remedy("collect-what-tells-ranks-apart"),),
         rule="unexplained",
     )

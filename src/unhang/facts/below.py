@@ -20,10 +20,10 @@ def where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tupl
     return one, other
 
 
-def part_in_a_library(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> bool:
-    """Where they part nobody sees why: a library's loop may have ended for one of them, or gone on."""
-    parted = _first_that_differ(first, second)
-    return parted is not None and not any(map(is_user_frame, parted))
+def part_unseen(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> bool:
+    """They part, and no line of the user's tells why: in a library, whose loop may have ended for one of them or gone
+    on; or in functions that nothing calls in common, as where a stack is torn."""
+    return _first_that_differ(first, second) is not None and where_they_part(first, second) is None
 
 
 def _first_that_differ(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
