@@ -70,11 +70,11 @@ def _crash(facts: Facts) -> Iterator[RuledOut]:
 
 
 def _lives_whole(rank: RankFacts) -> bool:
-    """The process lives, and so does the thread that trains: it handles no exception, and nobody waits to join it."""
+    """The process lives, and so does what trains: it handles no exception, nobody waits to join it, no actor is idle."""
     activity = rank.activity
     if not rank.alive or rank.stack is None or activity is None:
         return False
-    return activity.context is not CodeContext.EXCEPT_HANDLER and activity.what != "join"
+    return activity.context is not CodeContext.EXCEPT_HANDLER and activity.what not in ("join", "actor-idle")
 
 
 def _frozen(facts: Facts) -> Iterator[RuledOut]:

@@ -68,7 +68,10 @@ def _where(program: Program, path: str, line: int) -> Where:
 def _arguments(call: ast.Call) -> Iterator[ast.expr]:
     """The key, or the keys of a list."""
     for given in call.args[:1]:
-        yield from given.elts if isinstance(given, ast.List | ast.Tuple) else (given,)
+        if isinstance(given, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+            yield given.elt
+        else:
+            yield from given.elts if isinstance(given, ast.List | ast.Tuple) else (given,)
 
 
 def _alike(one: ast.expr, other: ast.expr) -> bool:

@@ -79,7 +79,8 @@ class ActivityTable:
 
     def of_call(self, dotted: str) -> ActivityRow | None:
         """Row of a call as the user's line spells it: ``time.sleep``, ``loss.item``."""
-        exact = self.by_call.get(dotted)
+        # `self._store.get` is a `store.get`
+        exact = self.by_call.get(dotted) or self.by_call.get(dotted.removeprefix("self.").lstrip("_"))
         if exact is not None:
             return exact
         _, dot, last = dotted.rpartition(".")

@@ -14,6 +14,7 @@ from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, St
 from unhang.report import labels
 from unhang.report.change_text import write_change
 from unhang.report.durations import duration
+from unhang.report.place_heading import place_heading
 from unhang.report.redact import Redactor
 from unhang.report.sections import section
 from unhang.report.sheet import Sheet, width_of
@@ -160,17 +161,9 @@ def _why(sheet: Sheet, finding: Finding, voice: Voice) -> None:
 
 def _place(sheet: Sheet, finding: Finding, facts: Facts | None, voice: Voice) -> None:
     if finding.where is not None:
-        _call_site(sheet, _who(finding, voice), finding.where, facts, voice)
+        _call_site(sheet, voice.say(place_heading(finding, facts)), finding.where, facts, voice)
     if finding.waiter_where is not None and finding.waiter_where != finding.where:
         _call_site(sheet, voice.say(say("The others wait here")), finding.waiter_where, facts, voice, around=1)
-
-
-def _who(finding: Finding, voice: Voice) -> str:
-    if not finding.ranks:
-        return voice.say(say("It happens here"))
-    if len(finding.ranks) == 1:
-        return voice.say(say("Rank {rank} is here", rank=finding.ranks[0]))
-    return voice.say(say("Ranks {ranks} are here", ranks=finding.ranks))
 
 
 def _call_site(sheet: Sheet, who: str, where: Where, facts: Facts | None, voice: Voice, around: int = 2) -> None:

@@ -28,6 +28,7 @@ from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
 from unhang.report.html.words import SCRIPT_WORDS, WORDS
+from unhang.report.place_heading import place_heading
 from unhang.report.redact import Redactor
 from unhang.report.sections import made
 from unhang.report.shown_paths import without_library_roots
@@ -154,7 +155,7 @@ def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
 
 
 def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, voice: Voice) -> dict[str, Any]:
-    sites = [(_who(finding, voice), finding.where, True)]
+    sites = [(voice.say(place_heading(finding, facts)), finding.where, True)]
     if finding.waiter_where != finding.where:
         sites.append((voice.say(say("The others wait here")), finding.waiter_where, False))
     return {
@@ -171,14 +172,6 @@ def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, voi
         "evidence": [_evidence(item, cited, folder, voice) for item in finding.evidence],
         "consequences": [consequence_line(item, voice) for item in finding.consequences],
     }
-
-
-def _who(finding: Finding, voice: Voice) -> str:
-    if not finding.ranks:
-        return voice.say(say("It happens here"))
-    if len(finding.ranks) == 1:
-        return voice.say(say("Rank {rank} is here", rank=finding.ranks[0]))
-    return voice.say(say("Ranks {ranks} are here", ranks=labels.short_ranks(finding.ranks)))
 
 
 def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, voice: Voice) -> dict[str, Any]:
