@@ -70,7 +70,7 @@ def _crash(facts: Facts) -> Iterator[RuledOut]:
 
 
 def _lives_whole(rank: RankFacts) -> bool:
-    """The process lives, and so does what trains: it handles no exception, nobody waits to join it, no actor is idle."""
+    """The process lives, and what trains in it: it handles no exception, nobody waits to join it, no actor is idle."""
     activity = rank.activity
     if not rank.alive or rank.stack is None or activity is None:
         return False
