@@ -1,0 +1,28 @@
+"""What stands over the place of a finding says no more than the evidence does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unhang.diagnosis.diagnose import what_is_shown
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.report.place_heading import place_heading
+
+CASES = Path(__file__).parents[1] / "cases"
+
+
+@pytest.mark.parametrize(
+    ("case", "heading"),
+    [
+        ("deadlock-order/hit_lab_p2p_cycle", "Ranks 0-2 are here"),
+        ("rank-crashed/hit_actor_idle_after_its_method_raised", "Rank 1 was last seen here"),
+        ("rank-conditional-collective/hit_key_of_a_signal_at_the_store", "Look at this line"),
+    ],
+)
+def test_it_is_said_whether_the_ranks_stand_there(case: str, heading: str) -> None:
+    facts = build_facts(read_evidence([str(CASES / case / "input")]))
+
+    assert str(place_heading(what_is_shown(facts).findings[0], facts)) == heading
