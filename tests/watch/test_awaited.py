@@ -90,6 +90,25 @@ def test_locks_of_others_are_not_told_of_who_asks_for_none(tmp_path: Path) -> No
             assert awaited(pid, "sleep (/job/train.py:3)") == {}
 
 
+IN_SQLITE = """
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+db.execute("begin immediate")
+print(flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_lock_inside_a_library_in_c_is_named_by_the_file_that_both_have_open(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    path.touch()
+    with running(IN_SQLITE, str(path)) as holder:
+        time.sleep(0.3)
+        with running(IN_SQLITE, str(path)) as pid:
+            (lock,) = seen(pid, "locks")
+    assert (lock["path"], lock["pid"]) == (str(path), holder)
+
+
 def test_arguments_of_the_holder_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     with running(HOLDS.format("time.sleep(60)"), str(path), "--token=s3cret"):

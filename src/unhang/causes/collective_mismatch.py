@@ -24,7 +24,7 @@ from unhang.facts.camps import (
 from unhang.facts.caught import caught_in_a_call
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
-from unhang.facts.roots import passed_by_some, rank_dependent_root
+from unhang.facts.roots import computed_root, passed_by_some, rank_dependent_root
 from unhang.facts.two_threads import two_threads
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.rules.camp_parts import between, grade_of_group
@@ -54,9 +54,19 @@ def check(facts: Facts) -> Iterator[Answer]:
 def _of_symmetric(facts: Facts, symmetric: SymmetricStall) -> Iterator[Answer]:
     first = symmetric.pending[symmetric.ranks[0]]
     root = None if facts.graph.edges else rank_dependent_root(first.where, facts.sources)
+    computed = computed_root(first.where, facts.sources) if _carried_inside_one_machine(facts) else None
     if root is not None:
         yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
+    elif computed is not None and not facts.graph.edges:
+        yield _unlike_root(facts, symmetric, first, computed)
     yield from _split_sizes(facts, symmetric)
+
+
+def _carried_inside_one_machine(facts: Facts) -> bool:
+    """By Gloo, whose connections inside a machine do not fail by themselves."""
+    recordings = [known.recording for known in facts.ranks.values()]
+    hosts = {known.host for known in facts.ranks.values()}
+    return len(hosts) == 1 and all(one is not None and one.backend == "gloo" for one in recordings)
 
 
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
@@ -98,6 +108,30 @@ def _other_root(
             for rank in ranks[:2]
             if (progress := facts.groups[group].progress.get(rank)) is not None and progress.pending is not None
         ),
+        remedies=(remedy("name-one-root-on-all-ranks"),),
+    )
+
+
+def _unlike_root(facts: Facts, stall: SymmetricStall, first: PendingCall, root: str) -> Answer:
+    return signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "all ranks are in {operation} and none finished it: they may name different roots ({root})",
+            operation=first.operation,
+            root=root,
+        ),
+        ranks=stall.ranks,
+        group=group_label(facts, stall.group),
+        phase=Phase.COMMUNICATION,
+        where=first.where,
+        waiter_where=first.where,
+        calls=call_of(stall.ranks, first),
+        because=(
+            say("every rank works the root out by itself, and nothing shows that all come to the same"),
+            say("nothing between the ranks can fail on the way: they are on one machine, and use Gloo"),
+        ),
+        evidence=tuple(stall.pending[rank].evidence for rank in stall.ranks[:2]),
         remedies=(remedy("name-one-root-on-all-ranks"),),
     )
 

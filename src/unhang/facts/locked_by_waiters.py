@@ -1,11 +1,13 @@
-"""A rank that waits for a file lock which another rank holds, while that one waits for it in a collective."""
+"""A rank that waits for a lock on a file which another rank holds, while that one waits for it in a collective."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from unhang.evidence.recorder_items import HeldLock
-from unhang.facts.model import Facts, Stall
+from unhang.facts.model import Facts, RankFacts, Stall
+from unhang.findings import Phase
+from unhang.knowledge.own_work import own_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +21,23 @@ class LockedByWaiter:
 
 
 def locked_by_waiter(facts: Facts, stall: Stall) -> LockedByWaiter | None:
-    """None where the laggards wait for no lock, or for one that no rank has which waits for them."""
+    """None where the laggards wait for something else, or for a lock that no rank has which waits for them."""
     waiters = {facts.ranks[rank].pid: rank for rank in stall.waiters if facts.ranks[rank].pid is not None}
     for rank in stall.laggards:
         known = facts.ranks[rank]
-        if known.activity is None or known.activity.what != "file-lock":
+        named = known.activity is not None and known.activity.what == "file-lock"
+        if not named and not _stands_in_its_own_code(known):
             return None
         host = {lock.pid: lock for lock in known.awaits.locks if lock.pid in waiters}
         for pid, lock in host.items():
             if facts.ranks[waiters[pid]].host == known.host:
-                return LockedByWaiter(lock, waiters[pid], len(known.awaits.locks) == 1)
+                return LockedByWaiter(lock, waiters[pid], named and len(known.awaits.locks) == 1)
     return None
+
+
+def _stands_in_its_own_code(known: RankFacts) -> bool:
+    """Asleep at a line of the user's that is known as no other work or wait: a library in C may ask for the lock."""
+    activity = known.activity
+    if activity is None or activity.where is None or known.moving is not False or known.process_state != "S":
+        return False
+    return activity.phase is not Phase.COMMUNICATION and activity.what not in own_work()

@@ -65,6 +65,11 @@ class Program:
             self._owners = dict(_owners(self.tree))
         return self._owners
 
+    @property
+    def nodes(self) -> Iterator[ast.AST]:
+        """All nodes, in no particular order."""
+        return (node for scope in self.owners for node in own_nodes(scope))
+
     def place(self, line: int) -> Place | None:
         """The statements around ``line`` (from 1); None when no statement stands there."""
         if not 1 <= line <= self.lines:

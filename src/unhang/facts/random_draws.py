@@ -50,7 +50,7 @@ class Names:
     def __init__(self, program: Program) -> None:
         self._modules = dict(_ALIASES)
         self._values: dict[str, ast.expr | None] = {}
-        for node in ast.walk(program.tree):
+        for node in program.nodes:
             if isinstance(node, ast.Import):
                 self._modules.update((name.asname, name.name) for name in node.names if name.asname)
             elif isinstance(node, ast.ImportFrom) and node.module:

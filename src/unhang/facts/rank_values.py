@@ -185,7 +185,7 @@ class RankValues:
         self._elsewhere = attributes
         self._scopes = list(program.owners)
         self._derived: dict[Scope, dict[str, int]] = {scope: {} for scope in self._scopes}
-        self._assigned: dict[Scope, set[str]] = {scope: _assigned_names(scope) for scope in self._scopes}
+        self._assigned: dict[Scope, frozenset[str]] = {scope: _assigned_names(scope) for scope in self._scopes}
         self._parameters = {scope: _parameters(scope) for scope in self._scopes}
         self._attributes: dict[str, int] = {}
         self._plain_attributes: set[str] = set()
@@ -245,7 +245,7 @@ class RankValues:
         before = (sum(map(len, self._derived.values())), len(self._attributes), len(self._returns))
         for scope in self._scopes:
             around = self._around(scope)
-            for node in own_nodes(scope):
+            for node in _that_teach(scope):
                 self._learn(node, scope, around)
         return before != (sum(map(len, self._derived.values())), len(self._attributes), len(self._returns))
 
@@ -431,6 +431,7 @@ def is_environ(node: ast.AST) -> bool:
     )
 
 
+@lru_cache(maxsize=20_000)
 def _parameters(scope: ast.AST) -> frozenset[str]:
     if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
         return frozenset()
@@ -440,7 +441,8 @@ def _parameters(scope: ast.AST) -> frozenset[str]:
     return frozenset(argument.arg for argument in every)
 
 
-def _assigned_names(scope: ast.AST) -> set[str]:
+@lru_cache(maxsize=20_000)
+def _assigned_names(scope: ast.AST) -> frozenset[str]:
     shared: set[str] = set()
     names: set[str] = set()
     for node in own_nodes(scope):
@@ -448,7 +450,14 @@ def _assigned_names(scope: ast.AST) -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             shared.update(node.names)
-    return names - shared
+    return frozenset(names - shared)
+
+
+@lru_cache(maxsize=20_000)
+def _that_teach(scope: ast.AST) -> tuple[ast.AST, ...]:
+    """What may give a name, an attribute, a parameter or an answer its value."""
+    kinds = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.Return | ast.Call
+    return tuple(node for node in own_nodes(scope) if isinstance(node, kinds))
 
 
 def rank_decorator(function: ast.AST) -> ast.expr | None:
@@ -461,7 +470,7 @@ def rank_decorator(function: ast.AST) -> ast.expr | None:
     return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def rank_values(program: Program) -> RankValues:
     """The data flow of ``program``, computed once."""
     return RankValues(program)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.model import Facts, PendingCall, Stall
-from unhang.facts.program import call_name, find_source, parse_program
+from unhang.facts.program import Place, Program, call_name, program_of
 from unhang.facts.rank_branch import spoken
 from unhang.facts.rank_values import rank_values
+from unhang.facts.same_everywhere import decided_alone
 from unhang.findings import Where
 
 ROOTED = {"broadcast", "reduce", "gather", "scatter", "broadcast_object_list", "gather_object", "scatter_object_list"}
@@ -28,19 +30,37 @@ _PLACE_OF_ROOT = {
 
 def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
     """``src=int(rank == 0)`` where the call on that line gives each rank another root, as the source spells it."""
-    source = find_source(sources, where.file) if where is not None else None
-    if source is None or where is None or where.line is None:
-        return None
-    program = parse_program(source.text)
-    place = None if isinstance(program, str) else program.place(where.line)
-    if isinstance(program, str) or place is None or not place.levels:
-        return None
-    for node in ast.walk(place.levels[-1].statement):
-        if isinstance(node, ast.Call) and call_name(node) in ROOTED:
-            for name, value in _roots(node):
-                if rank_values(program).value_depends(value, place.scopes):
-                    return f"{name}={spoken(value)}"
+    told = _rooted_call(where, sources)
+    for name, value in told.roots if told is not None else ():
+        if told is not None and rank_values(told.program).value_depends(value, told.place.scopes):
+            return f"{name}={spoken(value)}"
     return None
+
+
+def computed_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
+    """``src=best`` where nothing shows that each rank works out the same root."""
+    told = _rooted_call(where, sources)
+    for name, value in told.roots if told is not None else ():
+        if told is not None and decided_alone(told.program, value, told.place.scopes, getattr(value, "lineno", 1)):
+            return f"{name}={spoken(value)}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooted:
+    program: Program
+    place: Place
+    roots: tuple[tuple[str, ast.expr], ...]
+
+
+def _rooted_call(where: Where | None, sources: Mapping[str, SourceFile]) -> _Rooted | None:
+    program = program_of(sources, where.file) if where is not None else None
+    place = program.place(where.line) if program is not None and where is not None and where.line is not None else None
+    if program is None or place is None or not place.levels:
+        return None
+    nodes = ast.walk(place.levels[-1].statement)
+    calls = (node for node in nodes if isinstance(node, ast.Call) and call_name(node) in ROOTED)
+    return _Rooted(program, place, tuple(root for call in calls for root in _roots(call)))
 
 
 def _roots(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:

@@ -94,7 +94,7 @@ def _parameters(scope: Scope) -> set[str]:
     return {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=20_000)
 def _values(scope: Scope) -> dict[str, list[ast.expr | None]]:
     """What each name of the scope is given; None for what cannot be followed, or is counted only at times."""
     found: dict[str, list[ast.expr | None]] = {}

@@ -222,7 +222,7 @@ def _names_of_data(program: Program) -> frozenset[str]:
     return frozenset(names)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def step_loops(program: Program) -> StepLoops:
     """The loops of ``program``, looked at once."""
     return StepLoops(program)

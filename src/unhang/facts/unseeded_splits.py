@@ -102,7 +102,7 @@ def _splits(program: Program, seeds: _Seeds) -> list[UnseededSplit]:
 
 def _defined(program: Program) -> Iterator[str]:
     """Functions the program defines itself: a ``set_seed`` of its own seeds what stands in it."""
-    return (node.name for node in ast.walk(program.tree) if isinstance(node, ast.FunctionDef))
+    return (node.name for node in program.nodes if isinstance(node, ast.FunctionDef))
 
 
 def _add_seeds(program: Program, seeds: _Seeds, own: set[str], reached: Container[Scope] | None) -> None:

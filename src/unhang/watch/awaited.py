@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from unhang.knowledge.activities import activity_table
@@ -27,7 +28,7 @@ def awaited(pid: int, stack: str = "", *, proc: Path = PROC) -> dict[str, Any]:
     """``awaits`` of the process, as ``docs/bundle.md`` tells; empty where there is nothing.
 
     ``stack``: where it stood. Who asks for a lock again and again stands in no line for it: then the lock files that
-    others hold are told too, where the stack stands in a library of such locks.
+    others hold are told too, where the stack stands in a library of such locks, and files that it has open itself.
     """
     found: dict[str, list[Any]] = {
         "peers": _peers(pid, proc),
@@ -78,22 +79,36 @@ def _lock_libraries() -> tuple[str, ...]:
 
 
 def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[dict[str, Any]]:
-    """The lock that the kernel lets the process wait for; else lock files that others hold."""
-    held: list[tuple[str, int, str]] = []
+    """The lock that the kernel lets the process wait for; else those of others to write a file that it has open itself,
+    and lock files that others hold."""
+    held: list[tuple[str, int, str, bool]] = []
     for line in _text(proc / "locks").splitlines():
         words = line.replace("-> ", "").split()
         if len(words) < 6 or not words[4].isdigit():
             continue
         number, holder, inode = words[0], int(words[4]), words[5].rpartition(":")[2]
         if "->" not in line:
-            held.append((number, holder, inode))
+            held.append((number, holder, inode, words[3] == "WRITE"))
         elif holder == pid:
             yield from (_held(one[1], one[2], proc) for one in held if one[0] == number)
             return
-    for _, holder, inode in held if asks_again else ():
-        told = _held(holder, inode, proc) if holder not in (pid, os.getpid()) else {"path": ""}
-        if told["path"].endswith(_LOCK_FILES):
+    opened = set(_inodes(pid, proc)) if held else set()
+    to_write = {(holder, inode) for _, holder, inode, writes in held if writes and inode in opened}
+    for holder, inode in dict.fromkeys((holder, inode) for _, holder, inode, _ in held):
+        if holder in (pid, os.getpid()) or not (asks_again or (holder, inode) in to_write):
+            continue
+        told = _held(holder, inode, proc)
+        if (holder, inode) in to_write or told["path"].endswith(_LOCK_FILES):
             yield told
+
+
+def _inodes(pid: int, proc: Path) -> Iterator[str]:
+    """Of the files that it has open, but for the job's input and output."""
+    for descriptor in _folders(proc / str(pid) / "fd"):
+        with suppress(OSError):
+            told = descriptor.stat()
+            if int(descriptor.name) > _STANDARD and S_ISREG(told.st_mode):
+                yield str(told.st_ino)
 
 
 def _held(holder: int, inode: str, proc: Path) -> dict[str, Any]:

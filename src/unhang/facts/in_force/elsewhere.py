@@ -77,6 +77,6 @@ def _assigned(block: Sequence[ast.stmt], around: _Around) -> Iterator[tuple[str,
             yield from _assigned(inner, here)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _globals(module: ast.Module) -> frozenset[str]:
     return frozenset(name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names)
