@@ -1,16 +1,18 @@
-"""rank-frozen: a rank was stopped from outside, or one of its threads holds the interpreter lock in native code.
+"""rank-frozen: a rank was stopped from outside, holds the interpreter lock in native code, or sleeps for ever.
 
 What happens: the process exists, its last collective is finished, and nothing in it moves: no log line, no heartbeat,
 no answer to a request for a flight-recorder dump.
 Why it hangs: a stopped process (SIGSTOP, a debugger, a suspended container or laptop) executes nothing; a native call
-that keeps the interpreter lock lets no other Python thread run, and NCCL's watchdog may block on it as well.
+that keeps the interpreter lock lets no other Python thread run, and NCCL's watchdog may block on it as well. A rank
+that sleeps waits for a task, a lock or a library that never answers it.
 Example: `ctypes.PyDLL("libx.so").compute()` for ten minutes on one rank; `kill -STOP` by a batch system's preemption.
 Fix: continue the process (`kill -CONT PID`); release the lock around long native work
 (`ctypes.CDLL`, `py::gil_scoped_release`).
 Certain when: the process state is T; or two looks show the same thread holding the lock at the same line, and either
 the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on.
 Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
-it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, or others wait and it does not.
+it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, others wait and it does not, or
+every look found it asleep at one line of its own, in no work or wait that has a name.
 """
 
 from __future__ import annotations

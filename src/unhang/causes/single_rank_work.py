@@ -29,6 +29,7 @@ from unhang.facts.main_process_first import turnstile_of
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.operations import is_barrier
 from unhang.facts.progress_from_stacks import MEETINGS
+from unhang.facts.standing_still import stands_still
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
 from unhang.knowledge.own_work import OwnWork, own_work
 from unhang.rules import awaited_lines, machine_lines, pace_lines
@@ -61,7 +62,10 @@ def check(facts: Facts) -> Iterator[Answer]:
             continue  # the others did the same work, and are done
         if asked_actor(facts, stall) is not None or locked_by_waiter(facts, stall) is not None:
             continue  # no work: it waits for who waits for it
-        yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
+        if not validates and lag.reading.tried_again is None and all(stands_still(facts.ranks[r]) for r in lag.ranks):
+            yield _asleep(facts, stall, lag)
+        else:
+            yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
 
 
 def _can_work(facts: Facts, stall: Stall) -> bool:
@@ -114,8 +118,6 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     known = lag.what in own_work() or lag.what == _OWN_LOOP
     if lag.reading.tried_again is not None:
         doing = say("trying line {line} again and again", line=lag.reading.tried_again)
-    elif not known and lag.where is not None and all(_idle(facts, r) for r in stall.laggards):
-        doing = f"standing still in {lag.where.function}"
     known_work = known and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
@@ -163,10 +165,38 @@ def writes_or_reads(phase: Phase | None, what: str) -> bool:
     return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _kind(what).files
 
 
-def _idle(facts: Facts, rank: int) -> bool:
-    """Off the processor and at one place in both looks: it waits for something, a lock perhaps."""
-    known = facts.ranks[rank]
-    return known.moving is False and known.process_state == "S"
+def _asleep(facts: Facts, stall: Stall, lag: Camp) -> Answer:
+    """No work at all: what it sleeps in, and who would wake it, no stack of Python shows."""
+    function = lag.where.function if lag.where is not None else "?"
+    return stall_signal(
+        Cause.RANK_FROZEN,
+        Grade.STACK,
+        say(
+            "{ranks:who} {ranks:stands|stand} still in {function}; the others wait for it in a collective",
+            ranks=stall.laggards,
+            function=function,
+        ),
+        facts,
+        stall,
+        phase=lag.phase,
+        because=(
+            say(
+                "every look found {ranks:who} asleep at one line: it waits for something that does not come",
+                ranks=lag.ranks,
+            ),
+            *waiters_line(stall),
+            *awaited_lines.because(facts, lag),
+        ),
+        more_evidence=awaited_lines.evidence(facts, lag),
+        remedies=(
+            *awaited_lines.remedies(facts, lag),
+            remedy(
+                "find-what-it-sleeps-in",
+                function=function,
+                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in lag.ranks[:4]),
+            ),
+        ),
+    )
 
 
 def _summary(stall: Stall, doing: str | Text) -> Text:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.evidence.recorder_items import HeldLock
-from unhang.facts.model import Facts, RankFacts, Stall
-from unhang.findings import Phase
-from unhang.knowledge.own_work import own_work
+from unhang.facts.model import Facts, Stall
+from unhang.facts.standing_still import stands_still
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +25,10 @@ def locked_by_waiter(facts: Facts, stall: Stall) -> LockedByWaiter | None:
     for rank in stall.laggards:
         known = facts.ranks[rank]
         named = known.activity is not None and known.activity.what == "file-lock"
-        if not named and not _stands_in_its_own_code(known):
+        if not named and not stands_still(known):
             return None
         host = {lock.pid: lock for lock in known.awaits.locks if lock.pid in waiters}
         for pid, lock in host.items():
             if facts.ranks[waiters[pid]].host == known.host:
                 return LockedByWaiter(lock, waiters[pid], named and len(known.awaits.locks) == 1)
     return None
-
-
-def _stands_in_its_own_code(known: RankFacts) -> bool:
-    """Asleep at a line of the user's that is known as no other work or wait: a library in C may ask for the lock."""
-    activity = known.activity
-    if activity is None or activity.where is None or known.moving is not False or known.process_state != "S":
-        return False
-    return activity.phase is not Phase.COMMUNICATION and activity.what not in own_work()
