@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unhang.evidence.items import ThreadStack
 from unhang.facts.lock_holders import holds_lock, lock_holder, sleeps_with_lock
 from unhang.facts.log_waits import incident_of
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.said import first_attempt, ranks_in
+from unhang.facts.user_frames import first_user_frame
 from unhang.findings import Cause, Certainty, Grade, Remedy, Text, say
 from unhang.rules.evidence_lines import place_of
 from unhang.rules.lines_signal import lines_signal
@@ -90,6 +92,9 @@ def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
 
 
 def _lock_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> Answer:
+    stack = facts.ranks[rank].stack
+    holder = lock_holder(stack) if stack is not None else None
+    where = first_user_frame(holder.frames, facts.sources) if holder is not None else None
     return stall_signal(
         CAUSE,
         Grade.RECORD,  # read from the interpreter itself
@@ -98,18 +103,17 @@ def _lock_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> Answe
         stall,
         whole=whole,
         ranks=(rank,),
+        where=where or place_of(facts, rank),
         because=(
             say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
-            _no_other_runs(facts, rank),
+            _no_other_runs(rank, holder),
             *waiters_line(stall),
         ),
         remedies=(remedy("release-the-interpreter-lock-around-the-native"),),
     )
 
 
-def _no_other_runs(facts: Facts, rank: int) -> Text:
-    stack = facts.ranks[rank].stack
-    holder = lock_holder(stack) if stack is not None else None
+def _no_other_runs(rank: int, holder: ThreadStack | None) -> Text:
     if holder is not None and sleeps_with_lock(holder):
         return say("rank {rank}: that thread sleeps in native code and keeps the lock meanwhile", rank=rank)
     return say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank)
