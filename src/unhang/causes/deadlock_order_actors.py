@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.asked_actors import asked_actor
-from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Phase, say
+from unhang.facts.asked_actors import AskedActor, asked_actor
+from unhang.facts.model import Facts, Stall
+from unhang.findings import Cause, Grade, Phase, Text, say
 from unhang.rules.remedies import remedy
 from unhang.rules.rule import Answer
 from unhang.rules.stall_signal import stall_signal, waiters_line
@@ -32,12 +32,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         yield stall_signal(
             CAUSE,
             Grade.SOURCE,
-            say(
-                "{ranks:who} {ranks:waits|wait} for an answer of `{method}` from an actor that stands in a collective "
-                "with {ranks:it|them}",
-                ranks=stall.laggards,
-                method=asked.method,
-            ),
+            _summary(stall, asked),
             facts,
             stall,
             whole=False,
@@ -45,9 +40,9 @@ def check(facts: Facts) -> Iterator[Answer]:
             because=(
                 *waiters_line(stall),
                 say(
-                    "{waiters:who} {waiters:is|are} in `{inside}` of the actor class {actor}, which has `{method}` "
-                    "too: an actor answers one call after the other",
-                    waiters=stall.direct_waiters,
+                    "rank {busy} is in `{inside}` of the actor class {actor}, which has `{method}` too: an actor "
+                    "answers one call after the other",
+                    busy=asked.busy,
                     inside=asked.inside,
                     actor=asked.actor,
                     method=asked.method,
@@ -55,3 +50,20 @@ def check(facts: Facts) -> Iterator[Answer]:
             ),
             remedies=(remedy("ask-no-actor-that-waits-for-you", method=asked.method),),
         )
+
+
+def _summary(stall: Stall, asked: AskedActor) -> Text:
+    if asked.through:
+        return say(
+            "{ranks:who} {ranks:waits|wait} for an answer of `{through}`, which asks for `{method}` of an actor that "
+            "cannot answer meanwhile",
+            ranks=stall.laggards,
+            through=asked.through,
+            method=asked.method,
+        )
+    return say(
+        "{ranks:who} {ranks:waits|wait} for an answer of `{method}` from an actor that stands in a collective "
+        "with {ranks:it|them}",
+        ranks=stall.laggards,
+        method=asked.method,
+    )

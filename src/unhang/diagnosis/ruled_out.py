@@ -8,6 +8,7 @@ from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.progress_from_stacks import in_collective
 from unhang.facts.roots import passed_by_some
 from unhang.findings import Cause, Certainty, Finding, RuledOut, say
+from unhang.knowledge.own_work import own_work
 
 
 def ruled_out_by(facts: Facts, findings: tuple[Finding, ...], limit: Certainty) -> tuple[RuledOut, ...]:
@@ -83,7 +84,8 @@ def _frozen(facts: Facts) -> Iterator[RuledOut]:
         yield RuledOut(Cause.RANK_FROZEN, say("{late:who} moved between two looks", late=late))
 
 
-_WAITS_FOR_SOMEBODY = {"ray-get", "lock-wait", "file-lock", "queue-wait", "socket", "join", "child-process"}
+_ASKS = {what for what, kind in own_work().items() if kind.asks}
+_WAITS_FOR_SOMEBODY = _ASKS | {"lock-wait", "queue-wait", "socket", "join", "child-process"}
 """The other end of these may be a rank that waits for this one; no record tells."""
 
 

@@ -1,5 +1,6 @@
 """A rank that waits in ``ray.get`` for a method of an actor which is a rank as well and stands in another of its
-methods: an actor answers one call after the other, so that this one begins when the other has ended.
+methods, or for one that waits for such a method: an actor answers one call after the other, so that this one begins
+when the other has ended.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class AskedActor:
     actor: str
     method: str
     inside: str
+    busy: int
+    """A rank whose actor is of that class, and in that method."""
+    through: str = ""
+    """The method that asks for it, where the ranks ask for that one."""
 
 
 def asked_actor(facts: Facts, stall: Stall) -> AskedActor | None:
@@ -32,14 +37,32 @@ def asked_actor(facts: Facts, stall: Stall) -> AskedActor | None:
     first = activities[0]
     if first is None or first.where is None or any(a is None or a.what != "ray-get" for a in activities):
         return None
-    asked = set(_asked(facts, first.where.file, first.where.line))
-    waiter = facts.ranks[stall.direct_waiters[0]].activity if stall.direct_waiters else None
-    for frame in waiter.frames if waiter is not None and asked else ():
-        found = _class_of(facts, frame)
-        method = next((name for name in found[1] if name in asked), None) if found is not None else None
-        if found is not None and method is not None:
-            return AskedActor(found[0], method, frame.function.rpartition(".")[2])
+    asked = dict.fromkeys(_asked(facts, first.where.file, first.where.line), "")
+    for through in list(asked):
+        asked = {**dict.fromkeys(_asked_inside(facts, through), through), **asked}
+    for rank in (*stall.direct_waiters[:1], stall.laggards[0]):
+        activity = facts.ranks[rank].activity
+        for frame in activity.frames if activity is not None and asked else ():
+            found = _class_of(facts, frame)
+            methods = found[1] if found is not None else []
+            # for a method of its own class it may ask another actor; whoever is asked in between may ask it in turn
+            own = rank in stall.laggards
+            method = next((name for name in methods if name in asked and (asked[name] or not own)), None)
+            if found is not None and method is not None:
+                return AskedActor(found[0], method, frame.function.rpartition(".")[2], rank, asked[method])
     return None
+
+
+def _asked_inside(facts: Facts, method: str) -> Iterator[str]:
+    """What a method of that name waits for itself."""
+    for path in facts.sources:
+        program = program_of(facts.sources, path)
+        for function in program.owners if program is not None else ():
+            if getattr(function, "name", "") != method:
+                continue
+            waits = (node for node in own_nodes(function) if isinstance(node, ast.Call) and call_name(node) == "get")
+            for wait in waits:
+                yield from _asked(facts, path, wait.lineno)
 
 
 def _asked(facts: Facts, file: str, line: int | None) -> Iterator[str]:

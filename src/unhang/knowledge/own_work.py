@@ -17,6 +17,8 @@ class OwnWork:
     """What it makes can be kept, and loaded by the next run."""
     files: bool = False
     """Storage may hold it up."""
+    asks: bool = False
+    """Somebody else has to answer, who may be a rank that waits for this one."""
     means: bool = False
     """How something is done, not what: where the part of the step is known, that says more."""
 
