@@ -21,7 +21,7 @@ from unhang.facts.camps import (
     camps_of_stall,
     with_a_place_of_its_own,
 )
-from unhang.facts.caught import caught_in_a_call
+from unhang.facts.caught import caught_in_a_call, sizes_differ
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
 from unhang.facts.roots import computed_root, passed_by_some, rank_dependent_root
@@ -76,7 +76,7 @@ def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
         yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
     if stall.call is not None and stall.call.operation == "new_group":
         yield from _one_group_more(facts, stall)
-    if not facts.disagreements and facts.events_of("gloo.enforce") and caught_in_a_call(facts, stall):
+    if not facts.disagreements and sizes_differ(facts) and caught_in_a_call(facts, stall):
         lag, wait = camps_of_stall(facts, stall)
         if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
             yield _other_place(facts, stall, lag, wait)

@@ -123,10 +123,13 @@ def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
 
 def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
     """The laggards will not come: they have ended, are in another call, or at the end; work they do would end."""
-    if any(facts.ranks[r].state in (RankState.CRASHED, RankState.FALLEN, RankState.STOPPED) for r in stall.laggards):
+    states = {facts.ranks[rank].state for rank in stall.laggards}
+    if RankState.STOPPED in states:
         return False
     if caught_in_a_call(facts, stall):
-        return True
+        return True  # also where Gloo ended them in it
+    if states & {RankState.CRASHED, RankState.FALLEN}:
+        return False
     if stall.reason == "silent":
         return False
     return lag.ended or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION) or lag.context is CodeContext.AFTER_LOOP

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from unhang.diagnosis.health import Health
 from unhang.evidence.items import LogEvent, PythonTraceback
+from unhang.facts.caught import sizes_differ
 from unhang.facts.crashes import own_crashes
 from unhang.facts.ended_by_hand import ended_by_hand
 from unhang.facts.endings import ended_well
@@ -65,7 +66,7 @@ def _all_fell(facts: Facts) -> bool:
 def _ended_at_once(facts: Facts) -> bool:
     """Gloo ended a rank in a call that did not fit, the others fell with it, and nobody had waited until a limit."""
     seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
-    crashed = any(known.state is RankState.CRASHED for known in seen) and bool(facts.events_of("gloo.enforce"))
+    crashed = any(known.state is RankState.CRASHED for known in seen) and sizes_differ(facts)
     return crashed and not any(known.alive for known in seen) and not timeout_events(facts)
 
 

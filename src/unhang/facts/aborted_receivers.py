@@ -7,7 +7,7 @@ one falls. What the others recorded tells which it was.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import LogEvent, Recording, Signature
@@ -34,7 +34,7 @@ def settle_aborted(
 ) -> tuple[Disagreement, ...]:
     """``disagreements`` with the ranks that Gloo ended on the side they were on; or, where all records agree and only
     such ranks have none, the disagreement that they show by it."""
-    aborted = tuple(sorted(_aborted(ranks, recordings, events)))
+    aborted = aborted_by_gloo(ranks, events)
     if not aborted:
         return disagreements
     if disagreements:
@@ -44,16 +44,18 @@ def settle_aborted(
     return tuple(only) if len(only) == 1 else ()
 
 
-def _aborted(
-    ranks: Mapping[int, RankFacts], recordings: Mapping[int, Recording], events: Sequence[LogEvent]
-) -> Iterator[int]:
+def aborted_by_gloo(ranks: Mapping[int, RankFacts], events: Iterable[LogEvent]) -> tuple[int, ...]:
+    """Ranks of whose end Gloo said so, or that aborted inside one of its collectives, as their own dying words tell."""
     said = {event.rank for event in events if event.kind == "gloo.enforce" and _TOO_MUCH in event.text}
-    gloo = any(recording.backend == "gloo" for recording in recordings.values())
-    for rank, known in ranks.items():
-        ended = known.exit is not None and known.exit.exit_code in (-signal.SIGABRT, 128 + signal.SIGABRT)
-        in_a_call = known.stack is not None and known.stack.fatal.startswith("Abort") and waiting_activity(known)
-        if rank in said or (gloo and ended and in_a_call and known.recording is None):
-            yield rank
+    gloo = any(known.recording is not None and known.recording.backend == "gloo" for known in ranks.values())
+    return tuple(rank for rank, known in sorted(ranks.items()) if rank in said or (gloo and _aborted_inside(known)))
+
+
+def _aborted_inside(known: RankFacts) -> bool:
+    if known.recording is not None or known.exit is None or known.stack is None:
+        return False
+    ended = known.exit.exit_code in (-signal.SIGABRT, 128 + signal.SIGABRT)
+    return ended and known.stack.fatal.startswith("Abort") and waiting_activity(known) is not None
 
 
 def _take_side(disagreement: Disagreement, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]) -> Disagreement:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from unhang.facts.aborted_receivers import aborted_by_gloo
 from unhang.facts.model import Facts, Stall
 from unhang.facts.progress_from_stacks import waiting_activity
+
+
+def sizes_differ(facts: Facts) -> bool:
+    """Gloo met an amount that the call had not asked for, and ended a process."""
+    return bool(facts.events_of("gloo.enforce")) or bool(aborted_by_gloo(facts.ranks, facts.events))
 
 
 def caught_in_a_call(facts: Facts, stall: Stall) -> bool:
@@ -13,4 +19,4 @@ def caught_in_a_call(facts: Facts, stall: Stall) -> bool:
     laggards = [facts.ranks[rank] for rank in stall.laggards]
     inside = [a for known in laggards if known.recording is None and (a := waiting_activity(known)) is not None]
     still = all(known.moving is False for known in laggards)
-    return len(inside) == len(laggards) and (still or bool(facts.events_of("gloo.enforce")))
+    return len(inside) == len(laggards) and (still or sizes_differ(facts))

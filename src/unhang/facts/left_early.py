@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.facts.camps import Camp, camps_of_disagreement, camps_of_stall, is_past, past_and_inside
-from unhang.facts.caught import caught_in_a_call
+from unhang.facts.caught import caught_in_a_call, sizes_differ
 from unhang.facts.counts import unequal_counts
 from unhang.facts.crashes import own_crashes
 from unhang.facts.left_by_rank import settled_by_rank
@@ -78,7 +78,7 @@ def left_early(facts: Facts) -> Iterator[LeftEarly]:
             else:
                 yield _left(facts, lag, wait, stall, Grade.ORDER, whole=step_counts(facts).differ)
         elif past_and_inside((wait, lag)) == (wait, lag) and caught_in_a_call(facts, stall):
-            yield _left(facts, wait, lag, stall, whole=bool(facts.events_of("gloo.enforce")))
+            yield _left(facts, wait, lag, stall, whole=sizes_differ(facts))
 
 
 def without_its_data(facts: Facts) -> Iterator[LeftEarly]:
