@@ -92,9 +92,9 @@ def _started_by(log: LogReading, ending: LogEnding) -> int:
 
 
 def _was_trained(log: LogReading, ending: LogEnding) -> bool:
-    """Steps were counted, or somebody told of an end, before this line: it is nothing of the start."""
+    """Steps were counted, or more than words told of an end, before this line: it is nothing of the start."""
     counted = any(run.last_line < _line(ending) and not is_preparing(run) for run in log.progress)
-    return counted or any(_line(other) < _line(ending) for other in log.endings)
+    return counted or any(_line(other) < _line(ending) and not other.words for other in log.endings)
 
 
 def _by_rank(facts: Facts, final: Iterable[tuple[LogReading, LogEnding]]) -> dict[int, LogEnding]:
