@@ -184,8 +184,8 @@ def _from_stacks_alone(
     if not any(surely):
         return
     members = tuple(sorted(set(world) | set(ranks)))
-    named = groups_by_name(lost, sources)
-    for name in sorted(set(named.values())) or [""]:
+    named = groups_by_name(lost, sources) or _exchanges_apart(lost)
+    for name in sorted({named.get(rank, "") for rank in lost}):
         inside = {rank: activity for rank, activity in lost.items() if named.get(rank, "") == name}
         group = _group_from_stacks(name, members, inside, ranks, sources)
         needs_all = _is_new_group(inside.values())
@@ -195,6 +195,15 @@ def _from_stacks_alone(
             if not needs_all or _waits_with(groups, rank, inside):
                 group.progress.pop(rank, None)
         groups[group.name] = group
+
+
+_EXCHANGES = "send/recv"
+
+
+def _exchanges_apart(lost: Mapping[int, Activity]) -> dict[int, str]:
+    """Who sends or receives is in no collective, and the others wait for it there."""
+    exchanging = {rank: _EXCHANGES for rank, activity in lost.items() if activity.operation in POINT_TO_POINT}
+    return exchanging if len(exchanging) < len(lost) else {}
 
 
 def _is_new_group(activities: Collection[Activity]) -> bool:
