@@ -25,7 +25,8 @@ def locked_by_waiter(facts: Facts, stall: Stall) -> LockedByWaiter | None:
     for rank in stall.laggards:
         known = facts.ranks[rank]
         named = known.activity is not None and known.activity.what == "file-lock"
-        if not named and not stands_still(known):
+        # who asks again and again sleeps in between
+        if not named and not stands_still(known) and (known.activity is None or known.activity.what != "sleep"):
             return None
         host = {lock.pid: lock for lock in known.awaits.locks if lock.pid in waiters}
         for pid, lock in host.items():
