@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.evidence.logs.prefixes import Speaker
+from unhang.evidence.logs.prefixes import Speaker, is_error_of_torch
 from unhang.evidence.logs.voices import Voices
 from unhang.findings import Source
 from unhang.knowledge.failure_language import ANY, sounds_bad, statement_in
@@ -40,10 +40,11 @@ class ComplaintKeeper:
         voice = (speaker, rank, key)
         if voice in self._seen or len(self._kept) >= COMPLAINTS or len(self._seen) >= LOOKED_AT:
             return False
-        if not sounds_bad(text[:TEXT_CHARS]):
+        error = is_error_of_torch(text[:TEXT_CHARS])
+        if not error and not sounds_bad(text[:TEXT_CHARS]):
             return False
         self._seen.add(voice)
-        return statement_in(text[:TEXT_CHARS], ANY) is not None
+        return error or statement_in(text[:TEXT_CHARS], ANY) is not None
 
     def keep(
         self, speaker: Speaker, rank: int | None, text: str, line: int, time_s: float | None, attempt: int

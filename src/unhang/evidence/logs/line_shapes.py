@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unhang.evidence.logs.endings import may_tell
+from unhang.evidence.logs.prefixes import is_error_of_torch
 from unhang.evidence.logs.progress import step_in
 from unhang.knowledge.failure_language import sounds_bad
 from unhang.late_pattern import late_pattern
@@ -68,7 +69,7 @@ def _looked_at(zeros: str) -> LineShape:
     stack = not no_words and _STACK_LINE.match(zeros) is not None
     return LineShape(
         start_or_end=may_tell(zeros),
-        complaint=sounds_bad(zeros, zeros=True),
+        complaint=sounds_bad(zeros, zeros=True) or is_error_of_torch(zeros),
         rank=any(hint in zeros for hint in _RANK_HINTS),
         step=step_in(zeros) is not None,
         words=not no_words and not stack,

@@ -40,6 +40,10 @@ _C10D = late_pattern(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[(?P<level>[EWIF]) ?(?:\d{3,4} [\d:.]+ )?"
     r"(?P<file>[\w./-]+\.(?:cpp|hpp|h|cu|cc)):(?P<line>\d+)\]"
 )
+_ERROR_HEAD = late_pattern(
+    r"(?:^|[\[\s])[EF]\d{4} \d\d.\d\d.\d\d|\[E (?:\d{4} [\d:.]+ )?[\w./-]+\.(?:cpp|hpp|h|cu|cc):\d+\]"
+)
+"""Level, month and day, and the time; before torch 2.1 only level and file."""
 _SPOKEN = late_pattern(r"\[(?:rank[:= ]?|Rank[:=])(\d{1,6})\]")
 """A logger's own field; ``[Rank 3]`` is c10d's, and may be the rank in a group."""
 _GROUP = late_pattern(
@@ -208,9 +212,8 @@ def _beginnings(sample: str) -> list[str]:
 
 
 def is_error_of_torch(text: str) -> bool:
-    """A line that torch's C++ code prints as an error."""
-    found = _C10D.search(text)
-    return found is not None and found["level"] == "E"
+    """A line that C++ code (torch's, or another's with Google's logging) prints as an error or as its last word."""
+    return _ERROR_HEAD.search(text) is not None
 
 
 def origin_of(text: str) -> dict[str, object]:
