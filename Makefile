@@ -17,7 +17,7 @@ stories: .venv/.stories  ## run all five and put what was found into both README
 test: .venv/.stories  ## quick tests and, between them, jobs that wait more than they compute
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not live" --durations 12 $(ARGS)
 
-test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run` (a quarter of an hour)
+test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run`, and what blind writers gave (an hour)
 	$(PY) -m pip install --quiet --group live
 	$(PY) -m pytest -m live $(ARGS)
 
