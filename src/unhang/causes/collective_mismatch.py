@@ -22,9 +22,8 @@ from unhang.facts.camps import (
     with_a_place_of_its_own,
 )
 from unhang.facts.caught import caught_in_a_call, sizes_differ
-from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall, SymmetricStall
+from unhang.facts.model import CodeContext, Disagreement, Facts, Stall, SymmetricStall
 from unhang.facts.progress_from_stacks import STACK_GROUP
-from unhang.facts.roots import computed_root, passed_by_some, rank_dependent_root
 from unhang.facts.two_threads import two_threads
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.rules.camp_parts import between, grade_of_group
@@ -37,7 +36,7 @@ _MOST_TOLD = 8
 
 
 def check(facts: Facts) -> Iterator[Answer]:
-    """Calls that differ, roots that differ, and what Gloo says of ranks without a record."""
+    """Calls that differ, sizes that do not fit, and what Gloo says of ranks without a record."""
     threads = two_threads(facts)
     for disagreement in facts.disagreements:
         if threads is None or threads.group != disagreement.group:  # else the two calls are of two threads
@@ -46,94 +45,18 @@ def check(facts: Facts) -> Iterator[Answer]:
         if disagreement.differs_in:
             yield _found(facts, disagreement, went_on=True)
     for symmetric in facts.symmetric:
-        yield from _of_symmetric(facts, symmetric)
+        yield from _split_sizes(facts, symmetric)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
 
 
-def _of_symmetric(facts: Facts, symmetric: SymmetricStall) -> Iterator[Answer]:
-    first = symmetric.pending[symmetric.ranks[0]]
-    root = None if facts.graph.edges else rank_dependent_root(first.where, facts.sources)
-    computed = computed_root(first.where, facts.sources) if _carried_inside_one_machine(facts) else None
-    if root is not None:
-        yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
-    elif computed is not None and not facts.graph.edges:
-        yield _unlike_root(facts, symmetric, first, computed)
-    yield from _split_sizes(facts, symmetric)
-
-
-def _carried_inside_one_machine(facts: Facts) -> bool:
-    """By Gloo, whose connections inside a machine do not fail by themselves."""
-    recordings = [known.recording for known in facts.ranks.values()]
-    hosts = {known.host for known in facts.ranks.values()}
-    return len(hosts) == 1 and all(one is not None and one.backend == "gloo" for one in recordings)
-
-
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
-    passed = passed_by_some(facts, stall)
-    root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
-    if passed is not None and root is not None:
-        yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
     if stall.call is not None and stall.call.operation == "new_group":
         yield from _one_group_more(facts, stall)
     if not facts.disagreements and sizes_differ(facts) and caught_in_a_call(facts, stall):
         lag, wait = camps_of_stall(facts, stall)
         if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
             yield _other_place(facts, stall, lag, wait)
-
-
-def _other_root(
-    facts: Facts, ranks: tuple[int, ...], group: str, first: PendingCall, root: str, *, finished: bool = False
-) -> Answer:
-    """All joined, and the line gives each rank another root: some wait for a sender that does not know it is one."""
-    return signal(
-        CAUSE,
-        Grade.SOURCE,
-        say("ranks name different roots in {operation}: {root}", operation=first.operation, root=root),
-        whole=False,  # no record tells which root each rank named
-        ranks=ranks,
-        group=group_label(facts, group),
-        phase=Phase.COMMUNICATION,
-        where=first.where,
-        waiter_where=first.where,
-        calls=call_of(ranks, first),
-        because=(
-            say("{ranks:who} {ranks:is|are} in the call still, and others have finished it", ranks=ranks)
-            if finished
-            else say("all ranks joined the call and none finished it"),
-            say("{root} depends on the rank, and all ranks must name the same one", root=root),
-        ),
-        evidence=tuple(
-            progress.pending.evidence
-            for rank in ranks[:2]
-            if (progress := facts.groups[group].progress.get(rank)) is not None and progress.pending is not None
-        ),
-        remedies=(remedy("name-one-root-on-all-ranks"),),
-    )
-
-
-def _unlike_root(facts: Facts, stall: SymmetricStall, first: PendingCall, root: str) -> Answer:
-    return signal(
-        CAUSE,
-        Grade.STACK,
-        say(
-            "all ranks are in {operation} and none finished it: they may name different roots ({root})",
-            operation=first.operation,
-            root=root,
-        ),
-        ranks=stall.ranks,
-        group=group_label(facts, stall.group),
-        phase=Phase.COMMUNICATION,
-        where=first.where,
-        waiter_where=first.where,
-        calls=call_of(stall.ranks, first),
-        because=(
-            say("every rank works the root out by itself, and nothing shows that all come to the same"),
-            say("nothing between the ranks can fail on the way: they are on one machine, and use Gloo"),
-        ),
-        evidence=tuple(stall.pending[rank].evidence for rank in stall.ranks[:2]),
-        remedies=(remedy("name-one-root-on-all-ranks"),),
-    )
 
 
 def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
@@ -227,7 +150,7 @@ def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -
     ranks = disagreement.odd or (place.ranks if place is not None else tuple(sorted(r for c in camps for r in c.ranks)))
     odd = next((c for c in camps if set(c.ranks) & set(ranks)), camps[0])
     other = next((c for c in camps if c is not odd), None)
-    aligned = disagreement.records_align
+    aligned, summary = disagreement.records_align, _summary(disagreement, ranks)
     parts = between(facts, odd, other, disagreement.group) | {
         "ranks": ranks,
         "nodes": hosts_of(facts, ranks),
@@ -237,7 +160,7 @@ def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -
     return signal(
         CAUSE,
         Grade.RECORD if went_on else grade_of_group(facts, disagreement.group),
-        _survived(disagreement, ranks) if went_on else _summary(disagreement, ranks),
+        say("{told}, and the job went on: results are wrong", told=summary) if went_on else summary,
         whole=aligned if went_on else place is None and _is_whole(facts, disagreement, camps),
         severity=Severity.SLOWS if went_on else Severity.STOPS,
         **parts,
@@ -303,26 +226,6 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
         ranks=ranks,
         kinds=kinds,
         position=disagreement.position,
-    )
-
-
-def _survived(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
-    kinds = " and ".join(disagreement.differs_in)
-    return (
-        say(
-            "{ranks:who} called another {kinds} than the others at position {position}, and the job went on: "
-            "results are wrong",
-            ranks=ranks,
-            kinds=kinds,
-            position=disagreement.position,
-        )
-        if disagreement.odd
-        else say(
-            "{ranks:who} disagree in {kinds} at position {position}, and the job went on: results are wrong",
-            ranks=ranks,
-            kinds=kinds,
-            position=disagreement.position,
-        )
     )
 
 

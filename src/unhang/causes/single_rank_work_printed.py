@@ -70,19 +70,9 @@ def _bar(facts: Facts) -> Signal | None:
         CAUSE,
         Grade.ORDER,
         say(
-            "{ranks:who} had worked on '{label}' for {minutes:.0f} minutes, as "
-            "long as the others may wait, and was at "
+            "{who} had worked on '{label}' for {minutes:.0f} minutes, as long as the others may wait, and was at "
             "{done} of {total}",
-            ranks=ranks,
-            label=work.label,
-            minutes=minutes,
-            done=work.done,
-            total=work.total,
-        )
-        if ranks
-        else say(
-            "one process had worked on '{label}' for {minutes:.0f} minutes, as long as the others may wait, and was at "
-            "{done} of {total}",
+            who=say("{ranks:who}", ranks=ranks) if ranks else say("one process"),
             label=work.label,
             minutes=minutes,
             done=work.done,

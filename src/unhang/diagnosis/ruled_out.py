@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.progress_from_stacks import in_collective
 from unhang.facts.roots import passed_by_some
+from unhang.facts.standing_still import stands_still
 from unhang.findings import Cause, Certainty, Finding, RuledOut, say
 from unhang.knowledge.own_work import own_work
 
@@ -89,10 +90,13 @@ _WAITS_FOR_SOMEBODY = _ASKS | {"lock-wait", "queue-wait", "socket", "join", "chi
 """The other end of these may be a rank that waits for this one; no record tells."""
 
 
+def _waits_for_somebody(rank: RankFacts) -> bool:
+    return stands_still(rank) or (rank.activity is not None and rank.activity.what in _WAITS_FOR_SOMEBODY)
+
+
 def _cycle(facts: Facts) -> Iterator[RuledOut]:
     graph = facts.graph
-    stand = (facts.ranks[rank].activity for rank in graph.roots if rank in facts.ranks)
-    if any(activity is not None and activity.what in _WAITS_FOR_SOMEBODY for activity in stand):
+    if any(_waits_for_somebody(facts.ranks[rank]) for rank in graph.roots if rank in facts.ranks):
         return
     seen = all(rank.recording is not None or rank.stack is not None for rank in facts.ranks.values())
     if seen and graph.edges and graph.roots and not graph.cycles:

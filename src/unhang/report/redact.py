@@ -44,7 +44,7 @@ _OPEN_ROOTS = (
 )
 _LIBRARY = late_pattern(
     r"^(?P<root>.*?)/(?P<rest>(?:lib(?:64)?/python3[^/]*/)?(?:site-packages|dist-packages)/.*|lib/python3[^/]*/.*"
-    r"|(?:torch/csrc|aten/src|c10|third_party)/.*)$"
+    r"|(?:torch/csrc|aten/src|c10|third_party)/.*|(?:Python|Modules|Objects)/[\w/]+\.[ch](?::\d+)?)$"
 )
 _RUN = late_pattern(r"[a-z0-9]+")
 _RENAMED = late_pattern(r"^(?:/path-\d+(?:/|$)|(?:host|user|addr|email|bucket)-\d+$)")
