@@ -15,6 +15,8 @@ from pathlib import Path
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz0"
 """Letters, and one for all digits."""
 BEGIN = "^"
+_ALPHABET = 5
+"""So many letters in the order of the alphabet are that, and no key."""
 _DIGITS = str.maketrans("123456789", "0" * 9)
 _RUN = re.compile(r"[A-Za-z0-9]+")
 _OF_CHANCE = {symbol: math.log2((10 if symbol == "0" else 1) / 36) for symbol in SYMBOLS}
@@ -25,8 +27,9 @@ _A = ord("A")
 def bits_of_chance(word: str) -> float:
     """How much likelier chance wrote the letters and digits of ``word`` than somebody naming a thing; a logarithm."""
     pairs = _pairs()
-    runs = (BEGIN + as_symbols(run.lower()) for run in _RUN.findall(word))
-    return sum(pairs[pair] for run in runs for pair in pairwise(run))
+    runs = (run.lower() for run in _RUN.findall(word))
+    spoken = (BEGIN + as_symbols(run) for run in runs if len(run) < _ALPHABET or run not in SYMBOLS)
+    return sum(pairs[pair] for run in spoken for pair in pairwise(run))
 
 
 def as_symbols(word: str) -> str:
