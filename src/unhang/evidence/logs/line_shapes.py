@@ -64,12 +64,16 @@ class LineShapes:
         return shape
 
 
+def _may_head_an_error(zeros: str) -> bool:
+    return "E0000" in zeros or "F0000" in zeros or "[E " in zeros
+
+
 def _looked_at(zeros: str) -> LineShape:
     no_words = _NO_WORDS.match(zeros) is not None
     stack = not no_words and _STACK_LINE.match(zeros) is not None
     return LineShape(
         start_or_end=may_tell(zeros),
-        complaint=sounds_bad(zeros, zeros=True) or is_error_of_torch(zeros),
+        complaint=sounds_bad(zeros, zeros=True) or (_may_head_an_error(zeros) and is_error_of_torch(zeros)),
         rank=any(hint in zeros for hint in _RANK_HINTS),
         step=step_in(zeros) is not None,
         words=not no_words and not stack,
