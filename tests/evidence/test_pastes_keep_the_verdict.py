@@ -61,7 +61,8 @@ def stronger(log: Path, shape: str, folder: Path) -> str:
     cause, certainty, ranks = lead(said)
     got, sure, named = lead(decide(SHAPES[shape](lines), folder))
     told = f"{name_of(log)}, {shape}: {got} {sure.value} {sorted(named)}, was {cause} {certainty.value} {sorted(ranks)}"
-    if got != cause and shape in LOSSY:  # of a few lines of a log another cause may look best, but not certain
+    if shape in LOSSY and (got != cause or not named <= ranks):
+        # of a few lines of a log another cause may look best, and another rank may be all that is seen; not certain
         return "" if sure is not Certainty.CERTAIN else told
     # Nor the same cause: what spoke against it may stand in another line, or the clock speak for it.
     most = max(certainty.order, Certainty.LIKELY.order) if shape in STAMPED | LOSSY else certainty.order

@@ -15,8 +15,8 @@ from typing import Final
 
 MOST: Final = 1 << 53
 """Of counts, sizes and positions: the largest integer that every reader of our JSON keeps exactly."""
-MOST_RANKS: Final = 1 << 20
-"""No job has as many processes."""
+MOST_RANKS: Final = 1 << 18
+"""No job has as many processes: the largest that were told of have 100,000."""
 MOST_SECONDS: Final = 100 * 365.25 * 86_400
 """Of durations and limits: a century. A longer limit means that somebody asked for none."""
 EXIT_CODES: Final = range(-(1 << 31), 1 << 32)

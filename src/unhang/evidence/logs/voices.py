@@ -86,6 +86,8 @@ class Voices:
 
     def learn_process(self, host: str, pid: int, comm_rank: int, comm_size: int) -> None:
         """NCCL said which rank of which size of communicator a process is; the largest one is the world."""
+        if comm_rank >= comm_size:
+            return  # a damaged line
         best = self._processes.get((host, pid))
         if best is None or comm_size > best[1]:
             self._processes[host, pid] = (comm_rank, comm_size)
