@@ -23,8 +23,8 @@ _MULTIPLIER = np.uint32(2654435761)
 _SHIFT = np.uint32(32 - _BITS)
 _SECOND_MULTIPLIER, _SECOND_SHIFT = np.uint32(2246822519), np.uint32(12)
 _COMMON = b" etaoinsrlhdcumpfgEywbvNI0123456789.:,/_-=[]()TSARCLODkMPxjqz"
-_OPEN = bytes(range(1, 256))
-"""What may stand beside a literal of five or six bytes: a letter of any alphabet, in any encoding."""
+_OPEN = bytes(range(256))
+"""What may stand beside a literal of five or six bytes: a letter of any alphabet, in any encoding, or a NUL."""
 SHORTEST = 5
 _PAD = b"\n" * 8
 _TUNE_FROM = 1 << 18
