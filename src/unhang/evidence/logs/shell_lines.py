@@ -39,7 +39,9 @@ _OF_ONE_NODE = late_pattern(r"(?:^|[\s;&/<])(?:torchrun|torch\.distributed\.(?:r
 _PER_NODE = late_pattern(
     r"(?:nproc[_-]per[_-]node|num_local_procs)['\"]?\s{0,8}[=: ]\s{0,8}(\d{1,6})\b|\bcomposer\s.{0,40}?-n (\d{1,6})\b"
 )
-_NODES = late_pattern(r"(?:\bnnodes|--num[_-]machines|\bmax_nodes)['\"]?\s{0,8}[=: ]\s{0,8}(?:\d{1,6}:)?(\d{1,6})\b")
+_NODES = late_pattern(
+    r"(?:\bnnodes|--num[_-]machines|\bmax_nodes)['\"]?\s{0,8}[=: ]\s{0,8}(?:\d{1,6}:)?(\d{1,6})\b(?!\.\d)"
+)
 _TASKS = late_pattern(
     r"(?:srun|jsrun|aprun)\s.*?(?:--ntasks[= ]|-n ?)(\d{1,6})\b"
     r"|(?:mpirun|mpiexec|horovodrun)\s.*?-(?:np|n|-np) (\d{1,6})\b"
