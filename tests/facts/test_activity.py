@@ -95,6 +95,17 @@ def test_a_main_thread_that_joins_gives_way_to_the_thread_that_trains() -> None:
     assert activity.what == "user-code"
 
 
+def test_an_idle_actor_gives_way_to_the_thread_that_trains() -> None:
+    idle = """Thread 1 (idle): "MainThread"
+    main_loop (ray/_private/worker.py:1069)
+    <module> (ray/_private/workers/default_worker.py:323)"""
+    trains = """Thread 2 (active): "Thread-1 (train)"
+    relabel (/job/train.py:16)
+    train (/job/train.py:27)"""
+    assert what_of(idle, trains).where == Where("/job/train.py", 16, "relabel")
+    assert what_of(idle).what == "actor-idle"
+
+
 def test_a_main_thread_that_polls_gives_way_to_the_thread_that_trains() -> None:
     trainer = "trainer | backward (torch/autograd/__init__.py:395) | train (train.py:34) | run (threading.py:982)"
     activity = what_of("MainThread | main (train.py:46) | <module> (train.py:50)", trainer)

@@ -121,8 +121,8 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     known_work = known and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
     seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
-    awaits = [facts.ranks[rank].awaits for rank in stall.laggards]
-    if _kind(lag.what).asks and not any(one.locks or one.ended_children for one in awaits):
+    answerer_known = lag.what == "file-lock" and any(facts.ranks[rank].awaits.locks for rank in stall.laggards)
+    if _kind(lag.what).asks and not answerer_known:
         seen_whole = False  # whoever has to answer may be a rank that waits for this one
     return stall_signal(
         CAUSE,

@@ -17,8 +17,8 @@ from unhang.knowledge.activities import ActivityRow, ActivityTable, activity_tab
 
 _Sources = Mapping[str, SourceFile]
 
-BUSY_ELSEWHERE = {"join", "child-process", "queue-wait", "lock-wait", "interpreter-exit"}
-"""What a main thread does while another thread trains."""
+BUSY_ELSEWHERE = {"join", "child-process", "queue-wait", "lock-wait", "interpreter-exit", "actor-idle"}
+"""What a main thread does while another thread trains; Ray Train runs the program in a thread of an actor."""
 _BACKGROUND = {"pin-memory", "launcher", "queue-wait", "lock-wait", "socket", "gil-wait", "unknown", "process-pool"}
 """Not worth a word in a thread without a frame of the user's."""
 _NATIVE_PLUMBING = {"sleep", "socket", "lock-wait", "file-io"}
