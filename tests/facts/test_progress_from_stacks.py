@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.facts.jobs import call, recording
 from unhang.evidence.items import EvidenceSet, Frame, LogReading, PythonTraceback, Recording, SourceFile, StackDump
 from unhang.evidence.recorder_items import BundleManifest, RankProcess
@@ -45,6 +47,10 @@ def gloo(rank: int, completed: int, upto: int = 5, **parts: Any) -> Recording:
     return recording(rank, calls, groups={"0": ()}, status={"0": (upto, completed)})
 
 
+def gathers(count: int) -> list[dict[str, Any]]:
+    return [dict(call(p, "all_gather", state="scheduled", backend="gloo"), retired=True) for p in range(1, count + 1)]
+
+
 def test_without_dumps_ranks_in_a_collective_wait_for_the_rank_that_is_not() -> None:
     known = facts([inside(0), inside(1), stack(2, f"work ({TRAIN}:9)", f"main ({TRAIN}:41)")])
 
@@ -67,6 +73,20 @@ def test_gloo_that_counts_a_call_as_finished_is_corrected_by_the_stack() -> None
 
     assert known.groups["0"].progress[0].pending is not None
     assert known.graph.roots == (2,)
+
+
+@pytest.mark.parametrize("called", ["all_gather_single", "all_gather_object", "all_gather"])
+def test_a_dump_without_frames_is_corrected_by_the_stack_whichever_function_makes_the_call(called: str) -> None:
+    """The dump was written as its rank gave up; its stack was taken before."""
+    bare = [dict(gather, frames=[]) for gather in gathers(5)]
+    ahead = recording(0, bare, groups={"0": (0, 1)}, status={"0": (5, 5)})
+    behind = recording(1, bare[:4], groups={"0": (0, 1)}, status={"0": (4, 4)})
+    known = facts([inside(0, called), stack(1, f"work ({TRAIN}:9)")], [ahead, behind], world=2)
+
+    pending = known.groups["0"].progress[0].pending
+    assert pending is not None
+    assert pending.position == 5
+    assert known.graph.roots == (1,)
 
 
 def test_gloo_whose_count_lags_is_corrected_by_the_later_call_a_rank_stands_in() -> None:

@@ -33,6 +33,8 @@ _ALIASES = {
 
 # Each rank brings as much as it likes (or nothing): sizes say nothing about a mismatch.
 _FREE_SIZES = {"all_to_all", "all_to_all_single", "gather", "scatter", "all_gather_v", "reduce_scatter_v", "coalesced"}
+# What the name of a function adds to that of the collective it makes.
+_FORMS = {"", "_into_tensor", "_tensor", "_single", "_object", "_object_list", "_coalesced"}
 # Names that hide what is inside.
 _OPAQUE = {"coalesced", "split", "new_window", ""}
 POINT_TO_POINT = {"send", "recv", "isend", "irecv", "batch_isend_irecv"}
@@ -42,6 +44,13 @@ def canonical(operation: str) -> str:
     """One name per operation over backends and versions: ``_allgather_base`` is ``all_gather_into_tensor``."""
     lowered = operation.lower()
     return _ALIASES.get(lowered, lowered)
+
+
+def is_recorded_as(called: str, recorded: str) -> bool:
+    """Whether a call of the function ``called`` may stand in a record as ``recorded``: Gloo knows one all-gather, which
+    ``all_gather_into_tensor`` and ``all_gather_object`` come to as well."""
+    whole, part = canonical(called), canonical(recorded)
+    return whole.startswith(part) and whole[len(part) :] in _FORMS
 
 
 def differences(signatures: Collection[Signature]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from unhang.facts.group_table import pending_from_row
 from unhang.facts.guard_waits import in_guard
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.named_groups import groups_by_name
-from unhang.facts.operations import POINT_TO_POINT, canonical
+from unhang.facts.operations import POINT_TO_POINT, canonical, is_recorded_as
 from unhang.facts.p2p_partner import partner_on_line
 from unhang.findings import Phase, Where
 
@@ -157,7 +157,7 @@ def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
     assert activity.operation is not None
     stack_index = int(entries.stack[-1])
     if stack_index < 0 or activity.where is None:
-        return canonical(signature.operation) == canonical(activity.operation)
+        return is_recorded_as(activity.operation, signature.operation)
     recorded = [(f.file.rsplit("/", 1)[-1], f.line) for f in entries.stacks[stack_index]]
     return _place(activity.where) in recorded
 
