@@ -61,16 +61,26 @@ def losses(printed: str) -> list[str]:
     return re.findall(r"step: +(\d+ +loss: +[\d.]+ +grad_norm: +[\d.]+)", plain)
 
 
+@pytest.fixture(scope="module")
+def torchtitan(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a torchtitan whose configuration can be overridden; it asks for an older `datasets` than others."""
+    folder = str(tmp_path_factory.mktemp("torchtitan"))
+    packages = ["torchtitan==0.3.0", "torch_checkpointing==0.1.1", "spmd_types==0.2.3"]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, *packages]
+    subprocess.run(install, check=True, timeout=240)
+    return folder
+
+
 @pytest.mark.live
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="torchtitan imports triton")
-def test_torchtitans_trainer_says_its_steps_and_trains_as_before(tmp_path: Path) -> None:
-    pytest.importorskip("torchtitan")
+def test_torchtitans_trainer_says_its_steps_and_trains_as_before(tmp_path: Path, torchtitan: str) -> None:
     job = [str(HERE / "titan_job.py"), "--module", "titan_job", "--config", "tiny", "--dump_folder"]
 
-    plain = launched(tmp_path, *job, str(tmp_path / "a"), ours=False)
-    guarded = launched(tmp_path, *job, str(tmp_path / "b"), *OVERRIDES)
+    path = {"PYTHONPATH": os.pathsep.join((str(HERE), torchtitan))}
+    plain = launched(tmp_path, *job, str(tmp_path / "a"), ours=False, **path)
+    guarded = launched(tmp_path, *job, str(tmp_path / "b"), *OVERRIDES, **path)
     background = [OVERRIDES[0], TITAN + '.steps={"background_logs": true}']
-    odd = launched(tmp_path, *job, str(tmp_path / "c"), *background, ours=False, ODD_RANK="1")
+    odd = launched(tmp_path, *job, str(tmp_path / "c"), *background, ours=False, ODD_RANK="1", **path)
 
     assert len(losses(plain)) == 8, plain
     assert losses(plain) == losses(guarded), guarded
@@ -82,11 +92,12 @@ def test_torchtitans_trainer_says_its_steps_and_trains_as_before(tmp_path: Path)
 
 @pytest.mark.live
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="torchtitan imports triton")
-def test_torchtitans_log_is_written_in_the_background(tmp_path: Path) -> None:
-    pytest.importorskip("torchtitan")
+def test_torchtitans_log_is_written_in_the_background(tmp_path: Path, torchtitan: str) -> None:
+    path = {"PYTHONPATH": os.pathsep.join((str(HERE), torchtitan))}
     job = [str(HERE / "titan_job.py"), "--module", "titan_job", "--config", "tiny", "--dump_folder", str(tmp_path)]
 
-    printed = launched(tmp_path, *job, OVERRIDES[0], TITAN + '.steps={"background_logs": true}', ours=False)
+    background = [OVERRIDES[0], TITAN + '.steps={"background_logs": true}']
+    printed = launched(tmp_path, *job, *background, ours=False, **path)
 
     assert len(losses(printed)) == 8, printed
     assert sum(path.stat().st_size for path in tmp_path.rglob("events*")) > 1000

@@ -47,7 +47,8 @@ def test_process_1_passes_the_end_on(line: str, code: int, tmp_path: Path) -> No
 def test_process_1_reaps_the_orphans_of_others(tmp_path: Path) -> None:
     line = """
 for n in 1 2 3 4 5; do sh -c '(sleep 0.2; exit 3) & (sleep 0.3) &'; done; sleep 1.2
-echo zombies $(grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l)
+zombies=$(grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null)
+echo zombies $(grep -l '^PPid:.1$' $zombies /dev/null | wc -l)
 """
     done = run([*IN_NAMESPACE, *ours(tmp_path / "run"), "sh", "-c", line])
 

@@ -59,6 +59,15 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnData:
+    """Calls that give every rank something of its own. ``of``: what stands before the dot."""
+
+    names: tuple[str, ...]
+    of: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """Names that mean the same to every program."""
 
@@ -75,6 +84,7 @@ class Table:
     wrapper: tuple[Wrapper, ...]
     work: tuple[Work, ...] = field(default=())
     own_group: tuple[OwnGroup, ...] = field(default=())
+    own_data: tuple[OwnData, ...] = field(default=())
     layer: tuple[Words, ...] = field(default=())
     optional_input: tuple[Words, ...] = field(default=())
 
@@ -124,6 +134,11 @@ def wrappers() -> Mapping[str, bool]:
 def lists_own_group(name: str, owner: str) -> bool:
     """Whether ``owner.name`` lists the ranks of the asking process's own group."""
     return any(name in row.names and (not row.of or owner in row.of) for row in table().own_group)
+
+
+def is_own_data(name: str, owner: str) -> bool:
+    """Whether ``owner.name()`` gives every rank something of its own."""
+    return any(name in row.names and owner in row.of for row in table().own_data)
 
 
 @cache

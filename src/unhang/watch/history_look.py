@@ -28,11 +28,15 @@ class HistoryLook:
 
     def content(self) -> bytes:
         """``machine/history.json``; empty while it is not known, and where it cannot be read."""
+        self.reap()
+        return self._content
+
+    def reap(self) -> None:
+        """Take the answer of the process and let it go, once it has one or has had its time."""
         if self._process is not None and (self._process.poll() is not None or time.monotonic() > self._deadline):
             if self._process.returncode == 0 and self._process.stdout is not None:
                 self._content = self._process.stdout.read()
             self.end()
-        return self._content
 
     def end(self) -> None:
         """Nobody will ask any more."""

@@ -41,6 +41,7 @@ class Onlookers:
     def go_on(self, standing: Standing | None) -> None:
         """After every tick."""
         self._metrics.reap()
+        self._history.reap()
         if self._live.due():
             self._live.write(self._state(standing))
 

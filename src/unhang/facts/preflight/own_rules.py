@@ -109,6 +109,7 @@ class _Arithmetic:
         self.names: dict[str, ast.expr] = {}
         self.bound: dict[str, Any] = {}
         self.rounds = 0
+        self._open: set[str] = set()
 
     def divides(self, node: ast.expr, deep: int = 6) -> bool:
         """A remainder is taken, in ``node`` or in what its names stand for."""
@@ -170,10 +171,13 @@ class _Arithmetic:
         value = self.assigned.get(name)
         if value is None:
             return self._setting(name)
-        if name in self.names and self.names[name] is not value:
-            return UNKNOWN
+        if name in self._open or (name in self.names and self.names[name] is not value):
+            return UNKNOWN  # ``n = n + 1``: what it was before is not known
         self.names[name] = value
-        return self.value(value)
+        self._open.add(name)
+        worked_out = self.value(value)
+        self._open.discard(name)
+        return worked_out
 
     def _setting(self, name: str) -> Any:
         if name in _WORLD:

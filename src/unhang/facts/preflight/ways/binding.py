@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, RANKS, Known, Value
+from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, RANKS, SIFTED, Known, Value
 from unhang.facts.preflight.ways.recognising import Recogniser
 from unhang.facts.preflight.ways.steps import BATCH, DATA, ORDER, PARTLY, RANK
 from unhang.facts.preflight.ways.values import Values
@@ -117,7 +117,7 @@ class Binding:
         """A parameter of a function gets ``node``."""
         value, known = self.values.of(node), self.learned
         own = frozenset(kind for kind in value.kinds if kind[0] != "=")
-        kinds = own if value.made == LOOP else own - {DATA}  # what is made of data may be anything
+        kinds = own if value.made in (LOOP, SIFTED) else own - {DATA}  # what is made of data may be anything
         if kinds:
             known.learn_parameter(target, name, kinds)
         if ORDER in kinds:

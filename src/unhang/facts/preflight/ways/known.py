@@ -10,8 +10,9 @@ from unhang.facts.program import Scope
 from unhang.facts.program_calls import ProgramCalls
 from unhang.facts.program_definitions import Class, Defined
 
-LOOP, EQUAL, FILLED = "loop", "equal", "filled"
-"""Made by a loop over data, by a collective that gives every rank the same, by putting something into a container."""
+LOOP, EQUAL, FILLED, SIFTED = "loop", "equal", "filled", "sifted"
+"""Made by a loop over data, by a collective that gives every rank the same, by putting something into a container, by
+keeping what this rank's own data say."""
 NONE: frozenset[str] = frozenset()
 RANKS = frozenset({RANK, NAMED, LOCAL})
 OTHER = "rank of a group"

@@ -23,6 +23,7 @@ from unhang.facts.preflight.ways.steps import (
     POLL,
     RANK,
     RANK_ZERO,
+    TIME,
     Block,
     Branch,
     Called,
@@ -228,7 +229,9 @@ class Reader:
             old = self.values.names.get(name)
             if old is None or old.kinds != value.kinds or old.only != value.only:
                 self.values.names[name] = joined(old or PLAIN, value)
-        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER, PARTLY})
+        # The condition of a `while` is asked anew in every round: ranks leave it where their own data or clocks say so.
+        asked = {DATA, CHANCE, TIME} if isinstance(node, ast.While) else NONE
+        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER, PARTLY} | asked)
         if isinstance(node, ast.For | ast.AsyncFor):
             self._loop_target(node.target, node.iter)
         before = dict(self.values.names)
@@ -389,8 +392,8 @@ class Reader:
                     self.own_groups.append((op, spoken(ranks)))
             self.names.made_equal(node, own=False)
             return [op]
-        work = self.what.work(node)
-        return [work] if work is not None else []
+        other = self.what.work(node) or self.what.forward(node)
+        return [other] if other is not None else []
 
     def _starts_group(self, node: ast.Call) -> None:
         given = next((word.value for word in node.keywords if word.arg == "rank"), None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from unhang.facts.preflight.ways.known import Known
 from unhang.facts.preflight.ways.model_parts import has_parameters, parts_called
-from unhang.facts.preflight.ways.steps import Op, Part, Work
+from unhang.facts.preflight.ways.steps import Forward, Op, Part, Work
 from unhang.facts.preflight.ways.wrapped import Wrapped
 from unhang.facts.program import call_name, dotted
 from unhang.facts.program_definitions import Defined
@@ -76,6 +76,13 @@ class Recogniser:
             if fits is not None:
                 return Op(name, text, node.lineno, self.here, self._group(node), fits)
         return None
+
+    def forward(self, node: ast.Call) -> Forward | None:
+        """The call of a model of which it was not followed whether it is the sharded one."""
+        func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+        if not self.around.wrapped.any_sharded or not end_of(func).lower().endswith(("model", "model_parts")):
+            return None
+        return Forward(spoken(node.func), node.lineno, self.here) if node.args or node.keywords else None
 
     def part(self, node: ast.Call) -> Part | None:
         """The part of a model that ``node`` calls: an attribute of it, also where a caller handed it over."""

@@ -6,6 +6,7 @@ import ast
 import time
 from collections.abc import Iterator, Sequence
 
+from unhang.facts.preflight.ways.lone_files import WRITES, written_by_some
 from unhang.facts.preflight.ways.next_collective import Met, NextCollective, paths
 from unhang.facts.preflight.ways.parting import At, Parting, Ways
 from unhang.facts.preflight.ways.reading import Read
@@ -42,19 +43,6 @@ _OTHER = "rank of a group"
 _ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES, CHANCE)
 _ASKED_OF_PARTS = (DATA, BATCH, CHANCE)
 _EXITS = {RETURN: "return", BREAK: "break", NEXT: "continue"}
-_WRITES = {
-    "open",
-    "save",
-    "dump",
-    "mkdir",
-    "makedirs",
-    "touch",
-    "write_text",
-    "write_bytes",
-    "to_csv",
-    "symlink",
-    "write",
-}
 
 
 class Search:
@@ -80,8 +68,9 @@ class Search:
         keys: dict[str, Leaf] = {}
         for step in steps_of(read.steps):
             if isinstance(step, Loop) and step.kinds - {ORDER} and not self.parts:
-                met = self.next.first(step.body, one, Assumed(groups=False))
-                if met is not None and met.certain:
+                own = not step.kinds - {ORDER, DATA, CHANCE, TIME}  # nothing that the ranks of a group share
+                met = self.next.first(step.body, one, Assumed(groups=own))
+                if met is not None and (met.certain or (own and met.proved)):
                     yield self._as_parting(one, step, tuple(step.kinds - {ORDER}), "loop", met, None, sure=False)
             if isinstance(step, Loop) and not self.parts:
                 yield from self._swallowed(one, step)
@@ -211,7 +200,8 @@ class Search:
         self, one: Defined, step: Branch, leaf: Leaf, kind: str, met: Met, others: Met | None
     ) -> Parting | None:
         if FILES in leaf.kinds and kind in ("if", "else") and not leaf.kinds & {RANK, LOCAL}:
-            return None
+            if not written_by_some(leaf.path, one, self.ways.calls):
+                return None
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
         why = tuple(kind for kind in self.asked if kind in leaf.kinds)
@@ -266,7 +256,7 @@ class Search:
         """The program itself makes the file that the test at line ``asked`` asks for, here, and no collective stands
         between the two: so ranks see it at different times."""
         for node in own_nodes(one.node):
-            if isinstance(node, ast.Call) and call_name(node) in _WRITES and leaf.path:
+            if isinstance(node, ast.Call) and call_name(node) in WRITES and leaf.path:
                 words = [spoken(arg) for arg in (*node.args, *(word.value for word in node.keywords))]
                 behind = spoken(node.func.value) if isinstance(node.func, ast.Attribute) else ""
                 reads = call_name(node) == "open" and not any(mode in words for mode in ("'w'", "'wb'", "'a'", "'x'"))

@@ -139,7 +139,16 @@ class Leave:
     line: int
 
 
-Step: TypeAlias = "Op | Called | Work | Part | Branch | Loop | Guarded | Leave"
+@dataclass(frozen=True, slots=True, eq=False)
+class Forward:
+    """A call of what is named like a model, in a program that shards one: perhaps a collective."""
+
+    text: str
+    line: int
+    here: Defined
+
+
+Step: TypeAlias = "Op | Forward | Called | Work | Part | Branch | Loop | Guarded | Leave"
 Block: TypeAlias = "tuple[Step, ...]"
 
 

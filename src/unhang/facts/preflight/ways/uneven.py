@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from unhang.facts.preflight.ways.next_collective import paths
 from unhang.facts.preflight.ways.parting import At, Ways
-from unhang.facts.preflight.ways.steps import Leave, Loop, Op, steps_of
-from unhang.facts.program import call_name, own_nodes
+from unhang.facts.preflight.ways.steps import Forward, Leave, Loop, Op, steps_of
+from unhang.facts.program import call_name, dotted, own_nodes
 from unhang.facts.program_definitions import Defined
 from unhang.facts.rank_branch import spoken
 
-_LOADERS = {"DataLoader", "StatefulDataLoader"}
+_LOADERS = frozenset({"DataLoader", "StatefulDataLoader"})
 _KEEP_LENGTH = {"enumerate", "tqdm", "iter", "track", "auto"}
 _ITERABLE = frozenset({"IterableDataset"})
 _JOINS = {"Join", "join_uneven_inputs", "join"}
@@ -40,13 +40,15 @@ def uneven_loops(ways: Ways) -> Iterator[UnevenLoop]:
             if _is_joined(one, loop.line):
                 continue
             call = ways.first(loop.body, one, groups=True)
-            if call is None or not call.sure:
+            forward = next((step for step in steps_of(loop.body) if isinstance(step, Forward)), None)
+            held = call if call is not None and call.sure else forward
+            if held is None:
                 continue
             data = _iterable(ways, loop.over, one, _MOST_DEEP)
             if data is not None:
                 after = ways.first(path[-1][0][path[-1][1] + 1 :], one, groups=True)
                 at = At(one.file.path, loop.line, one.full_name, loop.text)
-                yield UnevenLoop(at, data, _at(call), _at(after) if after is not None else None)
+                yield UnevenLoop(at, data, _at(held), _at(after) if after is not None else None)
 
 
 def _is_joined(one: Defined, line: int) -> bool:
@@ -63,7 +65,7 @@ def _leaves(step: object) -> bool:
     return isinstance(step, Leave) and step.kind in ("break", "return")
 
 
-def _at(op: Op) -> At:
+def _at(op: Op | Forward) -> At:
     return At(op.here.file.path, op.line, op.here.full_name, op.text)
 
 
@@ -74,7 +76,7 @@ def _iterable(ways: Ways, node: ast.expr | None, here: Defined, deep: int) -> At
     calls = ways.calls
     if isinstance(node, ast.Call):
         name = call_name(node)
-        if name in _LOADERS and (node.args or node.keywords):
+        if _makes_loader(ways, node, here) and (node.args or node.keywords):
             data = next((word.value for word in node.keywords if word.arg == "dataset"), None) or (
                 node.args[0] if node.args else None
             )
@@ -89,6 +91,11 @@ def _iterable(ways: Ways, node: ast.expr | None, here: Defined, deep: int) -> At
     return _named(ways, node, here, deep, None)
 
 
+def _makes_loader(ways: Ways, node: ast.Call, here: Defined) -> bool:
+    kind = ways.calls.made(node, here)
+    return call_name(node) in _LOADERS or (kind is not None and ways.calls.derives_from(kind, _LOADERS))
+
+
 def _of_data(ways: Ways, data: ast.expr | None, here: Defined, made: ast.Call, deep: int) -> At | None:
     at = At(here.file.path, made.lineno, here.full_name, spoken(made.func))
     found = _of_kind(ways, data, here, at)
@@ -96,17 +103,8 @@ def _of_data(ways: Ways, data: ast.expr | None, here: Defined, made: ast.Call, d
 
 
 def _named(ways: Ways, node: ast.expr, here: Defined, deep: int, made: ast.Call | None) -> At | None:
-    """What a name holds: by its assignments, or by what callers give for it."""
-    if not isinstance(node, ast.Name):
-        return None
-    given = [value for scope in reversed(here.scopes) for value in _assigned(scope, node.id)][:4]
-    sources = [(value, here) for value in given]
-    if node.id in here.parameters:
-        for caller, call in ways.calls.callers.get(here, ()):
-            for target, values in ways.calls.arguments(call, caller):
-                if target is here and node.id in values:
-                    sources.append((values[node.id], caller))
-    for value, there in sources:
+    """What a name or ``self.name`` holds: by its assignments, or by what callers give for it."""
+    for value, there in _sources(ways, node, here):
         found = (
             _iterable(ways, value, there, deep - 1)
             if made is None
@@ -117,6 +115,22 @@ def _named(ways: Ways, node: ast.expr, here: Defined, deep: int, made: ast.Call 
     return None
 
 
+def _sources(ways: Ways, node: ast.expr, here: Defined) -> Iterator[tuple[ast.expr, Defined]]:
+    """What is assigned to ``node``, or given for it, with the function in which that stands."""
+    if dotted(node).startswith("self.") and here.owner is not None:
+        for kind in ways.calls.lineage(here.owner):
+            for method in kind.methods.values():
+                yield from ((value, method) for value in _assigned(method.node, dotted(node)))
+        return
+    if not isinstance(node, ast.Name):
+        return
+    yield from [(value, here) for scope in reversed(here.scopes) for value in _assigned(scope, node.id)][:4]
+    for caller, call in ways.calls.callers.get(here, ()) if node.id in here.parameters else ():
+        for target, values in ways.calls.arguments(call, caller):
+            if target is here and node.id in values:
+                yield values[node.id], caller
+
+
 def _of_kind(ways: Ways, data: ast.expr | None, here: Defined, at: At) -> At | None:
     """``at`` where ``data`` is an iterable data set of the program."""
     kinds = ways.calls.kinds_of(data, here)
@@ -125,5 +139,5 @@ def _of_kind(ways: Ways, data: ast.expr | None, here: Defined, at: At) -> At | N
 
 def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:
     for node in own_nodes(scope):
-        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == name for target in node.targets):
+        if isinstance(node, ast.Assign) and any(dotted(target) == name for target in node.targets):
             yield node.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, Known, Value, joined
+from unhang.facts.preflight.ways.known import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, SIFTED, Known, Value, joined
 from unhang.facts.preflight.ways.model_parts import is_optional_input
 from unhang.facts.preflight.ways.named_ranks import by_call, by_name, first_of, of_environment
 from unhang.facts.preflight.ways.own_numbers import DRAWN, calls_for_order, is_drawn, makes_order
@@ -34,6 +34,7 @@ from unhang.facts.rank_values import (
     asks_environment,
     is_environ,
 )
+from unhang.knowledge.collectives import is_own_data
 
 _SHOW = {"tqdm", "trange", "track"}
 """Their other arguments say whether a bar is drawn."""
@@ -112,6 +113,8 @@ class Values:
             if isinstance(child, ast.expr):
                 kinds |= self.of(child).kinds
         over = self.of(node.generators[0].iter).kinds if isinstance(node, _COMPREHENSIONS) else NONE
+        sifted = self._sifted(node)
+        kinds |= sifted
         if makes_order(node, kinds | over):
             kinds |= {ORDER}
         elif not isinstance(node, ast.BinOp | ast.Starred | ast.NamedExpr | ast.Await):
@@ -120,7 +123,13 @@ class Values:
             kinds = kinds - {PARTLY} | ((over | self._spread(node)) & {PARTLY})
         if isinstance(node, ast.BinOp) and LOCAL in kinds:
             kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
-        return Value(kinds) if kinds else PLAIN
+        return Value(kinds, made=SIFTED if sifted else None) if kinds else PLAIN
+
+    def _sifted(self, node: ast.expr) -> frozenset[str]:
+        """``[p.grad for p in parameters if p.grad is not None]``: how many are left is this rank's own."""
+        tests = [test for one in node.generators for test in one.ifs] if isinstance(node, _COMPREHENSIONS) else []
+        kinds = NONE.union(*(self._truth(test).kinds for test in tests))
+        return frozenset({DATA}) if kinds & {DATA, CHANCE} else NONE
 
     def _spread(self, node: ast.expr) -> frozenset[str]:
         """Of what is in ``{**some}`` as a whole."""
@@ -216,7 +225,7 @@ class Values:
             passed = {DATA, BATCH, PARTLY} if name in _SAME_MEMBERS else {DATA, BATCH}
             kinds, behind = kinds & passed, behind & passed
         kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NONE)
-        if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"}:
+        if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"} or is_own_data(name, _last_owner(node)):
             behind |= {DATA}
         if kinds | behind:
             return Value(kinds | behind)
@@ -246,7 +255,7 @@ class Values:
             value = given.get(kind[1:])
             kinds |= self.of(value).kinds if value is not None else NONE
         parts = tuple(self._filled_in(one, given) for one in told.parts)
-        return Value(kinds, told.key, told.made if told.made == EQUAL else None, told.only, parts)
+        return Value(kinds, told.key, told.made if told.made in (EQUAL, SIFTED) else None, told.only, parts)
 
     # -- tests
 
@@ -342,6 +351,10 @@ def _last(node: ast.expr) -> str:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return str(node.slice.value)
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _last_owner(call: ast.Call) -> str:
+    return _last(call.func.value).strip("_") if isinstance(call.func, ast.Attribute) else ""
 
 
 def _path_of(call: ast.Call) -> ast.expr:

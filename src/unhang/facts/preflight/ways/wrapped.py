@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from unhang.facts.program import Function, Scope, call_name, dotted, own_nodes
 from unhang.facts.program_calls import ProgramCalls
-from unhang.facts.program_definitions import Defined
+from unhang.facts.program_definitions import Class, Defined
 from unhang.knowledge.collectives import wrappers
 
 _LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
@@ -24,10 +24,11 @@ class Wrapped:
     sharded: set[Hashable] = field(default_factory=set)
     any_sharded: bool = False
     any_shared: bool = False
+    calls: ProgramCalls | None = None
 
     def holds(self, node: ast.expr, here: Defined) -> str:
         """``sharded``, ``shared``, or nothing."""
-        keys = list(_keys(node, here))
+        keys = list(_keys(node, here, self.calls))
         if any(key in self.sharded for key in keys):
             return "sharded"
         return "shared" if any(key in self.shared for key in keys) else ""
@@ -44,7 +45,7 @@ def wrapped_models(calls: ProgramCalls) -> Wrapped:
 
 class _Following:
     def __init__(self, calls: ProgramCalls) -> None:
-        self.calls, self.found = calls, Wrapped()
+        self.calls, self.found = calls, Wrapped(calls=calls)
         self.flows: dict[Hashable, set[Hashable]] = {}
         self.behind: dict[Hashable, set[Hashable]] = {}
         self.inside: set[Hashable] = set()
@@ -78,19 +79,19 @@ class _Following:
     def _called(self, node: ast.Call, here: Defined) -> None:
         for target, given in self.calls.arguments(node, here):
             for name, value in given.items():
-                for key in _keys(value, here):
+                for key in _keys(value, here, self.calls):
                     self._flow(key, (target.node, name))
                     self.behind.setdefault((target.node, name), set()).add(key)
         if call_name(node) == "fully_shard" and node.args:
-            self.inside |= set(_keys(node.args[0], here))
+            self.inside |= set(_keys(node.args[0], here, self.calls))
             self.found.any_sharded = True
 
     def _assigned(self, target: ast.expr, value: ast.expr, here: Defined) -> None:
         if not isinstance(target, ast.Tuple):
-            self._hold(value, here, list(_keys(target, here)))
+            self._hold(value, here, list(_keys(target, here, self.calls)))
             return
         for at, part in enumerate(target.elts):
-            names = list(_keys(part, here))
+            names = list(_keys(part, here, self.calls))
             if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
                 self._hold(value.elts[at], here, names)
             elif isinstance(value, ast.Call):
@@ -102,7 +103,8 @@ class _Following:
         """``names`` hold ``value`` from here on."""
         if isinstance(value, ast.IfExp):
             self._hold(value.body, here, names)
-            self._hold(value.orelse, here, names)
+            if not (isinstance(value.test, ast.Call) and call_name(value.test) == "hasattr"):
+                self._hold(value.orelse, here, names)  # ``m.module if hasattr(m, "module") else m`` is the model inside
         elif isinstance(value, ast.Call):
             self._made(names, value)
             for one in self.calls.called(value, here):
@@ -112,7 +114,7 @@ class _Following:
                 for source in (*value.args[:1], *behind):
                     self._hold(source, here, names)
         else:
-            for key in _keys(value, here):
+            for key in _keys(value, here, self.calls):
                 self._flows(key, names)
 
     def _flows(self, source: Hashable, names: list[Hashable]) -> None:
@@ -135,12 +137,25 @@ class _Following:
                 found.shared.update(names)
 
 
-def _keys(node: ast.expr, here: Defined) -> Iterator[Hashable]:
+def _keys(node: ast.expr, here: Defined, calls: ProgramCalls | None) -> Iterator[Hashable]:
     if isinstance(node, ast.Name):
         scope = next((s for s in reversed(here.scopes) if node.id in _names(s)), here.node)
         yield (scope, node.id)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         yield (here.owner.name if here.owner is not None else "", node.attr)
+    elif isinstance(node, ast.Attribute) and calls is not None:
+        yield from dict.fromkeys((kind.name, node.attr) for kind in _kinds(node.value, here, calls))
+
+
+def _kinds(node: ast.expr, here: Defined, calls: ProgramCalls) -> Iterator[Class]:
+    """Classes of which ``node`` may be, by what callers give for it too."""
+    yield from calls.kinds_of(node, here)
+    if not isinstance(node, ast.Name) or node.id not in here.parameters:
+        return
+    for caller, call in calls.callers.get(here, ()):
+        for target, given in calls.arguments(call, caller):
+            if target is here and node.id in given:
+                yield from calls.kinds_of(given[node.id], caller)
 
 
 @lru_cache(maxsize=20_000)

@@ -1,0 +1,141 @@
+"""Ranks part by what each has for itself: gradients, episodes, clocks, files that one rank writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.checks.ways_programs import HEAD, ask, of_cause, parted
+
+from unhang.findings import Cause, Certainty
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+NORM = (
+    "def norm(grads, group):\n    grads = [one.detach() for one in grads]\n{leave}"
+    "    total = torch.stack(grads).norm() if grads else torch.zeros(())\n    dist.all_reduce(total, group=group)\n"
+    "def some(parameters):\n    return [p.grad for p in parameters if {test}]\nnorm(some(model.parameters()), group)\n"
+)
+LEAVES = "    if not grads:\n        return 0.0\n"
+EPISODES = (
+    "def rollout(env, policy):\n    obs, done, steps = env.reset(), False, 0\n    while {goes_on}:\n"
+    "        action = policy(obs)\n        dist.all_reduce(action)\n        obs, reward, done, info = env.step(action)\n"
+    "        steps += 1\nrollout(env, policy)\n"
+)
+FOR_A_TIME = "began = time.time()\nwhile {goes_on}:\n    dist.all_reduce(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("bad", "good"),
+    [
+        (
+            NORM.format(leave=LEAVES, test="p.grad is not None"),
+            NORM.format(leave="", test="p.grad is not None"),
+        ),
+        (
+            NORM.format(leave=LEAVES, test="p.grad is not None"),
+            NORM.format(leave=LEAVES, test="p.requires_grad"),
+        ),
+        (EPISODES.format(goes_on="not done"), EPISODES.format(goes_on="steps < 500")),
+        (EPISODES.format(goes_on="not all(done) and steps < 500"), EPISODES.format(goes_on="steps < 500")),
+        (FOR_A_TIME.format(goes_on="time.time() - began < 60"), FOR_A_TIME.format(goes_on="step < 60")),
+    ],
+    ids=["gradients", "gradients asked for alike", "episode", "episodes", "clock"],
+)
+def test_what_is_a_ranks_own_parts_it_from_the_others(bad: str, good: str, tmp_path: Path) -> None:
+    (found,) = parted(ask(tmp_path, t=HEAD + bad))
+
+    assert found.certainty is Certainty.POSSIBLE
+    assert parted(ask(tmp_path, t=HEAD + good)) == []
+
+
+STREAM = (
+    "from torch.utils.data import DataLoader, IterableDataset\n"
+    "class Rows({base}):\n    def __iter__(self):\n        yield 1\n"
+    "class Loader(DataLoader):\n    pass\n"
+    "def build():\n    rows = Rows()\n    return Loader(rows, batch_size=2)\n"
+    "class Trainer:\n    def __init__(self):\n        self.rows = build()\n"
+    "    def run(self):\n        for batch in self.rows:\n{stops}            dist.all_reduce(batch)\n"
+    "Trainer().run()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("base", "stops", "count"),
+    [("IterableDataset", "", 1), ("Dataset", "", 0), ("IterableDataset", "            if step > 9:\n                break\n", 0)],
+)
+def test_a_loader_that_the_object_keeps(base: str, stops: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=HEAD + STREAM.format(base=base, stops=stops))
+
+    assert len(of_cause(verdict, Cause.UNEVEN_DATA)) == count
+
+
+VALIDATION = (
+    "from torch.utils.data import DataLoader, IterableDataset\nfrom torch.distributed.fsdp import {wraps}\n"
+    "class Rows(IterableDataset):\n    def __iter__(self):\n        yield 1\n"
+    "class Spec:\n    wrap = {wraps}\n{wraps}(build())\n"
+    "def validate(model_parts):\n    for batch in DataLoader(Rows()):\n        loss = model_parts[0](batch)\n"
+    "validate(Spec().models)\n"
+)
+
+
+@pytest.mark.parametrize(("wraps", "count"), [("fully_shard", 1), ("register_fsdp_forward_method", 0)])
+def test_a_model_that_was_not_followed_to_what_shards_it(wraps: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=HEAD + VALIDATION.format(wraps=wraps))
+
+    assert len(of_cause(verdict, Cause.UNEVEN_DATA)) == count
+
+
+RESUMED = (
+    "STATE_FILE = 'state.pt'\ndef save(folder):\n{under}torch.save({{}}, folder / STATE_FILE)\n"
+    "def load(folder):\n    path = folder / STATE_FILE\n    if path.exists():\n"
+    "        dist.broadcast_object_list([torch.load(path)], src=0)\nload(folder)\nsave(folder)\n"
+)
+
+
+@pytest.mark.parametrize(("under", "count"), [("    if dist.get_rank() == 0:\n        ", 1), ("    ", 0)])
+def test_a_file_that_one_rank_writes_and_every_rank_asks_for(under: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=HEAD + RESUMED.format(under=under)))) == count
+
+
+ANSWERS = (
+    "import deepspeed\n"
+    "class Engine:\n    def __init__(self, args):\n        self.actor = self.build(args)\n"
+    "    def build(self, args):\n        engine, *_ = deepspeed.initialize(model=net, config=args)\n        return engine\n"
+    "class Trainer:\n    def __init__(self, engine):\n        self.engine = engine\n        self.actor = engine.actor\n"
+    "    def answers(self, prompts):\n        return self.actor.module.generate(prompts{more})\n"
+    "Trainer(Engine(args)).answers(prompts)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "count"),
+    [("", "--actor_zero_stage 3", 1), ("", "--actor_zero_stage 2", 0), (", synced_gpus=True", "--zero_stage 3", 0)],
+)
+def test_answers_of_different_length_from_spread_parameters(
+    more: str, options: str, count: int, tmp_path: Path
+) -> None:
+    command = f"torchrun --nproc_per_node 2 t.py {options}"
+
+    verdict = ask(tmp_path, command, t=HEAD + ANSWERS.format(more=more))
+
+    assert len(of_cause(verdict, Cause.UNEVEN_DATA)) == count
+
+
+UNWRAPPED = (
+    "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+    "class Engine:\n    def __init__(self):\n        self.actor = FSDP(net)\n"
+    "def save(model):\n    inner = {inner}\n    return inner.state_dict()\n"
+    "def main(engine):\n    if dist.get_rank() == 0:\n        save(engine.actor)\nmain(Engine())\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("inner", "count"), [("model", 1), ("model.module if hasattr(model, 'module') else model", 0)]
+)
+def test_an_attribute_of_what_a_function_is_given(inner: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=HEAD + UNWRAPPED.format(inner=inner)))) == count
