@@ -154,3 +154,15 @@ def test_a_verdict_on_the_end_keeps_what_ranks_left_there(folder: RunFolder) -> 
 
     assert parts(folder)["dumps/rank_0"] == "as it fell"
     assert "crash/rank_0.except" in parts(folder)
+
+
+def test_the_dumps_of_the_look_before_stay_too(tmp_path: Path) -> None:
+    """Looks at a job that moves lay the earlier dump of each rank beside the newest."""
+    private_files.write(tmp_path / "bundle.json", b'{"live": true}')
+    private_files.write(tmp_path / "dumps" / "rank_0", b"new")
+    private_files.write(tmp_path / "dumps" / "earlier" / "rank_0", b"old")
+
+    as_judged.keep(tmp_path)
+    as_judged.stand_again(tmp_path)
+
+    assert (tmp_path / "dumps" / "earlier" / "rank_0").read_bytes() == b"old"

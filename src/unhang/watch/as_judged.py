@@ -28,9 +28,13 @@ def keep(folder: Path) -> None:
     shutil.rmtree(judged, ignore_errors=True)
     for name in _WRITTEN_BY_RANKS:
         private_files.make_folder(judged / name)
-        for path in (folder / name).glob("*"):
+        for path in (folder / name).rglob("*"):  # the dumps of the look before lie in a folder of their own
+            kept = judged / path.relative_to(folder)
             with suppress(OSError):
-                os.link(path, judged / name / path.name)
+                if path.is_dir():
+                    private_files.make_folder(kept)
+                else:
+                    os.link(path, kept)
 
 
 def stand_again(folder: Path) -> None:
