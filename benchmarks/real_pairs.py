@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,11 +34,12 @@ AROUND = 3
 
 def answer_of(pair: Mapping[str, Any], tree: Path) -> dict[str, Any]:
     """What ``unhang check`` says of the tree, as JSON. Raises ``SystemExit`` where it says nothing."""
-    words = pair["command"].format(root=tree).split()
+    words = shlex.split(pair["command"].replace("{root}", str(tree)))
+    environment = {name: value.replace("{root}", str(tree)) for name, value in pair.get("environment", {}).items()}
     done = subprocess.run(
         [str(Path(sys.executable).with_name("unhang")), "check", "--format", "json", "--", *words],
         cwd=tree,
-        env={**os.environ, **pair.get("environment", {}), "LC_ALL": "C.UTF-8"},
+        env={**os.environ, **environment, "LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

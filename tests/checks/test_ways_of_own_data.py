@@ -23,7 +23,8 @@ NORM = (
 LEAVES = "    if not grads:\n        return 0.0\n"
 EPISODES = (
     "def rollout(env, policy):\n    obs, done, steps = env.reset(), False, 0\n    while {goes_on}:\n"
-    "        action = policy(obs)\n        dist.all_reduce(action)\n        obs, reward, done, info = env.step(action)\n"
+    "        action = policy(obs)\n        dist.all_reduce(action)\n"
+    "        obs, reward, done, info = env.step(action)\n"
     "        steps += 1\nrollout(env, policy)\n"
 )
 FOR_A_TIME = "began = time.time()\nwhile {goes_on}:\n    dist.all_reduce(x)\n"
@@ -66,7 +67,11 @@ STREAM = (
 
 @pytest.mark.parametrize(
     ("base", "stops", "count"),
-    [("IterableDataset", "", 1), ("Dataset", "", 0), ("IterableDataset", "            if step > 9:\n                break\n", 0)],
+    [
+        ("IterableDataset", "", 1),
+        ("Dataset", "", 0),
+        ("IterableDataset", "            if step > 9:\n                break\n", 0),
+    ],
 )
 def test_a_loader_that_the_object_keeps(base: str, stops: str, count: int, tmp_path: Path) -> None:
     verdict = ask(tmp_path, t=HEAD + STREAM.format(base=base, stops=stops))
@@ -105,7 +110,8 @@ def test_a_file_that_one_rank_writes_and_every_rank_asks_for(under: str, count: 
 ANSWERS = (
     "import deepspeed\n"
     "class Engine:\n    def __init__(self, args):\n        self.actor = self.build(args)\n"
-    "    def build(self, args):\n        engine, *_ = deepspeed.initialize(model=net, config=args)\n        return engine\n"
+    "    def build(self, args):\n        engine, *_ = deepspeed.initialize(model=net, config=args)\n"
+    "        return engine\n"
     "class Trainer:\n    def __init__(self, engine):\n        self.engine = engine\n        self.actor = engine.actor\n"
     "    def answers(self, prompts):\n        return self.actor.module.generate(prompts{more})\n"
     "Trainer(Engine(args)).answers(prompts)\n"
@@ -134,8 +140,39 @@ UNWRAPPED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("inner", "count"), [("model", 1), ("model.module if hasattr(model, 'module') else model", 0)]
-)
+@pytest.mark.parametrize(("inner", "count"), [("model", 1), ("model.module if hasattr(model, 'module') else model", 0)])
 def test_an_attribute_of_what_a_function_is_given(inner: str, count: int, tmp_path: Path) -> None:
     assert len(parted(ask(tmp_path, t=HEAD + UNWRAPPED.format(inner=inner)))) == count
+
+
+TURNS = (
+    "from contextlib import contextmanager\n@contextmanager\ndef first_alone(rank):\n"
+    "    if rank not in (-1, 0):\n        dist.barrier()\n    yield\n    if rank == 0:\n        dist.barrier()\n"
+    "def load(path, rank=-1, sync=True):\n    with first_alone(rank):\n        rows = open(path)\n"
+    "    if sync:\n        dist.all_reduce(rows)\n    return rows\n"
+    "rank = dist.get_rank()\nif rank == 0:\n    rows = load('x', {given})\ndist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "count"), [("sync=True", 1), ("sync=False", 0), ("-1, False", 0), ("rank, False", 1)]
+)
+def test_constants_that_a_call_hands_down_decide_there(given: str, count: int, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=HEAD + TURNS.format(given=given)))) == count
+
+
+JOINED = (
+    "from torch.utils.data import DataLoader, IterableDataset\n"
+    "from torch.nn.parallel import DistributedDataParallel as DDP\nfrom contextlib import nullcontext\n"
+    "class Rows(IterableDataset):\n    def __iter__(self):\n        yield 1\n"
+    "def train(model, several):\n    if several:\n        around = {around}\n    else:\n        around = nullcontext\n"
+    "    with around():\n        for batch in DataLoader(Rows()):\n            model(batch).backward()\n"
+    "train(DDP(net), True)\n"
+)
+
+
+@pytest.mark.parametrize(("around", "count"), [("model.join", 0), ("nullcontext", 1)])
+def test_ranks_that_ran_out_answer_for_the_others(around: str, count: int, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, t=HEAD + JOINED.format(around=around))
+
+    assert len(of_cause(verdict, Cause.UNEVEN_DATA)) == count

@@ -67,7 +67,9 @@ def _finding(one: At, program: ProgramSource) -> Answer:
         where=Where(one.path, one.line, one.function),
         because=(
             say("the parameters of this model are spread over ranks: each token gathers them from all"),
-            say("transformers sets synced_gpus by itself only under ZeRO stage 3, and while an HfDeepSpeedConfig lives"),
+            say(
+                "transformers sets synced_gpus by itself only under ZeRO stage 3, and while an HfDeepSpeedConfig lives"
+            ),
         ),
         evidence=tuple(quotes(program, (one,))),
         remedies=(

@@ -7,7 +7,7 @@ import ast
 from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, RANKS, SIFTED, Known, Value
 from unhang.facts.preflight.ways.recognising import Recogniser
 from unhang.facts.preflight.ways.steps import BATCH, DATA, ORDER, PARTLY, RANK
-from unhang.facts.preflight.ways.values import Values
+from unhang.facts.preflight.ways.values import SHOW, Values
 from unhang.facts.program import call_name
 from unhang.facts.program_definitions import Defined
 from unhang.knowledge.collectives import collectives_by_name
@@ -34,6 +34,8 @@ class Binding:
                 else:
                     self.bind(part, one)
             return
+        if isinstance(value, ast.Call) and call_name(value) in SHOW and _first_is(value, target):
+            return  # ``bar = tqdm(bar)``: gone through as before
         if self.equal_result(value):
             self.give(target, Value(made=EQUAL))
             return
@@ -122,3 +124,8 @@ class Binding:
             known.learn_parameter(target, name, kinds)
         if ORDER in kinds:
             self.sets.setdefault((target, name), (self.here, node))
+
+
+def _first_is(call: ast.Call, target: ast.expr) -> bool:
+    first = call.args[0] if call.args else None
+    return isinstance(first, ast.Name) and isinstance(target, ast.Name) and first.id == target.id

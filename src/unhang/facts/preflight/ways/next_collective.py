@@ -73,7 +73,7 @@ class NextCollective:
             for outer in paths(self.reads[caller].steps):
                 step = outer[-1][0][outer[-1][1]]
                 if isinstance(step, Called) and step.line == line:
-                    return self.after(caller, outer, assumed.in_call(), deep - 1)
+                    return self.after(caller, outer, assumed.above(), deep - 1)
         return None
 
     def first(self, block: Iterable[Step], here: Defined, assumed: Assumed, deep: int = 12) -> Met | None:
@@ -103,10 +103,10 @@ class NextCollective:
 
     def _in_call(self, step: Called, here: Defined, assumed: Assumed, deep: int) -> Met | None:
         for target in step.targets if deep and (assumed.unsure or not step.perhaps) else ():
-            read = self.reads.get(target)
-            if read is None or not self.traces.meets(self.traces.of(target, assumed.in_call())):
+            read, inner = self.reads.get(target), assumed.in_call(step, target)
+            if read is None or not self.traces.meets(self.traces.of(target, inner)):
                 continue
-            met = self.first(read.steps, target, assumed.in_call(), deep - 1)
+            met = self.first(read.steps, target, inner, deep - 1)
             if met is not None:
                 chain = ((here, step.line, step.text), *met.chain)
                 several = met.several or step.perhaps or len(step.targets) > 1
@@ -133,15 +133,13 @@ def _known_side(step: Branch, assumed: Assumed) -> Block | None:
     if negated:
         leaf = step.test.parts[0].leaf
     if leaf is None:
-        known = [part.leaf.known for part in step.test.parts if part.leaf is not None]
+        known = [assumed.truth_of(part.leaf) for part in step.test.parts if part.leaf is not None]
         if step.test.how == "and" and len(known) == len(step.test.parts) and all(known):
             return step.then
         if step.test.how == "or" and any(known):
             return step.then
         return None
-    truth = leaf.known
-    if truth is None and assumed.key and leaf.key == assumed.key:
-        truth = leaf.positive == assumed.truth
+    truth = assumed.truth_of(leaf)
     if truth is None:
         return None
     return step.then if truth != negated else step.other

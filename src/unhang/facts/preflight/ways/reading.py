@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from unhang.facts.preflight.ways.binding import Binding
+from unhang.facts.preflight.ways.constants import handed_over
 from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
 from unhang.facts.preflight.ways.model_parts import batch_parameters
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
@@ -320,9 +321,12 @@ class Reader:
         if isinstance(call, ast.Call):
             managers = tuple(one for one in self.calls.called(call, self.here) if is_context_manager(one))
             if managers:
-                steps.append(Called(managers, call.lineno, dotted(call.func), inner))
+                steps.append(self._entered(managers, call, inner))
                 return steps
         return [*steps, *inner]
+
+    def _entered(self, managers: tuple[Defined, ...], call: ast.Call, inner: Block) -> Called:
+        return Called(managers, call.lineno, dotted(call.func), inner, handed=handed_over(call, self.here, self.calls))
 
     # -- expressions
 
@@ -378,7 +382,8 @@ class Reader:
             if not entering:
                 return []
             perhaps = self.calls.perhaps(node, self.here)
-            return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps)]
+            handed = handed_over(node, self.here, self.calls)
+            return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps, handed=handed)]
         part = self.what.part(node)
         if part is not None:
             return [part]

@@ -199,9 +199,9 @@ class Search:
     def _parting(
         self, one: Defined, step: Branch, leaf: Leaf, kind: str, met: Met, others: Met | None
     ) -> Parting | None:
-        if FILES in leaf.kinds and kind in ("if", "else") and not leaf.kinds & {RANK, LOCAL}:
-            if not written_by_some(leaf.path, one, self.ways.calls):
-                return None
+        asked = FILES in leaf.kinds and kind in ("if", "else") and not leaf.kinds & {RANK, LOCAL}
+        if asked and not written_by_some(leaf.path, one, self.ways.calls):
+            return None
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
         why = tuple(kind for kind in self.asked if kind in leaf.kinds)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from unhang.facts.preflight.ways.constants import Handed
 from unhang.facts.program_definitions import Defined
 
 RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
@@ -47,6 +48,8 @@ class Called:
     inside: Block | None = None
     perhaps: bool = False
     """The name that is called holds something else on another way."""
+    handed: Mapping[Defined, Handed] = field(default_factory=dict)
+    """What of its parameters each function gets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from unhang.facts.preflight.ways.constants import NO_CONSTANTS, Constants, known_in, says
 from unhang.facts.preflight.ways.reading import Read
 from unhang.facts.preflight.ways.steps import (
     LOCAL_ZERO,
@@ -17,6 +18,7 @@ from unhang.facts.preflight.ways.steps import (
     Branch,
     Called,
     Guarded,
+    Leaf,
     Leave,
     Loop,
     Op,
@@ -41,6 +43,8 @@ class Assumed:
     groups: bool = True
     unsure: bool = False
     parts: bool = False
+    constants: Constants = NO_CONSTANTS
+    """What parameters of the function hold on the way that leads here."""
 
     def counts(self, op: Op) -> bool:
         """Whether this collective takes part."""
@@ -49,9 +53,23 @@ class Assumed:
         perhaps = op.sure or (self.unsure and op.name != "backward")
         return perhaps and (self.groups or not op.group)
 
-    def in_call(self) -> Assumed:
-        """What of it holds in a function that is called."""
-        return self if self.key in (RANK_ZERO, LOCAL_ZERO) else replace(self, key="")
+    def in_call(self, step: Called, target: Defined) -> Assumed:
+        """What of it holds in ``target``, which ``step`` calls."""
+        return replace(self.above(), constants=known_in(step.handed.get(target, ()), self.constants))
+
+    def above(self) -> Assumed:
+        """What of it holds in a function that calls this one."""
+        kept = self.key if self.key in (RANK_ZERO, LOCAL_ZERO) else ""
+        return replace(self, key=kept, constants=NO_CONSTANTS)
+
+    def truth_of(self, leaf: Leaf) -> bool | None:
+        """What a test says, as far as that is known."""
+        told = says(leaf.text, self.constants) if self.constants else None
+        if told is not None:
+            return told
+        if leaf.known is not None:
+            return leaf.known
+        return leaf.positive == self.truth if self.key and leaf.key == self.key else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +186,7 @@ class Traces:
             return self._entered(step, assumed, after, frame)
         if step.perhaps and not assumed.unsure:
             return after
-        ways = dict.fromkeys(self.of(one, assumed.in_call()) for one in step.targets)
+        ways = dict.fromkeys(self.of(one, assumed.in_call(step, one)) for one in step.targets)
         found = [self._then(one, after) for one in ways if one != RAISE]
         if not found:
             return RAISE if ways and len(step.targets) == 1 else after
@@ -184,7 +202,7 @@ class Traces:
             return self.block(inside or (), assumed, after, frame)
         self._deep += 1
         own = _Frame(after, END, END, frame.lost, lambda rest: self.block(inside, assumed, rest, frame))
-        node = self.block(read.steps, assumed.in_call(), after, own)
+        node = self.block(read.steps, assumed.in_call(step, target), after, own)
         self._deep -= 1
         return node
 
@@ -221,10 +239,9 @@ class Traces:
         leaf = test.leaf
         if leaf is None:
             return then
-        if leaf.known is not None:
-            return then if leaf.known else other
-        if assumed.key and leaf.key == assumed.key:
-            return then if leaf.positive == assumed.truth else other
+        truth = assumed.truth_of(leaf)
+        if truth is not None:
+            return then if truth else other
         return self._node("alt", leaf.key, *((then, other) if leaf.positive else (other, then)))
 
     def _node(self, kind: str, *parts: object) -> int:

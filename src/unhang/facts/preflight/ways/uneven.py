@@ -11,6 +11,7 @@ from unhang.facts.preflight.ways.parting import At, Ways
 from unhang.facts.preflight.ways.steps import Forward, Leave, Loop, Op, steps_of
 from unhang.facts.program import call_name, dotted, own_nodes
 from unhang.facts.program_definitions import Defined
+from unhang.facts.program_values import assigned_to
 from unhang.facts.rank_branch import spoken
 
 _LOADERS = frozenset({"DataLoader", "StatefulDataLoader"})
@@ -54,11 +55,18 @@ def uneven_loops(ways: Ways) -> Iterator[UnevenLoop]:
 def _is_joined(one: Defined, line: int) -> bool:
     """``with Join([model]):`` lets ranks that ran out answer for the others."""
     place = one.program.place(line)
-    return any(
-        isinstance(level.owner, ast.With)
-        and any(isinstance(i.context_expr, ast.Call) and call_name(i.context_expr) in _JOINS for i in level.owner.items)
-        for level in (place.levels if place is not None else ())
+    withs = (level.owner for level in (place.levels if place is not None else ()) if isinstance(level.owner, ast.With))
+    return any(_joins(item.context_expr, one) for owner in withs for item in owner.items)
+
+
+def _joins(entered: ast.expr, one: Defined) -> bool:
+    """``Join([model])``, ``model.join()``, or a name that holds ``model.join`` on some way."""
+    if not isinstance(entered, ast.Call):
+        return False
+    held = (
+        dotted(value).rpartition(".")[2] for value in assigned_to(one.node, call_name(entered)) if value is not None
     )
+    return call_name(entered) in _JOINS or any(name in _JOINS for name in held)
 
 
 def _leaves(step: object) -> bool:

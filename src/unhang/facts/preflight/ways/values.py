@@ -36,7 +36,7 @@ from unhang.facts.rank_values import (
 )
 from unhang.knowledge.collectives import is_own_data
 
-_SHOW = {"tqdm", "trange", "track"}
+SHOW = {"tqdm", "track"}
 """Their other arguments say whether a bar is drawn."""
 _FILES = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "lexists", "iterdir"}
 _TIMES = {"time", "monotonic", "perf_counter", "process_time", "time_ns"}
@@ -188,6 +188,8 @@ class Values:
             name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
             return of_environment(str(name))
         base, index = self.of(node.value), self.of(node.slice) if isinstance(node.slice, ast.expr) else PLAIN
+        if base.made == EQUAL and not index.kinds:
+            return base  # of a list that was broadcast
         masked = isinstance(node.slice, ast.Compare) or (
             isinstance(node.slice, ast.Call) and call_name(node.slice) in _MASKED
         )
@@ -213,7 +215,9 @@ class Values:
         return self._of_library(node, name)
 
     def _of_library(self, node: ast.Call, name: str) -> Value:
-        given = [*node.args, *(word.value for word in node.keywords if name not in _SHOW)]
+        if name in SHOW and node.args:
+            return self.of(node.args[0])  # what is shown while it is gone through is gone through as before
+        given = [*node.args, *(word.value for word in node.keywords)]
         kinds: frozenset[str] = NONE
         for one in given:
             kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds

@@ -79,8 +79,8 @@ class _Following:
     def _called(self, node: ast.Call, here: Defined) -> None:
         for target, given in self.calls.arguments(node, here):
             for name, value in given.items():
+                self._hold(value, here, [(target.node, name)])
                 for key in _keys(value, here, self.calls):
-                    self._flow(key, (target.node, name))
                     self.behind.setdefault((target.node, name), set()).add(key)
         if call_name(node) == "fully_shard" and node.args:
             self.inside |= set(_keys(node.args[0], here, self.calls))
