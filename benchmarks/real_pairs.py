@@ -76,7 +76,7 @@ def is_still_reported(pair: Mapping[str, Any], finding: Mapping[str, Any]) -> bo
     """A finding of an accepted cause in the function that was mended, and about the same."""
     name = pair["function"].rpartition(".")[2]
     return _is_about(pair, finding) and any(
-        file.endswith(pair["file"]) and function == name for file, _, function in _places(finding)
+        file.endswith(pair["file"]) and function.rpartition(".")[2] == name for file, _, function in _places(finding)
     )
 
 

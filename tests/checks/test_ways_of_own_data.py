@@ -176,3 +176,31 @@ def test_ranks_that_ran_out_answer_for_the_others(around: str, count: int, tmp_p
     verdict = ask(tmp_path, t=HEAD + JOINED.format(around=around))
 
     assert len(of_cause(verdict, Cause.UNEVEN_DATA)) == count
+
+
+STOPS = (
+    "class State:\n    def __init__(self):\n        self.rank = dist.get_rank()\n        self.without = 0\n"
+    "class Trainer:\n"
+    "    def goes_on(self, state: State):\n        if state.without >= 3:\n            return False\n"
+    "        return True\n"
+    "    def better(self, state: State):\n{first}        state.without = 0\n"
+    "    def train(self, state: State):\n        while self.goes_on(state):\n            state.without += 1\n"
+    "            dist.all_reduce(x)\n            self.better(state)\nTrainer().train(State())\n"
+)
+LOGGED = (
+    "def report(rows):\n    told = dict(loss=0.0)\n    if dist.get_rank() == 0:\n        {name} = measured(rows)\n"
+    "    for name, value in told.items():\n        dist.all_reduce(value)\nreport(rows)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("bad", "good"),
+    [
+        (STOPS.format(first="        if state.rank != 0:\n            return\n"), STOPS.format(first="")),
+        (LOGGED.format(name="told"), LOGGED.format(name="shown")),
+    ],
+    ids=["a count that one rank sets back", "a table that one rank fills otherwise"],
+)
+def test_loops_of_what_only_some_ranks_set(bad: str, good: str, tmp_path: Path) -> None:
+    assert len(parted(ask(tmp_path, t=HEAD + bad))) == 1
+    assert parted(ask(tmp_path, t=HEAD + good)) == []

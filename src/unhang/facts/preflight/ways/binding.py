@@ -50,7 +50,7 @@ class Binding:
             called = bool(kinds) and not target.id.islower()
             self.values.names[target.id] = value if not called else Value(value.kinds | kinds, value.key)
         elif isinstance(target, ast.Attribute):
-            owner = self.here.owner if isinstance(target.value, ast.Name) and target.value.id == "self" else None
+            owner = self.values.owner_of(target)
             kinds = frozenset(kind for kind in value.kinds if kind[0] != "=") - {BATCH}
             if owner is None:
                 kinds -= {DATA}

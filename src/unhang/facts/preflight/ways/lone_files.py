@@ -16,8 +16,6 @@ WRITES = {
     *("save_file", "savez", "save_pretrained", "to_parquet", "to_json", "symlink_to"),
 }
 _READS = ("'r'", "'rb'")
-_LEAST = 5
-"""Letters of a name that tells a file from others."""
 
 
 def written_by_some(path: str, here: Defined, calls: ProgramCalls) -> bool:
@@ -53,8 +51,8 @@ def _names(node: ast.expr, here: Defined, deep: int = 2) -> Iterator[str]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             last = inner.value.rpartition("/")[2]
-            yield from [last] if len(last) >= _LEAST and "." in last else []
-        elif isinstance(inner, ast.Name) and inner.id.isupper() and len(inner.id) >= _LEAST:
+            yield from [last] if "." in last.strip(".") else []
+        elif isinstance(inner, ast.Name) and inner.id.isupper() and "_" in inner.id.strip("_"):
             yield inner.id
         elif isinstance(inner, ast.Name) and deep:
             for value in assigned_to(here.node, inner.id):

@@ -83,6 +83,8 @@ class Reader:
         self.unused: list[tuple[ast.Call, Defined]] = []
         self.ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = []
         self.own_groups: list[tuple[Op, str]] = []
+        self.under: list[frozenset[str]] = []
+        """Why not every rank may come to the statement that is read: tests around it, and exits before it."""
 
     def read(self) -> Read:
         """Its steps; what it returns and leaves in its names is noted for the others."""
@@ -124,8 +126,14 @@ class Reader:
 
     def _block(self, block: Sequence[ast.stmt]) -> Block:
         steps: list[Step] = []
+        depth = len(self.under)
         for statement in block:
-            steps += self._statement(statement)
+            found = self._statement(statement)
+            steps += found
+            for step in found if isinstance(statement, ast.If) else ():
+                if isinstance(step, Branch) and ends(step.then) != ends(step.other):
+                    self.under.append(_own(frozenset(kind for leaf in leaves(step.test) for kind in leaf.kinds)))
+        del self.under[depth:]
         return tuple(steps)
 
     def _statement(self, node: ast.stmt) -> Iterable[Step]:
@@ -148,7 +156,7 @@ class Reader:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             self._assign(node)
         elif isinstance(node, ast.Return):
-            self.back.append(self.values.of(node.value))
+            self.back.append(self._returned(node.value))
             steps.append(Leave("return", node.lineno))
         elif isinstance(node, ast.Raise):
             steps.append(Leave("raise", node.lineno))
@@ -161,14 +169,29 @@ class Reader:
                 self._called_alone(node.value, steps)
         return steps
 
+    def _returned(self, value: ast.expr | None) -> Value:
+        """What is returned; a plain yes or no tells what led there."""
+        found = self.values.of(value)
+        if not isinstance(value, ast.Constant):
+            return found
+        return Value(found.kinds.union(*self.under), found.key, found.made, found.only, found.parts)
+
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         if isinstance(node, ast.AugAssign):
             both = joined(self.values.of(node.target), self.values.of(node.value))
             self.names.give(node.target, Value(both.kinds, None, None, both.only))
+            self._set_by_some(node.target)
             return
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if node.value is not None:
                 self.names.bind(target, node.value)
+                self._set_by_some(target)
+
+    def _set_by_some(self, target: ast.expr) -> None:
+        """An attribute that only some ranks come to set."""
+        kinds = NONE.union(*self.under) & (RANKS | {OTHER})
+        if isinstance(target, ast.Attribute) and kinds:
+            self.learned.learn_attribute(self.values.owner_of(target), target.attr, Value(kinds, only=True))
 
     def _called_alone(self, call: ast.Call, steps: list[Step]) -> None:
         sorts = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" else None
@@ -191,10 +214,12 @@ class Reader:
         if says is not None:
             return [*steps, *self._block(node.body if says else node.orelse)]
         before = dict(self.values.names)
+        self.under.append(_own(kinds))
         then = self._block(node.body)
         after_then = self.values.names
         self.values.names = before.copy()
         other = self._block(node.orelse)
+        self.under.pop()
         self.values.names = self._join(after_then, self.values.names, kinds, ends(then), ends(other))
         if then or other:
             steps.append(Branch(test, spoken(node.test), node.lineno, then, other))
@@ -404,3 +429,8 @@ class Reader:
         given = next((word.value for word in node.keywords if word.arg == "rank"), None)
         if given is not None:
             self.ranks_given.append((node, given, self.values.of(given).kinds))
+
+
+def _own(kinds: frozenset[str]) -> frozenset[str]:
+    """Of why a test differs by rank: what says so of any value that depends on it."""
+    return kinds & (RANKS | {OTHER, TIME, CHANCE})

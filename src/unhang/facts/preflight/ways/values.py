@@ -26,7 +26,7 @@ from unhang.facts.preflight.ways.steps import (
     Test,
 )
 from unhang.facts.program import call_name, dotted
-from unhang.facts.program_definitions import Defined
+from unhang.facts.program_definitions import Class, Defined
 from unhang.facts.rank_branch import spoken
 from unhang.facts.rank_values import (
     PASSES_ON,
@@ -159,7 +159,7 @@ class Values:
     def _attribute(self, node: ast.Attribute) -> Value:
         if node.attr in _STRUCTURES:
             return PLAIN
-        owner = self.here.owner if isinstance(node.value, ast.Name) and node.value.id == "self" else None
+        owner = self.owner_of(node)
         known = self.known.attributes.get((owner, node.attr))
         named = by_name(node.attr)
         if known is not None and (known.kinds or owner is not None):
@@ -174,6 +174,15 @@ class Values:
             return Value(inner.kinds & {DATA, BATCH}, made=LOOP)
         kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NONE
         return Value(kinds) if kinds else PLAIN
+
+    def owner_of(self, node: ast.Attribute) -> Class | None:
+        """The class that keeps the attribute; None where several may, or none is known."""
+        if not isinstance(node.value, ast.Name):
+            return None
+        if node.value.id == "self":
+            return self.here.owner
+        kinds = self.known.calls.kinds_of(node.value, self.here)
+        return kinds[0] if len(kinds) == 1 else None
 
     def _property(self, node: ast.Attribute) -> Value:
         """What the properties of the program give that may be meant."""
@@ -226,7 +235,7 @@ class Values:
             return Value(frozenset({OTHER}), only=True)
         order = frozenset({ORDER}) if calls_for_order(node, kinds, behind) else NONE
         if name not in _TENSORS:
-            passed = {DATA, BATCH, PARTLY} if name in _SAME_MEMBERS else {DATA, BATCH}
+            passed = {DATA, BATCH, PARTLY} | RANKS if name in _SAME_MEMBERS else {DATA, BATCH}
             kinds, behind = kinds & passed, behind & passed
         kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NONE)
         if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"} or is_own_data(name, _last_owner(node)):
