@@ -19,7 +19,7 @@ test: .venv/.stories  ## quick tests and, between them, jobs that wait more than
 
 test-live: .venv/.stories  ## every lab case as a real job, recorded and under `unhang run`, and what blind writers gave (an hour)
 	$(PY) -m pip install --quiet --group live
-	$(PY) -m pytest -m live $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m live --durations 12 $(ARGS)
 
 fuzz: .venv/.stories  ## damaged and hostile input for everything that reads any; ARGS="--time 3600", ARGS=--prove, ARGS=--coverage
 	$(PY) -m pip install --quiet --group fuzz

@@ -21,12 +21,19 @@ pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 def test_a_case_gets_its_verdict(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
     # Not tmp_path: its name would carry the case's name into every path of the evidence.
     bundle = run_case(case, tmp_path_factory.mktemp("run") / "job")
+    if case.expected.status == ("healthy",) and _crashed(bundle):
+        bundle = run_case(case, tmp_path_factory.mktemp("again") / "job")  # Gloo's tear-down may end in SIGSEGV
     manifest = json.loads((bundle / "bundle.json").read_text())
 
     stalls = case.moment == "stall" and case.expected.status[0] == "hang"
     assert (manifest["stalled_since_s"] is not None) == stalls
     verdict = diagnose(build_facts(read_evidence([str(bundle)])))
     assert mistakes(case, bundle, verdict) == [], _keep(bundle)
+
+
+def _crashed(bundle: Path) -> bool:
+    manifest = json.loads((bundle / "bundle.json").read_text())
+    return any(process["exit_code"] in (-6, -11) for process in manifest["processes"])
 
 
 def _keep(bundle: Path) -> str:
