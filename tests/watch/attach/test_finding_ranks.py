@@ -163,7 +163,7 @@ def test_a_process_with_another_title_is_seen_as_python() -> None:
     ) as own:
         try:
             end = time.monotonic() + 10
-            while (seen := read_process(own.pid)) is None or seen.command[0] != "trainer:rank0":
+            while (seen := read_process(own.pid)) is None or seen.command[:1] != ("trainer:rank0",):
                 assert time.monotonic() < end
                 time.sleep(0.02)
             assert seen.is_python

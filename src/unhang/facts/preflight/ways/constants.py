@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from unhang.facts.in_force.conditions import COMPARE
+from unhang.facts.in_force.declared import UNKNOWN
 from unhang.facts.program import Function, Scope, own_nodes
 from unhang.facts.program_calls import ProgramCalls
 from unhang.facts.program_definitions import Defined
@@ -32,7 +33,7 @@ def handed_over(node: ast.Call, here: Defined, calls: ProgramCalls) -> Mapping[D
             defaults = {} if open_ended else dict(_defaults(target.node))
             every = {**defaults, **given}
             handed = ((name, _handed(every[name], here)) for name in asked if name in every)
-            found[target] = tuple(pair for pair in handed if pair[1] is not _UNKNOWN)
+            found[target] = tuple(pair for pair in handed if pair[1] is not UNKNOWN)
     return found
 
 
@@ -41,8 +42,8 @@ def known_in(handed: Handed, constants: Constants) -> Constants:
     if not handed:
         return NO_CONSTANTS
     own = dict(constants)
-    found = ((name, own.get(value.id, _UNKNOWN) if isinstance(value, ast.Name) else value) for name, value in handed)
-    return frozenset(pair for pair in found if pair[1] is not _UNKNOWN)
+    found = ((name, own.get(value.id, UNKNOWN) if isinstance(value, ast.Name) else value) for name, value in handed)
+    return frozenset(pair for pair in found if pair[1] is not UNKNOWN)
 
 
 def says(text: str, constants: Constants) -> bool | None:
@@ -51,20 +52,13 @@ def says(text: str, constants: Constants) -> bool | None:
     if test is None:
         return None
     value = _value(test, dict(constants))
-    return None if value is _UNKNOWN else bool(value)
-
-
-class _Unknown:
-    pass
-
-
-_UNKNOWN = _Unknown()
+    return None if value is UNKNOWN else bool(value)
 
 
 def _handed(value: ast.expr, here: Defined) -> object:
     if isinstance(value, ast.Name):
         plain = value.id in _names_of_parameters(here.node) and not assigned_to(here.node, value.id)
-        return value if plain else _UNKNOWN
+        return value if plain else UNKNOWN
     return _value(value, {})
 
 
@@ -72,26 +66,26 @@ def _value(node: ast.expr, names: Mapping[str, object]) -> object:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
-        return names.get(node.id, _UNKNOWN)
+        return names.get(node.id, UNKNOWN)
     if isinstance(node, ast.UnaryOp):
         inner = _value(node.operand, names)
         if isinstance(node.op, ast.Not):
-            return inner if inner is _UNKNOWN else not inner
-        return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else _UNKNOWN
+            return inner if inner is UNKNOWN else not inner
+        return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else UNKNOWN
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         each = [_value(one, names) for one in node.elts]
-        return _UNKNOWN if any(one is _UNKNOWN for one in each) else tuple(each)
+        return UNKNOWN if any(one is UNKNOWN for one in each) else tuple(each)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         left, right = _value(node.left, names), _value(node.comparators[0], names)
         does = COMPARE.get(type(node.ops[0]))
-        if does is None or left is _UNKNOWN or right is _UNKNOWN:
-            return _UNKNOWN
+        if does is None or left is UNKNOWN or right is UNKNOWN:
+            return UNKNOWN
         try:
             answer: object = does(left, right)
         except TypeError:
-            return _UNKNOWN
+            return UNKNOWN
         return answer
-    return _UNKNOWN
+    return UNKNOWN
 
 
 @lru_cache(maxsize=20_000)
