@@ -204,3 +204,31 @@ LOGGED = (
 def test_loops_of_what_only_some_ranks_set(bad: str, good: str, tmp_path: Path) -> None:
     assert len(parted(ask(tmp_path, t=HEAD + bad))) == 1
     assert parted(ask(tmp_path, t=HEAD + good)) == []
+
+
+SAVES = (
+    "from accelerate import Accelerator\nfrom accelerate.utils import ProjectConfiguration\n{more}"
+    "accelerator = Accelerator(project_config=ProjectConfiguration(automatic_checkpoint_naming={named}))\n"
+    "def save(args):\n    main = accelerator.is_main_process\n    main_or_all = main or args.use_deepspeed\n"
+    "    if {who}:\n        accelerator.save_state('x')\nsave(options)\n"
+)
+SHARDED = "from torch.distributed.fsdp import fully_shard\nfully_shard(net)\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "named", "who", "certainty"),
+    [
+        ("", "False", "main", []),
+        ("", "True", "main", [Certainty.LIKELY]),
+        (SHARDED, "False", "main", [Certainty.LIKELY]),
+        (SHARDED, "False", "main or args.use_deepspeed", [Certainty.POSSIBLE]),
+        (SHARDED, "False", "main_or_all", [Certainty.POSSIBLE]),
+    ],
+    ids=["as in diffusers", "names folders", "sharded", "a setting may send all", "a name of both"],
+)
+def test_the_main_process_saves_the_state(
+    more: str, named: str, who: str, certainty: list[Certainty], tmp_path: Path
+) -> None:
+    verdict = ask(tmp_path, t=HEAD + SAVES.format(more=more, named=named, who=who))
+
+    assert [one.certainty for one in parted(verdict)] == certainty

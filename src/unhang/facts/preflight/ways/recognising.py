@@ -106,6 +106,8 @@ class Recogniser:
         module = outside.rpartition(".")[0]
         if outside.startswith(_NO_LIBRARY):
             return None
+        if row.given and row.given not in self.around.given:
+            return None
         if row.unless and any(word.arg == row.unless for word in node.keywords):
             return None
         if row.word:

@@ -21,6 +21,7 @@ from unhang.facts.preflight.ways.steps import (
     ORDER,
     RANK,
     RANK_ZERO,
+    SETTING,
     TIME,
     Block,
     Branch,
@@ -205,7 +206,8 @@ class Search:
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
         why = tuple(kind for kind in self.asked if kind in leaf.kinds)
-        sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, CHANCE, _OTHER}
+        sure = bool(leaf.kinds & {RANK, LOCAL}) and not leaf.kinds & {DATA, TIME, FILES, CHANCE, SETTING, _OTHER}
+        sure = sure and not _may_hold_for_all(step, leaf)
         return self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
 
     def _gets_wrapped(self, met: Met) -> bool:
@@ -280,6 +282,12 @@ def _at(op: Op) -> At:
 def _asked(step: Branch, key: str, asked: Sequence[str]) -> Leaf | None:
     """The part of the test with this key, where ranks may answer it differently."""
     return next((one for one in leaves(step.test) if one.key == key and one.kinds & set(asked)), None)
+
+
+def _may_hold_for_all(step: Branch, leaf: Leaf) -> bool:
+    """``if first or sharded:``: a setting beside the test of the rank may send every rank the same way."""
+    others = [one for one in leaves(step.test) if one.key != leaf.key and one.known is None]
+    return step.test.how == "or" and any(one.setting for one in others)
 
 
 def _exits(block: Block) -> Iterator[Leave]:

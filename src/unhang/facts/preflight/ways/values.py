@@ -21,6 +21,7 @@ from unhang.facts.preflight.ways.steps import (
     ORDER,
     PARTLY,
     RANK,
+    SETTING,
     TIME,
     Leaf,
     Test,
@@ -143,6 +144,8 @@ class Values:
         kinds: frozenset[str] = NONE
         for leaf in _leaves(test):
             kinds |= leaf.kinds
+        if test.how == "or" and kinds & RANKS and any(not leaf.kinds and leaf.known is None for leaf in _leaves(test)):
+            kinds |= {SETTING}
         key = (test.leaf.key, test.leaf.positive) if test.leaf is not None and test.leaf.key[0] == "<" else None
         if test.how == "not" and test.parts[0].leaf is not None and test.parts[0].leaf.key[0] == "<":
             key = (test.parts[0].leaf.key, not test.parts[0].leaf.positive)
