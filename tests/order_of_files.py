@@ -6,33 +6,23 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-LONG_S = 1000.0
 WITHIN = 0.75
 """So far into the others the last one begins: at the end none must be the only one at work."""
 
 
 def in_good_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """``items``, file by file: quick ones by their number of tests, jobs evenly among them, stories evenly among these.
-    What may take longest of all comes first.
 
     A story loads the largest libraries: two at once are enough.
     """
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(str(item.path), []).append(item)
-    quick = sorted(
-        (f for f in files.values() if not _waits(f)), key=lambda f: (_limit_s(f) > LONG_S, len(f)), reverse=True
-    )
+    quick = sorted((f for f in files.values() if not _waits(f)), key=len, reverse=True)
     waits = [f for f in files.values() if _waits(f)]
     stories = [f for f in waits if f[0].path.parent.name == "stories"]
     jobs = [f for f in waits if f not in stories]
     return [item for file in _among(quick, [*_among(jobs, stories)]) for item in file]
-
-
-def _limit_s(file: Sequence[pytest.Item]) -> float:
-    """The longest that one of its tests may take; 0 where none says so."""
-    marks = (item.get_closest_marker("timeout") for item in file)
-    return max((float(mark.args[0]) for mark in marks if mark is not None and mark.args), default=0.0)
 
 
 def _waits(file: Sequence[pytest.Item]) -> bool:
