@@ -50,4 +50,4 @@ def test_fixed_with_the_log_on_a_disk_of_the_node_the_steps_stay_short(
     cell = fixed(story, tmp_path / "fixed", recorded(story))
 
     assert cell.right, cell.steps
-    assert cell.steps[0].also  # seconds a step, before and now
+    assert cell.steps[0].also, cell  # how steps grew, before and now

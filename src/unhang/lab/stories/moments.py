@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,8 @@ from unhang.lab.stories.story import Better, Moment, Story, Wanted
 from unhang.lab.stories.workplace import Workplace, workplace
 
 CHECK_LIMIT_S = 120.0
+FEWEST_OF_A_TENTH = 3
+"""A median of fewer figures is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,19 +182,23 @@ def _compare(better: Better, run: Recorded, stalled: Recorded | None, judged: _J
         judged.wrong.append(say("its output does not show {pattern}", pattern=better.pattern.pattern))
         return
     if stalled is None:
-        judged.also.append(say("{what}: {now}", what=better.what, now=f"{now:g}"))
+        judged.also.append(say("{what}: {now}", what=better.what, now=f"{now:.2g}"))
         return
     was = _figure(better, stalled)
     if was is None:
         judged.wrong.append(say("its output does not show {pattern}", pattern=better.pattern.pattern))
         return
-    said = say("{what}: {was} before, {now} now", what=better.what, was=f"{was:g}", now=f"{now:g}")
+    said = say("{what}: {was} before, {now} now", what=better.what, was=f"{was:.2g}", now=f"{now:.2g}")
     (judged.also if now <= was * better.at_most_share else judged.wrong).append(said)
 
 
 def _figure(better: Better, run: Recorded) -> float | None:
-    found = better.pattern.findall(run.output)
+    """How many times its first tenth the last tenth is, medians of both; None where there are too few to tell."""
     try:
-        return float(found[-1]) if found else None
+        found = [float(figure) for figure in better.pattern.findall(run.output)]
     except ValueError:
         return None
+    tenth = len(found) // 10
+    if tenth < FEWEST_OF_A_TENTH or not (first := statistics.median(found[:tenth])):
+        return None
+    return statistics.median(found[-tenth:]) / first

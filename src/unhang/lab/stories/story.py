@@ -76,7 +76,8 @@ class During:
 
 @dataclass(frozen=True, slots=True)
 class Better:
-    """A figure that both runs print, and how much of the stalled run's the repaired one may still have."""
+    """A figure that both runs print often: how many times the first of it the last may still be, as a share of what it
+    was in the stalled run. Each run is its own measure, so that a busy machine makes neither look better."""
 
     what: str
     pattern: re.Pattern[str]
