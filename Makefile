@@ -1,7 +1,7 @@
 # Every target sets up what it needs in .venv first: on a fresh machine one command is enough.
 PY := .venv/bin/python
 JOBS ?= 3
-# Two jobs at a time: beside the other live tests they would be too many.
+# Three jobs at a time: beside the other live tests they would be too many.
 BATCHES := tests/watch/test_live_batches.py
 
 .PHONY: demo story stories test test-live fuzz bench lint format schema lock clean
