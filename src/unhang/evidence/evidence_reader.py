@@ -256,7 +256,6 @@ class EvidenceReader:
     # what is no evidence
 
     def _pass_over(self, piece: Piece) -> None:
-
         kind = piece.decision.kind
         if kind is Kind.KNOWN_OTHER:
             self._count(

@@ -222,7 +222,7 @@ def _text(head: bytes, name: str) -> Decision:
     if head.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<svg", b"<?xml")):
         return Decision(Kind.KNOWN_OTHER, "report of unhang" if _OUR_PAGE in head[:4096] else "web page")
     if _DUMP_NAME.search(PurePosixPath(name).name) and not looks_like_log(head):
-        return Decision(Kind.KNOWN_OTHER, "named like a flight-recorder dump and holds none")
+        return Decision(Kind.KNOWN_OTHER, "text named like a flight-recorder dump")
     if suffix in _PROGRAM_NAMES and not looks_like_log(head):
         return Decision(Kind.KNOWN_OTHER, "program or settings text")
     return Decision(Kind.KNOWN_OTHER, "settings text") if _is_json_document(head) else Decision(Kind.LOG)

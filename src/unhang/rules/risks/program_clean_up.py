@@ -17,12 +17,13 @@ Possible when: the launch comes there, and nothing in the program ends the proce
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.clean_up import CleanUp, clean_ups
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, Where, say
-from unhang.rules.risks.program_places import quotes, ways_in
+from unhang.rules.risks.program_places import found_in, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -30,12 +31,7 @@ CHECK = "program"
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for the program: its other places come to run after the same exception."""
-    program = here.found(ProgramSource)
-    ways = ways_in(here)
-    first = next(clean_ups(ways), None) if ways is not None else None
-    if first is not None:
-        assert program is not None
-        yield _finding(first, program)
+    return found_in(here, lambda ways: islice(clean_ups(ways), 1), _finding)
 
 
 def _finding(one: CleanUp, program: ProgramSource) -> Answer:

@@ -18,7 +18,6 @@ Possible when: the model was followed to what spreads it, and the call does not 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from unhang.facts.preflight.job_values import job_value
@@ -28,30 +27,38 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.generations import lone_generations
 from unhang.facts.preflight.ways.parting import At
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
-from unhang.rules.risks.program_places import quotes, ways_in
+from unhang.rules.risks.program_places import found_in, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
-_STAGE = re.compile(r"(zero|ds|deepspeed)[_-]?stage$")
+STAGE_THAT_SPREADS = 3
+OF_DEEPSPEED = frozenset({"zero", "ds", "deepspeed"})
 
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each call."""
-    program = here.found(ProgramSource)
-    ways = ways_in(here)
-    if program is None or ways is None or not _spread(here, program):
-        return
-    for one in lone_generations(ways):
-        yield _finding(one, program)
+    return found_in(here, lambda ways: lone_generations(ways) if _spread(here) else (), _finding)
 
 
-def _spread(here: Situation, program: ProgramSource) -> bool:
+def _spread(here: Situation) -> bool:
     """DeepSpeed spreads the parameters only in stage 3; what else spreads a model always does."""
-    stage, launch = job_value(here, "zero_optimization.stage", kind="deepspeed"), here.found(Launch)
-    stages = [stage.whole] if stage is not None else []
-    given = launch.arguments if launch is not None else {}
-    stages += [int(value) for name, value in given.items() if _STAGE.search(name) and str(value).isdecimal()]
-    return 3 in stages if stages else not any("deepspeed" in file.text for file in program.files)
+    stages = set(_stages(here))
+    if stages:
+        return STAGE_THAT_SPREADS in stages
+    program = here.found(ProgramSource)
+    return program is not None and not any("deepspeed" in file.text for file in program.files)
+
+
+def _stages(here: Situation) -> Iterator[int]:
+    """What configuration and command say of DeepSpeed's stage; every project names its argument in its own way."""
+    stage = job_value(here, "zero_optimization.stage", "deepspeed_config.zero_stage")
+    if stage is not None and stage.whole is not None:
+        yield stage.whole
+    launch = here.found(Launch)
+    for name, value in launch.arguments.items() if launch is not None else ():
+        words = name.replace("-", "_").split("_")
+        if words[-1] == "stage" and OF_DEEPSPEED.intersection(words) and str(value).isdecimal():
+            yield int(value)
 
 
 def _finding(one: At, program: ProgramSource) -> Answer:

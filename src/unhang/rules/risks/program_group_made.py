@@ -24,7 +24,7 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.groups import OwnGroup, own_groups
 from unhang.facts.preflight.ways.parting import At
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, Where, say
-from unhang.rules.risks.program_places import quotes, ways_in
+from unhang.rules.risks.program_places import found_in, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -32,11 +32,7 @@ CHECK = "program"
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each call."""
-    program = here.found(ProgramSource)
-    ways = ways_in(here)
-    for one in own_groups(ways.reads) if ways is not None else ():
-        assert program is not None
-        yield _finding(one, program)
+    return found_in(here, lambda ways: own_groups(ways.reads), _finding)
 
 
 def _finding(one: OwnGroup, program: ProgramSource) -> Answer:

@@ -24,7 +24,7 @@ from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.parting import Parting
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where, say
-from unhang.rules.risks.program_places import place, quotes, ways_in
+from unhang.rules.risks.program_places import found_in, place, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -32,11 +32,7 @@ CHECK = "program"
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each branch."""
-    program = here.found(ProgramSource)
-    ways = ways_in(here)
-    for one in ways.left_out if ways is not None else ():
-        assert program is not None
-        yield _finding(one, program)
+    return found_in(here, lambda ways: ways.left_out, _finding)
 
 
 def _finding(one: Parting, program: ProgramSource) -> Answer:

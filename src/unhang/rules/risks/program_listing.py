@@ -23,7 +23,7 @@ from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.listings import Listing, unsorted_listings
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where, say
-from unhang.rules.risks.program_places import place, quotes, ways_in
+from unhang.rules.risks.program_places import found_in, place, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -31,11 +31,7 @@ CHECK = "program"
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each listing."""
-    program = here.found(ProgramSource)
-    ways = ways_in(here)
-    for one in unsorted_listings(ways) if ways is not None else ():
-        assert program is not None
-        yield _finding(one, program)
+    return found_in(here, unsorted_listings, _finding)
 
 
 def _finding(one: Listing, program: ProgramSource) -> Answer:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from unhang.facts.preflight.launch import Configuration, Launch
 from unhang.facts.preflight.program import ProgramSource
@@ -10,6 +11,20 @@ from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.parting import At, Ways
 from unhang.facts.preflight.ways.whole_program import ways_of
 from unhang.findings import Evidence, Source
+from unhang.rules.risks.risk import Answer
+
+_Place = TypeVar("_Place")
+
+
+def found_in(
+    here: Situation,
+    places: Callable[[Ways], Iterable[_Place]],
+    finding: Callable[[_Place, ProgramSource], Answer],
+) -> Iterator[Answer]:
+    """A finding for each of the places that the planned program has."""
+    program, ways = here.found(ProgramSource), ways_in(here)
+    if program is not None and ways is not None:
+        yield from (finding(place, program) for place in places(ways))
 
 
 def ways_in(here: Situation) -> Ways | None:

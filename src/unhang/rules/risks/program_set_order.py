@@ -23,7 +23,7 @@ from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.orders import SetOrder, loops_in_set_order
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
-from unhang.rules.risks.program_places import place, quotes, ways_in
+from unhang.rules.risks.program_places import found_in, place, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -31,11 +31,7 @@ CHECK = "program"
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each loop."""
-    program = here.found(ProgramSource)
-    ways = ways_in(here)
-    for one in loops_in_set_order(ways) if ways is not None else ():
-        assert program is not None
-        yield _finding(one, program)
+    return found_in(here, loops_in_set_order, _finding)
 
 
 def _finding(one: SetOrder, program: ProgramSource) -> Answer:

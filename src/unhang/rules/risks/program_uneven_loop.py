@@ -24,7 +24,7 @@ from unhang.facts.preflight.program import ProgramSource
 from unhang.facts.preflight.situation import Situation
 from unhang.facts.preflight.ways.uneven import UnevenLoop, uneven_loops
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
-from unhang.rules.risks.program_places import place, quotes, ways_in
+from unhang.rules.risks.program_places import found_in, place, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
@@ -32,11 +32,7 @@ CHECK = "program"
 
 def ask(here: Situation) -> Iterator[Answer]:
     """One finding for each loop."""
-    program = here.found(ProgramSource)
-    ways = ways_in(here)
-    for one in uneven_loops(ways) if ways is not None else ():
-        assert program is not None
-        yield _finding(one, program)
+    return found_in(here, uneven_loops, _finding)
 
 
 def _finding(one: UnevenLoop, program: ProgramSource) -> Answer:
