@@ -101,6 +101,52 @@ def test_gloo_whose_count_lags_is_corrected_by_the_later_call_a_rank_stands_in()
     assert [(edge.waiter, edge.awaited) for edge in known.graph.edges if edge.group == "0"] == [(0, 1)]
 
 
+def in_a_pass(entry: dict[str, Any], line: int) -> dict[str, Any]:
+    """The call as backward makes it."""
+    frames = [{"name": "_engine_run_backward", "filename": "/venv/torch/autograd/graph.py", "line": 979}]
+    return dict(entry, frames=[*frames, {"name": "main", "filename": TRAIN, "line": line}])
+
+
+def lagging(backward: int, barrier: int) -> Recording:
+    """Calls 1 to 4 of backward and call 5, a barrier; by Gloo's count call 4 is open."""
+    calls = [in_a_pass(call(p, state="scheduled", backend="gloo"), backward) for p in range(1, 5)]
+    calls.append(call(5, "barrier", state="scheduled", backend="gloo", line=barrier, file=TRAIN))
+    calls = [dict(one, retired=at < 3) for at, one in enumerate(calls)]
+    return recording(0, calls, groups={"0": (0, 1)}, status={"0": (5, 3)})
+
+
+def gave_up_in(line: int) -> LogReading:
+    library = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    frames = (Frame("barrier", library, 5356), Frame("train", TRAIN, line))
+    message = "Timed out waiting 4000ms for recv operation"
+    raised = PythonTraceback(Source("rank0.log", 3), 0, None, "RuntimeError", message, frames)
+    return LogReading(Source("rank0.log"), 0, (), (raised,), (), (), (), 9, (0,))
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_backward_called_is_done_once_a_rank_has_left_it(*, ended: bool) -> None:
+    """Of rank 1 there is no dump: whether it came to call 4 is not known, but rank 0 has gone on to the barrier."""
+    stacks = [] if ended else [inside(0, "barrier", line=45)]
+    logs = [gave_up_in(45)] if ended else []
+    processes = (RankProcess(0, pid=100, exit_code=1 if ended else None), RankProcess(1, pid=101))
+    manifest = BundleManifest(Source("bundle.json"), 2, processes)
+    stacks.append(stack(1, f"work ({TRAIN}:9)"))
+    known = build_facts(EvidenceSet(recordings=[lagging(41, 45)], stacks=stacks, manifests=[manifest], logs=logs))
+
+    progress = known.groups["0"].progress[0]
+    assert progress.pending is not None
+    assert (progress.completed, progress.pending.position) == (4, 5)
+
+
+def test_what_backward_called_may_be_open_while_a_rank_is_in_it() -> None:
+    record = lagging(45, 45)  # as where the barrier is called in a hook of the same backward
+    known = facts([inside(0, "barrier", line=45), stack(1, f"work ({TRAIN}:9)")], [record], world=2)
+
+    pending = known.groups["0"].progress[0].pending
+    assert pending is not None
+    assert pending.position == 4
+
+
 def test_a_dump_that_lists_groups_and_no_call_is_of_a_rank_that_called_nothing() -> None:
     """Sends and receives over Gloo are in no dump."""
     sender = recording(1, [], groups={"0": (0, 1)})

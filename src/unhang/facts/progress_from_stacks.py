@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import Signature, SourceFile
+from unhang.evidence.items import Frame, Signature, SourceFile
 from unhang.facts.crashes import fell_with_others
 from unhang.facts.entry_slices import rows
 from unhang.facts.group_table import pending_from_row
@@ -20,6 +20,8 @@ from unhang.facts.operations import POINT_TO_POINT, canonical, is_recorded_as
 from unhang.facts.p2p_partner import partner_on_line
 from unhang.findings import Phase, Where
 
+_BACKWARD = ("_engine_run_backward",)
+_WRAPPER = "torch/nn/parallel/distributed.py"
 STACK_GROUP = "(group not recorded)"
 """Where the program's names tell several such groups apart, each is this with its name behind."""
 
@@ -32,10 +34,12 @@ def settle_with_stacks(
 ) -> None:
     """Add pending calls that only the stacks show; drop Gloo's that the stacks contradict."""
     for rank, facts in sorted(ranks.items()):
-        if facts.activity is None or not facts.alive:
+        if facts.activity is None or facts.recording is None or facts.recording.backend != "gloo":
             continue
-        if facts.recording is not None and facts.recording.backend == "gloo":
+        if facts.alive:
             _settle_gloo(rank, facts, groups)
+        else:
+            _settle_where_it_died(rank, facts, groups)
     _from_stacks_alone(groups, ranks, world, sources)
 
 
@@ -87,6 +91,9 @@ def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) 
     if activity is None or not in_collective(activity):
         if activity is None or in_meeting(activity) or in_guard(activity):
             _settle_what_it_left(rank, facts, pending)
+        for group in pending if activity is not None else ():
+            if _stands_where_it_called(group, rank, facts):
+                _settle_lag(group, rank, facts)
         return
     assert activity.operation is not None
     if activity.operation in POINT_TO_POINT:
@@ -97,25 +104,50 @@ def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) 
     standing = [g for g in mine if _last_call_is(g, rank, activity)]
     if len(standing) != 1:
         return
-    group = standing[0]
-    progress = group.progress[rank]
-    entries = group.entries[rank]
-    assert facts.recording is not None
-    last = pending_from_row(rank, group.name, rows(entries, [len(entries) - 1]), facts.recording.source)
-    if progress.pending is None or _is_stale(group, progress.pending, last):
-        progress.pending = last
-        progress.completed = min(progress.completed, (last.position or 0) - 1)
+    _settle_lag(standing[0], rank, facts)
     for other in pending:
-        if other is not group:
+        if other is not standing[0]:
             _settled(other.progress[rank])
 
 
+def _settle_where_it_died(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+    """What it was in when it gave up is the call that its traceback stands in."""
+    activity = waiting_activity(facts)
+    for _, group in sorted(groups.items()):
+        waits = rank in group.progress and group.progress[rank].pending is not None
+        if waits and activity is not None and in_collective(activity) and _last_call_is(group, rank, activity):
+            _settle_lag(group, rank, facts)
+
+
+def _settle_lag(group: GroupFacts, rank: int, facts: RankFacts) -> None:
+    """The rank stands in the group's last recorded call: that is what it waits in, and not in one before it that
+    Gloo's count, which lags, has open."""
+    progress, entries, activity = group.progress[rank], group.entries[rank], waiting_activity(facts)
+    assert facts.recording is not None
+    assert activity is not None
+    last = pending_from_row(rank, group.name, rows(entries, [len(entries) - 1]), facts.recording.source)
+    open_ = progress.pending
+    collective = in_collective(activity)
+    if open_ is None or (collective and _is_stale(group, open_, last)) or _has_returned(open_, last, activity):
+        progress.pending = last
+        progress.completed = (last.position or 0) - 1
+
+
 def _is_stale(group: GroupFacts, pending: PendingCall, last: PendingCall) -> bool:
-    """Gloo's count lags: the rank stands in a later call, and into the one that is open by the count all have come."""
+    """Into the call that is open by the count all have come."""
     before, now = pending.position, last.position
     if before is None or now is None or before >= now or group.silent:
         return False
     return all(member.enqueued >= before for member in group.progress.values())
+
+
+def _has_returned(pending: PendingCall, last: PendingCall, activity: Activity) -> bool:
+    """The rank has left the backward, or the forward of a wrapper, that made the call: both end when it is done."""
+    before, now = pending.position, last.position
+    if before is None or now is None or before >= now or pending.where is None:
+        return False
+    in_pass = any(f.function in _BACKWARD or f.file.endswith(_WRAPPER) for f in pending.stack)
+    return in_pass and _place(pending.where) not in {_place_of(frame) for frame in activity.frames}
 
 
 def _settle_what_it_left(rank: int, facts: RankFacts, pending: list[GroupFacts]) -> None:
@@ -160,6 +192,10 @@ def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
         return is_recorded_as(activity.operation, signature.operation)
     recorded = [(f.file.rsplit("/", 1)[-1], f.line) for f in entries.stacks[stack_index]]
     return _place(activity.where) in recorded
+
+
+def _place_of(frame: Frame) -> tuple[str, int | None]:
+    return (_tail(frame.file), frame.line)
 
 
 def _place(where: Where) -> tuple[str, int | None]:
