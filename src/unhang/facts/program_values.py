@@ -84,6 +84,13 @@ def members_of(node: ast.expr) -> Sequence[ast.expr]:
     return [node.value] if isinstance(node, ast.Subscript | ast.DictComp) else []
 
 
+@lru_cache(maxsize=65536)
+def returned(scope: Scope) -> Sequence[ast.expr]:
+    """Values that a function gives back."""
+    back = (node.value for node in own_nodes(scope) if isinstance(node, ast.Return))
+    return [value for value in back if value is not None]
+
+
 def _lists(node: ast.expr) -> bool:
     return isinstance(node, ast.List | ast.Tuple | ast.ListComp)
 

@@ -24,14 +24,14 @@ def has_parameters(owner: Class, attribute: str, calls: ProgramCalls) -> bool:
 
 @lru_cache(maxsize=4096)
 def _has_parameters(owner: Class, attribute: str, calls: ProgramCalls) -> bool:
-    for kind in calls.lineage(owner):
+    for kind in calls.table.lineage(owner):
         for method in kind.methods.values():
             for value in assigned_to(method.node, f"self.{attribute}"):
                 if not isinstance(value, ast.Call):
                     continue
                 made = calls.made(value, method)
                 if made is not None:
-                    return calls.derives_from(made, _MODULES) and not made.name.endswith("Loss")
+                    return calls.table.derives_from(made, _MODULES) and not made.name.endswith("Loss")
                 return call_name(value) in layers()
     return False
 
@@ -53,7 +53,7 @@ def parts_called(node: ast.Call, here: Defined, calls: ProgramCalls) -> Iterator
 @lru_cache(maxsize=4096)
 def is_model(kind: Class, calls: ProgramCalls) -> bool:
     """Whether it is a module of torch."""
-    return calls.derives_from(kind, _MODULES)
+    return calls.table.derives_from(kind, _MODULES)
 
 
 def batch_parameters(here: Defined, calls: ProgramCalls) -> frozenset[str]:

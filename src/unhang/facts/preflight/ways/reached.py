@@ -99,14 +99,12 @@ class _Reaching:
         if kind in self.made:
             return
         self.made[kind] = way
-        hooks = self.calls.external_base(kind) or ("*" in self.named and bool(kind.bases))
+        hooks = self.calls.table.external_base(kind) or ("*" in self.named and bool(kind.bases))
         for method in kind.methods.values():
             if hooks or method.name in self.named or method.name.startswith("__"):
                 self._reach(method, self.named.get(method.name, way))
-        for base in kind.node.bases:
-            for above in self.calls.referred(base, self.calls.of_node[self.calls.tree_of(kind)]):
-                if isinstance(above, Class):
-                    self._make(above, way)
+        for above in self.calls.table.above(kind):
+            self._make(above, way)
 
 
 def _is_plain(decorator: ast.expr) -> bool:

@@ -101,7 +101,7 @@ def _iterable(ways: Ways, node: ast.expr | None, here: Defined, deep: int) -> At
 
 def _makes_loader(ways: Ways, node: ast.Call, here: Defined) -> bool:
     kind = ways.calls.made(node, here)
-    return call_name(node) in _LOADERS or (kind is not None and ways.calls.derives_from(kind, _LOADERS))
+    return call_name(node) in _LOADERS or (kind is not None and ways.calls.table.derives_from(kind, _LOADERS))
 
 
 def _of_data(ways: Ways, data: ast.expr | None, here: Defined, made: ast.Call, deep: int) -> At | None:
@@ -126,7 +126,7 @@ def _named(ways: Ways, node: ast.expr, here: Defined, deep: int, made: ast.Call 
 def _sources(ways: Ways, node: ast.expr, here: Defined) -> Iterator[tuple[ast.expr, Defined]]:
     """What is assigned to ``node``, or given for it, with the function in which that stands."""
     if dotted(node).startswith("self.") and here.owner is not None:
-        for kind in ways.calls.lineage(here.owner):
+        for kind in ways.calls.table.lineage(here.owner):
             for method in kind.methods.values():
                 yield from ((value, method) for value in _assigned(method.node, dotted(node)))
         return
@@ -142,7 +142,7 @@ def _sources(ways: Ways, node: ast.expr, here: Defined) -> Iterator[tuple[ast.ex
 def _of_kind(ways: Ways, data: ast.expr | None, here: Defined, at: At) -> At | None:
     """``at`` where ``data`` is an iterable data set of the program."""
     kinds = ways.calls.kinds_of(data, here)
-    return at if any(ways.calls.derives_from(kind, _ITERABLE) for kind in kinds) else None
+    return at if any(ways.calls.table.derives_from(kind, _ITERABLE) for kind in kinds) else None
 
 
 def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:

@@ -163,7 +163,7 @@ class Values:
         if node.attr in _STRUCTURES:
             return PLAIN
         owner = self.owner_of(node)
-        known = self.known.attributes.get((owner, node.attr))
+        known = self._learned_of(owner, node.attr)
         named = by_name(node.attr)
         if known is not None and (known.kinds or owner is not None):
             return known if known.kinds or named.key is None else named
@@ -177,6 +177,11 @@ class Values:
             return Value(inner.kinds & {DATA, BATCH}, made=LOOP)
         kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NONE
         return Value(kinds) if kinds else PLAIN
+
+    def _learned_of(self, owner: Class | None, name: str) -> Value | None:
+        """What is known of an attribute; a class above may have set it."""
+        kinds = self.known.calls.table.lineage(owner) if owner is not None else (None,)
+        return next((held for kind in kinds if (held := self.known.attributes.get((kind, name))) is not None), None)
 
     def owner_of(self, node: ast.Attribute) -> Class | None:
         """The class that keeps the attribute; None where several may, or none is known."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from unhang.facts.program import Function, Scope, call_name, dotted, own_nodes
 from unhang.facts.program_calls import ProgramCalls
-from unhang.facts.program_definitions import Class, Defined
+from unhang.facts.program_definitions import Defined
 from unhang.knowledge.collectives import wrappers
 
 _LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
@@ -144,18 +144,7 @@ def _keys(node: ast.expr, here: Defined, calls: ProgramCalls | None) -> Iterator
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         yield (here.owner.name if here.owner is not None else "", node.attr)
     elif isinstance(node, ast.Attribute) and calls is not None:
-        yield from dict.fromkeys((kind.name, node.attr) for kind in _kinds(node.value, here, calls))
-
-
-def _kinds(node: ast.expr, here: Defined, calls: ProgramCalls) -> Iterator[Class]:
-    """Classes of which ``node`` may be, by what callers give for it too."""
-    yield from calls.kinds_of(node, here)
-    if not isinstance(node, ast.Name) or node.id not in here.parameters:
-        return
-    for caller, call in calls.callers.get(here, ()):
-        for target, given in calls.arguments(call, caller):
-            if target is here and node.id in given:
-                yield from calls.kinds_of(given[node.id], caller)
+        yield from dict.fromkeys((kind.name, node.attr) for kind in calls.kinds_of(node.value, here))
 
 
 @lru_cache(maxsize=20_000)
