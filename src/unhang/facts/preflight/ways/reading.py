@@ -14,7 +14,7 @@ from unhang.facts.preflight.ways.known import EQUAL, FILLED, LOOP, NONE, OTHER, 
 from unhang.facts.preflight.ways.model_parts import batch_parameters
 from unhang.facts.preflight.ways.own_ranks import differs_by_process
 from unhang.facts.preflight.ways.recognising import Around, Recogniser, end_of
-from unhang.facts.preflight.ways.statements import catches_all, ends, is_context_manager, looped_over, sleeps
+from unhang.facts.preflight.ways.statements import catches_all, ends, goes_on, is_context_manager, looped_over, sleeps
 from unhang.facts.preflight.ways.steps import (
     BATCH,
     CHANCE,
@@ -131,7 +131,7 @@ class Reader:
             found = self._statement(statement)
             steps += found
             for step in found if isinstance(statement, ast.If) else ():
-                if isinstance(step, Branch) and ends(step.then) != ends(step.other):
+                if isinstance(step, Branch) and goes_on(step.then) != goes_on(step.other):
                     self.under.append(_own(frozenset(kind for leaf in leaves(step.test) for kind in leaf.kinds)))
         del self.under[depth:]
         return tuple(steps)

@@ -38,6 +38,11 @@ def looped_over(node: ast.expr) -> ast.expr:
     return node
 
 
+def goes_on(block: Block) -> bool:
+    """Whoever comes out of the block goes on behind it, or ends the job with an exception."""
+    return not ends(block) or getattr(block[-1], "kind", "") == "raise"
+
+
 def ends(block: Block) -> bool:
     """The block is always left before its end."""
     return bool(block) and isinstance(block[-1], Leave) and block[-1].kind != "yield"
