@@ -27,6 +27,12 @@ EPISODES = (
     "        obs, reward, done, info = env.step(action)\n"
     "        steps += 1\nrollout(env, policy)\n"
 )
+IN_THE_BACKGROUND = (
+    "class Saver:\n    def look(self, blocking):\n        if (fut := self._future) is not None:\n"
+    "            if blocking or {asked}:\n                fut.result()\n                dist.barrier()\n"
+    "                self._future = None\n    def save(self):\n        self._future = pool.submit(write)\n"
+    "saver = Saver()\nfor step in range(9):\n    saver.look(False)\n    dist.all_reduce(x)\n    saver.save()\n"
+)
 FOR_A_TIME = "began = time.time()\nwhile {goes_on}:\n    dist.all_reduce(x)\n"
 
 
@@ -43,9 +49,10 @@ FOR_A_TIME = "began = time.time()\nwhile {goes_on}:\n    dist.all_reduce(x)\n"
         ),
         (EPISODES.format(goes_on="not done"), EPISODES.format(goes_on="steps < 500")),
         (EPISODES.format(goes_on="not all(done) and steps < 500"), EPISODES.format(goes_on="steps < 500")),
+        (IN_THE_BACKGROUND.format(asked="fut.done()"), IN_THE_BACKGROUND.format(asked="step % 2 == 0")),
         (FOR_A_TIME.format(goes_on="time.time() - began < 60"), FOR_A_TIME.format(goes_on="step < 60")),
     ],
-    ids=["gradients", "gradients asked for alike", "episode", "episodes", "clock"],
+    ids=["gradients", "gradients asked for alike", "episode", "episodes", "background", "clock"],
 )
 def test_what_is_a_ranks_own_parts_it_from_the_others(bad: str, good: str, tmp_path: Path) -> None:
     (found,) = parted(ask(tmp_path, t=HEAD + bad))
