@@ -32,23 +32,40 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 
 def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> Answer:
+    """Where most ranks are with the setters, it is who waits at the store that left the common way."""
+    here = place_of(facts, stall.laggards[0])
+    alone = len(found.setters) > len(stall.laggards)
     return stall_signal(
         CAUSE,
         Grade.SOURCE,
-        say(
-            "{ranks:who} went on without setting the key that {waiting:who} {waiting:waits|wait} for at the store",
-            ranks=found.setters,
-            waiting=stall.laggards,
-        ),
+        _left(stall, found) if alone else _went_on(stall, found),
         facts,
         stall,
-        ranks=found.setters,
+        ranks=stall.laggards if alone else found.setters,
         whole=False,
         phase=Phase.COMMUNICATION,
-        where=found.where,
-        waiter_where=place_of(facts, stall.laggards[0]),
+        where=here if alone else found.where,
+        waiter_where=place_of(facts, found.setters[0]) if alone else here,
         because=tuple(_because(stall, found)),
         remedies=(remedy("set-the-key-in-every-round", line=found.where.line),),
+    )
+
+
+def _went_on(stall: Stall, found: UnsetKey) -> Text:
+    return say(
+        "{ranks:who} went on without setting the key that {waiting:who} {waiting:waits|wait} for at the store",
+        ranks=found.setters,
+        waiting=stall.laggards,
+    )
+
+
+def _left(stall: Stall, found: UnsetKey) -> Text:
+    return say(
+        "{ranks:who} {ranks:waits|wait} at the store for a key that {others:who} {others:sets|set} only later: they "
+        "wait in {operation} first",
+        ranks=stall.laggards,
+        others=found.setters,
+        operation=operation_of(stall.call),
     )
 
 
@@ -64,7 +81,7 @@ def _because(stall: Stall, found: UnsetKey) -> Iterator[Text]:
             "only some ranks come to that line: `{test}` at line {line}", test=found.branch.test, line=found.branch.line
         )
     yield say(
-        "{ranks:who} {ranks:is|are} past it, in {operation} with those who wait: neither side can go on",
+        "{ranks:who} {ranks:is|are} in {operation} with those who wait: neither side can go on",
         ranks=found.setters,
         operation=operation_of(stall.call),
     )
