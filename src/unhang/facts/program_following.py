@@ -38,13 +38,13 @@ def _once(question: _Question[_Asked, _Found]) -> Callable[[Following, _Asked, D
     def ask(self: Following, what: _Asked, here: Defined) -> Sequence[_Found]:
         key = (question, what, here)
         answers = cast("dict[object, Sequence[_Found]]", self.answers)
-        if key not in answers:
-            answers[key] = ()
-            if self.deep < _MOST_DEEP:
-                self.deep += 1
-                found = list(dict.fromkeys(question(self, what, here)))
-                self.deep -= 1
-                answers[key] = found if len(found) <= _MOST_FOUND else ()
+        if key in answers or self.deep >= _MOST_DEEP:
+            return answers.get(key, ())
+        answers[key] = ()
+        self.deep += 1
+        found = list(dict.fromkeys(question(self, what, here)))
+        self.deep -= 1
+        answers[key] = found if len(found) <= _MOST_FOUND else ()
         return answers[key]
 
     return ask
