@@ -38,7 +38,7 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> Answer:
     return stall_signal(
         CAUSE,
         Grade.SOURCE,
-        _left(stall, found) if alone else _went_on(stall, found),
+        _summary(stall, found, alone=alone),
         facts,
         stall,
         ranks=stall.laggards if alone else found.setters,
@@ -51,21 +51,12 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> Answer:
     )
 
 
-def _went_on(stall: Stall, found: UnsetKey) -> Text:
+def _summary(stall: Stall, found: UnsetKey, *, alone: bool) -> Text:
+    who = {"ranks": found.setters, "waiting": stall.laggards}
+    if alone:
+        return say("{waiting:who} {waiting:waits|wait} for a key that {ranks:who} {ranks:sets|set} only later", **who)
     return say(
-        "{ranks:who} went on without setting the key that {waiting:who} {waiting:waits|wait} for at the store",
-        ranks=found.setters,
-        waiting=stall.laggards,
-    )
-
-
-def _left(stall: Stall, found: UnsetKey) -> Text:
-    return say(
-        "{ranks:who} {ranks:waits|wait} at the store for a key that {others:who} {others:sets|set} only later: they "
-        "wait in {operation} first",
-        ranks=stall.laggards,
-        others=found.setters,
-        operation=operation_of(stall.call),
+        "{ranks:who} went on without setting the key that {waiting:who} {waiting:waits|wait} for at the store", **who
     )
 
 
