@@ -31,7 +31,6 @@ from unhang.rules.risks.program_places import found_in, quotes
 from unhang.rules.risks.risk import Answer, risk
 
 CHECK = "program"
-STAGE_THAT_SPREADS = 3
 OF_DEEPSPEED = frozenset({"zero", "ds", "deepspeed"})
 
 
@@ -44,7 +43,7 @@ def _spread(here: Situation) -> bool:
     """DeepSpeed spreads the parameters only in stage 3; what else spreads a model always does."""
     stages = set(_stages(here))
     if stages:
-        return STAGE_THAT_SPREADS in stages
+        return 3 in stages
     program = here.found(ProgramSource)
     return program is not None and not any("deepspeed" in file.text for file in program.files)
 
