@@ -58,9 +58,7 @@ def branch(test: str) -> str:
     return f"def main():\n    if {test}:\n{SPLIT}"
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
 @pytest.mark.parametrize("parser", [ARGPARSE, HF, TYRO])

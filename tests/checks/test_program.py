@@ -22,9 +22,7 @@ def ask(folder: Path, program: str, command: str = "torchrun t.py") -> Verdict:
     return judge([situation], ["program"], gaps)
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
 @pytest.mark.parametrize(

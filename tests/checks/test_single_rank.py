@@ -40,9 +40,7 @@ def alone(verdict: Verdict) -> list[Finding]:
     return [one for one in verdict.findings if one.cause is Cause.SINGLE_RANK_WORK]
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,7 @@ def ask(tmp_path: Path, command: str, program: str = "", **environment: str) -> 
     return judge([situation], ["timers"], gaps)
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
 def test_a_limit_of_years_is_named_with_the_file_it_stands_in(tmp_path: Path) -> None:

@@ -16,10 +16,7 @@ RANKS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 TRAINER = "import lightning as L\ntrainer = L.Trainer()\n"
 WITH_RANKS = "from ranks import first, together\nimport torch, torch.distributed as dist\n"

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 from tests.checks.ways_programs import HEAD, ask, parted
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 KINDS = (
     "class Base:\n    def put_away(self):\n        raise NotImplementedError\n"

@@ -9,11 +9,7 @@ from tests.checks.ways_programs import HEAD, ask, of_cause, parted
 
 from unhang.findings import Cause, Certainty
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
+pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 STATE = (
     HEAD + "class State:\n    def __init__(self):\n        self.names = {start}\n    def add(self, name):\n"

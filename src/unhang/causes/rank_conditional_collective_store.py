@@ -54,7 +54,7 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> Answer:
 def _summary(stall: Stall, found: UnsetKey, *, alone: bool) -> Text:
     who = {"ranks": found.setters, "waiting": stall.laggards}
     if alone:
-        return say("{waiting:who} {waiting:waits|wait} for a key that {ranks:who} {ranks:sets|set} only later", **who)
+        return say("{waiting:who} {waiting:waits|wait} for a key that {ranks:who} {ranks:has|have} not set", **who)
     return say(
         "{ranks:who} went on without setting the key that {waiting:who} {waiting:waits|wait} for at the store", **who
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import TypeAlias, TypeVar, cast
 
-from unhang.facts.program import Scope, call_name, dotted
+from unhang.facts.program import call_name, dotted
 from unhang.facts.program_definitions import Class, Defined, is_abstract
 from unhang.facts.program_modules import Made
 from unhang.facts.program_table import ProgramTable
@@ -63,8 +63,6 @@ class Following:
     @_once
     def functions(self, node: ast.expr, here: Defined) -> Iterable[Defined]:
         """Functions of the program that ``node`` may hold, ``__init__`` for a class."""
-        if isinstance(node, ast.IfExp):
-            return (*self.functions(node.body, here), *self.functions(node.orelse, here))
         if isinstance(node, ast.Name):
             return self._functions_named(node.id, here)
         if isinstance(node, ast.Call):
@@ -156,8 +154,6 @@ class Following:
     @_once
     def instances(self, node: ast.expr | None, here: Defined) -> Iterable[Class]:
         """Classes of which ``node`` may be an instance; a container counts as what is in it."""
-        if isinstance(node, ast.IfExp):
-            return (*self.instances(node.body, here), *self.instances(node.orelse, here))
         if isinstance(node, ast.Await):
             return self.instances(node.value, here)
         if isinstance(node, ast.Call):
@@ -179,7 +175,7 @@ class Following:
             of_it = isinstance(node.func, ast.Attribute) and (not node.args or call_name(node) == "get")
             behind = [node.func.value] if of_it and isinstance(node.func, ast.Attribute) else node.args[:1]
             return self.instances(behind[0], here) if behind else ()
-        return (kind for one in self.functions(node.func, here) for kind in self._returned(one.node, one))
+        return (kind for one in self.functions(node.func, here) for kind in self._returned(one))
 
     @_once
     def _instances_named(self, name: str, here: Defined) -> Iterable[Class]:
@@ -232,8 +228,7 @@ class Following:
                 return (kind, *self.table.derived.get(kind.name, ()))
         return ()
 
-    @_once
-    def _returned(self, _: Scope, one: Defined) -> Iterable[Class]:
+    def _returned(self, one: Defined) -> Iterable[Class]:
         found = [kind for value in returned_by(one.node) for kind in self.instances(value, one)]
         return found or self._annotated(getattr(one.node, "returns", None), one)
 
@@ -259,8 +254,6 @@ class Following:
             return (kind,)
         if isinstance(node, ast.Name):
             return self._held_in_name(node.id, here)
-        if isinstance(node, ast.IfExp):
-            return (*self.held(node.body, here), *self.held(node.orelse, here))
         if isinstance(node, ast.Call):
             if call_name(node) in _KEEP_MEMBERS and isinstance(node.func, ast.Attribute):
                 return self.held(node.func.value, here)

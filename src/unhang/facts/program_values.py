@@ -74,7 +74,9 @@ def _given(node: ast.AST) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
 
 
 def members_of(node: ast.expr) -> Sequence[ast.expr]:
-    """What stands for a container: a container counts as what is in it."""
+    """What stands for ``node``: a container counts as what is in it, a choice as what may be chosen."""
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
     if isinstance(node, ast.BoolOp | ast.Dict):
         return node.values
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
