@@ -14,7 +14,7 @@ story: .venv/.stories  ## NAME=llama-recipes: a job of real libraries stalls; be
 
 stories: .venv/.stories  ## run all five and put what was found into both READMEs
 	.venv/bin/unhang demo --table --into README.md --into README.zh-CN.md
-	$(PY) -m unhang.lab.stories.page
+	$(PY) -m unhang_lab.stories.page
 
 test: .venv/.stories  ## quick tests and, between them, jobs that wait more than they compute
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not live" --durations 12 $(ARGS)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from unhang.lab.dump_writer import StalledJob, json_like_torch, pickle_like_torch
+from unhang_lab.dump_writer import StalledJob, json_like_torch, pickle_like_torch
 
 
 def _other_order(dump: dict[str, Any]) -> dict[str, Any]:

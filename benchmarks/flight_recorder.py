@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.dump_writers import WRITERS, write_again
-from unhang.lab.dump_writer import StalledJob
+from unhang_lab.dump_writer import StalledJob
 
 PREFIX = "comm_lib_trace_rank_"
 COPIED_FROM = 4096
@@ -58,7 +58,7 @@ if __name__ == "__main__":
 _OURS = """
 import sys
 from pathlib import Path
-from unhang.evidence.flight_recorder.many import read_recordings
+from unhang.evidence.flight_recorder.many_dumps import read_recordings
 items = list(read_recordings(sorted(Path(sys.argv[1]).iterdir())))
 assert all(len(item.entries) for item in items)
 """

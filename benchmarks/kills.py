@@ -25,9 +25,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unhang.watch import processes
-from unhang.watch.environment import RECORDS
-from unhang.watch.meeting import SHARED_MEMORY
+from unhang.watch.job import processes
+from unhang.watch.launch.job_environment import RECORDS
+from unhang.watch.launch.records_folder import SHARED_MEMORY
 
 STEPS, FEW_STEPS = 400, 100
 LIMIT_S = 180.0

@@ -1,5 +1,5 @@
 """What the incident library is worth, each incident left out in turn: how often incidents that look like it
-(:mod:`unhang.knowledge.similar_incidents`) have its cause, by the floor of likeness.
+(:mod:`unhang.knowledge.known_incidents.similar_incidents`) have its cause, by the floor of likeness.
 
     python -m benchmarks incidents
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unhang.knowledge import similar_incidents
-from unhang.knowledge.incidents import Incident, incidents
+from unhang.knowledge.known_incidents import similar_incidents
+from unhang.knowledge.known_incidents.incidents import Incident, incidents
 
 FLOORS = (0, 10, 12, 14, 16, 18, 20, 24, 28)
 

@@ -28,7 +28,9 @@ from pathlib import Path
 from benchmarks.merged_log import ONLY_INFO, WHOLE_JOB, write_merged_log
 
 _READER = "import sys; from unhang.evidence.logs import read_log; read_log(sys.argv[1], source='job.log')"
-_WITHOUT_HYPERSCAN = f"from unhang.evidence.logs import literals; literals.COMPILE_FROM = 1 << 62; {_READER}"
+_WITHOUT_HYPERSCAN = (
+    f"from unhang.evidence.logs.scan import literal_positions as literals; literals.COMPILE_FROM = 1 << 62; {_READER}"
+)
 _RE = """
 import re, sys
 from pathlib import Path
@@ -171,7 +173,7 @@ def _print_table(size: int, ranks: int, contestants: Sequence[Contestant]) -> No
 
 def _print_hot_literals(log: Path) -> None:
     from unhang.evidence.logs.blocks import Blocks
-    from unhang.evidence.logs.literals import Literals
+    from unhang.evidence.logs.scan.literal_positions import Literals
     from unhang.knowledge.messages import load_messages
 
     finder = Literals(

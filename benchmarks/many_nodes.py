@@ -27,7 +27,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.simulated_nodes import PER_NODE, Job
-from unhang.watch.nodes.mailbox import FOLDER, News, news_box
+from unhang.watch.nodes.transport.mailbox import FOLDER, News, news_box
 
 REAL = 2
 WANTED_TICK_S = 0.25

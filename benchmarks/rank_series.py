@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from unhang.evidence.rank_series import read_rank_series
-from unhang.evidence.rank_times import RankTimes
+from unhang.evidence.own_files.rank_series import read_rank_series
+from unhang.evidence.own_files.rank_times import RankTimes
 from unhang.findings import Source
-from unhang.records.views import GroupCount, Identity, Place, RecordView
+from unhang.records.record_views import GroupCount, Identity, Place, RecordView
 from unhang.watch import private_files
-from unhang.watch.detection import RankLook
-from unhang.watch.rank_series import MANY, PLACE, RankSeries
+from unhang.watch.job.detection import RankLook
+from unhang.watch.pace.rank_series import MANY, PLACE, RankSeries
 
 SECONDS = 3600
 LOOKS_A_S = 4

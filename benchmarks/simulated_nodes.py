@@ -23,22 +23,22 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unhang.lab.dump_writer import StalledJob, pickle_like_torch
 from unhang.records.control import Control
 from unhang.records.record import Record, record_path
-from unhang.records.views import GroupCount, Identity, Place, RecordView
-from unhang.watch.detection import Doing, RankLook, RankState
-from unhang.watch.last_words import recorded_stack
-from unhang.watch.nodes import digest as digests
-from unhang.watch.nodes import words
-from unhang.watch.nodes.carrier import CALM_S, HELLOS_S, HURRY_S
-from unhang.watch.nodes.digest import Hello, NodeRanks, digest_of
-from unhang.watch.nodes.evidence_pack import pack
-from unhang.watch.nodes.exchange import Exchange, ExchangeError
-from unhang.watch.nodes.meeting_place import SUCCESSORS, Config, Opener
-from unhang.watch.nodes.parts import put_parts
-from unhang.watch.nodes.party import Party
-from unhang.watch.nodes.sealing import Sealed
+from unhang.records.record_views import GroupCount, Identity, Place, RecordView
+from unhang.watch.job.detection import Doing, RankLook, RankState
+from unhang.watch.nodes import leader_messages
+from unhang.watch.nodes import rank_digest as digests
+from unhang.watch.nodes.rank_digest import Hello, NodeRanks, digest_of
+from unhang.watch.nodes.transport.evidence_pack import pack
+from unhang.watch.nodes.transport.evidence_parts import put_parts
+from unhang.watch.nodes.transport.key_value_exchange import Exchange, ExchangeError
+from unhang.watch.nodes.transport.meeting_place import SUCCESSORS, Config, Opener
+from unhang.watch.nodes.transport.node_discovery import Party
+from unhang.watch.nodes.transport.signed_values import Sealed
+from unhang.watch.nodes.transport.transport_main import CALM_S, HELLOS_S, HURRY_S
+from unhang.watch.sampling.exit_evidence import recorded_stack
+from unhang_lab.dump_writer import StalledJob, pickle_like_torch
 
 PER_NODE = 8
 BEAT_S, STEP_S = 0.25, 1.0
@@ -242,7 +242,7 @@ class SimulatedNode:
         return now_s + (HURRY_S if hurries else CALM_S / 2)
 
     def _turn_at(self, job: Job, now_s: float) -> object:
-        """What makes :func:`~unhang.watch.nodes.digest.turn_of` another: the ranks' places and counts."""
+        """What makes :func:`~unhang.watch.nodes.rank_digest.turn_of` another: the ranks' places and counts."""
         stalled = now_s >= job.stall_s
         steps = (min(now_s, job.stall_s) - job.begin_s) / STEP_S
         return stalled, int(steps), steps % 1.0 > 0.9, now_s - job.stall_s > 1.5
@@ -265,7 +265,7 @@ class SimulatedNode:
         if every:
             self._words_at = now_s
         for value in self._sealed.get([f"w/{node}" for node in (range(SUCCESSORS) if every else [0])]).values():
-            word = words.read_word(value)
+            word = leader_messages.read_word(value)
             if word is None:
                 continue
             self.whole = word.whole

@@ -39,7 +39,7 @@ with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup
 _OURS = """
 import sys
 from pathlib import Path
-from unhang.evidence.kineto.reading import read_trace
+from unhang_compare.kineto.reading import read_trace
 found = read_trace(Path(sys.argv[1]))
 assert len(found.step_s) and not found.unread, found
 """

@@ -20,11 +20,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from report.report_browser import Browser
-from unhang.viewing.web.answers import KEEP_S, ROWS_AT_ONCE
-from unhang.watch.live_state import STATES
-from viewing import served as made
-from viewing.runs import document, run_folder
-from viewing.served import asked, keep, served
+from unhang.view.web.answers import KEEP_S, ROWS_AT_ONCE
+from unhang.watch.reporting.live_snapshot import STATES
+from view import served as made
+from view.runs import document, run_folder
+from view.served import asked, keep, served
 
 SEEN = "return document.documentElement.dataset"
 LONGEST_S = 60.0

@@ -17,10 +17,10 @@ from unhang.diagnosis.diagnose import what_is_shown
 from unhang.diagnosis.differential import features_of
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.knowledge.situations import Situation, load_situations
+from unhang.knowledge.known_incidents.incident_counts import Situation, load_situations
 
 TABLE = Path(__file__).resolve().parents[1] / "src" / "unhang" / "knowledge" / "situations.tsv"
-HEAD = "# id, cause, link, features of its log (facts/situation.py); written by scripts/count_situations.py\n"
+HEAD = "# id, cause, link, features of its log (facts/incident_features.py); written by scripts/count_situations.py\n"
 
 
 def counted(folder: Path) -> Iterator[Situation]:

@@ -3,8 +3,8 @@
     python scripts/gitleaks_rows.py path/to/gitleaks/config/gitleaks.toml > src/unhang/secrets/gitleaks.tsv
 
 Kept are rules that tell a secret by its own letters (``shape``) and those that need a service's name before it
-(``near``). Left out: rules about whole files and commands, which ``secrets/places.py`` covers, and the generic
-ones, which ``secrets/names.py`` covers.
+(``near``). Left out: rules about whole files and commands, which ``secrets/secrets_by_place.py`` covers, and the
+generic ones, which ``secrets/secrets_by_name.py`` covers.
 """
 
 from __future__ import annotations

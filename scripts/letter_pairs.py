@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from unhang.secrets.letters import BEGIN, SYMBOLS, as_symbols, encoded
+from unhang.secrets.letter_statistics import BEGIN, SYMBOLS, as_symbols, encoded
 
 _RUN = re.compile(r"(?<![A-Za-z0-9])(?!0x)(?=\d*[A-Za-z])[A-Za-z0-9]{2,24}")
 _HEADER = """\

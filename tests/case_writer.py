@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unhang.lab.dump_writer import make_dump, make_entry, pickle_like_torch
+from unhang_lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 CASES = Path(__file__).parent / "cases"
 PROGRAM = "/workspace/job/train.py"

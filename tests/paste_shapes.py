@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 
-from unhang.evidence.logs.times import Clock, year_in
+from unhang.evidence.logs.lines.timestamps import Clock, year_in
 
 Lines = Sequence[str]
 Shape = Callable[[Lines], bytes]

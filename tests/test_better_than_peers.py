@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from tests.facts.jobs import call
 from unhang.cli.command_line import command_line
-from unhang.lab.dump_writer import json_like_torch, make_dump, pickle_like_torch
+from unhang_lab.dump_writer import json_like_torch, make_dump, pickle_like_torch
 
 AT, LAST = 41, 40
 

@@ -15,7 +15,7 @@ import pytest
 import leavings
 from command import unhang
 from unhang.cli.explore import live_ranks
-from unhang.cli.verdict_output import exit_code
+from unhang.cli.output.verdict_output import exit_code
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict, say
 
 

@@ -9,12 +9,12 @@ from rich.cells import cell_len
 
 from command import unhang
 from unhang.findings import Cause
+from unhang.knowledge.hardware.xid import xid_row
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import terms
-from unhang.knowledge.xid import xid_row
 from unhang.report.explain.find import explain
 from unhang.report.explain.printed import explanation_sheet
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
 
 TIMEOUT = (
     "[rank3]:[E ProcessGroupNCCL.cpp:563] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL("

@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-from unhang.cli.verdict_output import exit_code
+from unhang.causes.detector import Answer, Rule
+from unhang.cli.output.verdict_output import exit_code
 from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.diagnose import diagnose, what_is_shown
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.logs.lines import LineReader
+from unhang.evidence.logs.line_reader import LineReader
 from unhang.facts import build
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
@@ -25,7 +26,6 @@ from unhang.report.html.page import to_html
 from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
 from unhang.report.text import to_text
-from unhang.rules.rule import Answer, Rule
 
 CASES = Path(__file__).parent / "cases"
 CERTAIN = CASES / "rank-crashed" / "hit_segmentation_fault" / "input"
@@ -123,7 +123,7 @@ def test_a_line_that_the_reader_fails_on_is_named_and_the_rest_answers(
 
 @pytest.mark.parametrize(
     ("module", "reader"),
-    [("logs", "read_log"), ("stacks", "read_stacks"), ("flight_recorder.many", "read_recording")],
+    [("logs", "read_log"), ("stacks", "read_stacks"), ("flight_recorder.many_dumps", "read_recording")],
 )
 def test_a_file_that_its_reader_fails_on_is_named_and_the_rest_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, reader: str

@@ -10,12 +10,12 @@ from benchmarks.many_ranks import DUMPS, SHAPES, write_shape
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
+from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.build import build_facts
-from unhang.facts.order_swap import swapped_groups
 from unhang.report.html.page import to_html
 from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
-from unhang.report.redact import Redactor
+from unhang.report.redaction.redact import Redactor
 from unhang.report.text import to_text
 
 FEW, TIMES = 1_500, 4

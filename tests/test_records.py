@@ -16,11 +16,20 @@ from pathlib import Path
 import pytest
 
 from unhang.findings import Phase
-from unhang.records.birth import read_births
 from unhang.records.control import Control
-from unhang.records.rank_words import ranks_in_words, words_of_ranks
+from unhang.records.process_registration import read_births
+from unhang.records.rank_ranges import ranks_in_words, words_of_ranks
 from unhang.records.record import SLOT_AT, Record, read_record, read_records
-from unhang.records.views import PHASES, GroupCount, GuardWait, Identity, MarkedPhase, Place, RecordView, TimeSpent
+from unhang.records.record_views import (
+    PHASES,
+    GroupCount,
+    GuardWait,
+    Identity,
+    MarkedPhase,
+    Place,
+    RecordView,
+    TimeSpent,
+)
 
 WHO = Identity(pid=77, rank=3, local_rank=1, world_size=8, attempt=2, armed_ns=5, python="3.11.7", torch="2.13.0")
 
@@ -178,7 +187,7 @@ HAMMER = """
 import sys
 from pathlib import Path
 from unhang.records.record import Record
-from unhang.records.views import GroupCount, Identity
+from unhang.records.record_views import GroupCount, Identity
 record = Record.create(Path(sys.argv[1]), Identity(pid=1))
 print("go", flush=True)
 n = 0

@@ -20,27 +20,24 @@ ROOMS = (
     "secrets",
     "records",
     "knowledge",
+    "host",
     "evidence",
+    "program",
     "facts",
-    "rules",
     "causes",
     "diagnosis",
+    "check",
     "report",
-    "comparing",
     "history",
-    "checks",
     "inprocess",
     "watch",
-    "viewing",
+    "view",
     "guards",
     "integrations",
-    "experiments",
-    "resharding",
-    "lab",
     "cli",
 )
 """In the order of the flow: a room imports itself and rooms before it."""
-TORCH_ROOMS = {"watch", "guards", "integrations", "experiments", "lab"}
+TORCH_ROOMS = {"watch", "guards", "integrations", "check"}
 DRAWERS = {"utils", "util", "common", "core", "helpers", "helper", "components", "tools", "manager", "misc", "base"}
 
 

@@ -110,6 +110,8 @@ def test_every_dependency_has_a_lower_and_an_upper_bound() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     for name in [*PROJECT["project"]["dependencies"], *(one for group in extras.values() for one in group)]:
         wanted = name.partition(";")[0]
+        if wanted.startswith("unhang-"):  # packages of this repository, of the same version
+            continue
         assert ">=" in wanted, name
         assert "<" in wanted or wanted.startswith("torch"), name
 

@@ -14,7 +14,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.state import timeout_events
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.crashes import own_crashes
+from unhang.facts.endings.crashes import own_crashes
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Status, Verdict, shortened
 

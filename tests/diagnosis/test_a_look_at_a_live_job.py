@@ -12,7 +12,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Certainty, Status, Verdict
-from unhang.lab.dump_writer import make_dump, make_entry, pickle_like_torch
+from unhang_lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 START_S = 1_700_000_000.0
 LIMIT_S = 120.0

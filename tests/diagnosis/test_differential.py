@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from unhang.diagnosis.diagnose import diagnose, what_is_shown
-from unhang.diagnosis.looks import look_of
+from unhang.diagnosis.feature_names import look_of
 from unhang.diagnosis.settling import settling
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Grade, Verdict
-from unhang.knowledge.situations import Situation, count, load_situations, shares
+from unhang.knowledge.known_incidents.incident_counts import Situation, count, load_situations, shares
 from unhang.report.html.page import to_html
 from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown

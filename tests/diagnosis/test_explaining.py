@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.test_cases import CASES, decide
+from unhang.diagnosis.context.restart_advice import restart_after
 from unhang.diagnosis.ranking import rank_findings
-from unhang.diagnosis.restart import restart_after
 from unhang.findings import Cause, Certainty, Ending, Evidence, Finding, Grade, Severity, Source, say
 
 LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE

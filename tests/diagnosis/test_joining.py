@@ -9,6 +9,7 @@ import pytest
 
 from tests.diagnosis.test_explaining import found
 from tests.facts.jobs import call, job, recording
+from unhang.causes.detector import Answer, Rule, signal
 from unhang.diagnosis.diagnose import what_is_shown
 from unhang.diagnosis.ranking import rank_findings
 from unhang.facts.build import build_facts
@@ -26,8 +27,7 @@ from unhang.findings import (
     Where,
     say,
 )
-from unhang.rules.remedies import remedy
-from unhang.rules.rule import Answer, Rule, signal
+from unhang.knowledge.remedies import remedy
 
 LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE
 PLACE, OTHER_PLACE = Where("train.py", 88, "step"), Where("data.py", 7, "load")

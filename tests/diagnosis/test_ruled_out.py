@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from test_cases import CASES, case_folders, expected, name_of
-from unhang.diagnosis.ruled_out import ruled_out_by
+from unhang.diagnosis.context.ruled_out import ruled_out_by
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint, step_of
-from unhang.evidence.checkpoints.listing import listing_of, read_listing
-from unhang.evidence.checkpoints.looking import find_checkpoints
+from unhang.evidence.checkpoints.checkpoint_listing import listing_of, read_listing
+from unhang.evidence.checkpoints.checkpoint_search import find_checkpoints
 from unhang.findings import Source, Unread
 
 torch = pytest.importorskip("torch")

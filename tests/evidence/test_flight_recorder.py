@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from unhang.evidence.flight_recorder.many import read_recordings
-from unhang.evidence.flight_recorder.opening import looks_like_flight_recorder, looks_like_pickle
+from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder, looks_like_pickle
+from unhang.evidence.flight_recorder.many_dumps import read_recordings
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import STATE_COMPLETED, STATE_SCHEDULED, Recording, Signature
 from unhang.findings import Unread
-from unhang.lab.dump_writer import VERSIONS, json_like_torch, make_dump, make_entry, make_frames, pickle_like_torch
+from unhang_lab.dump_writer import VERSIONS, json_like_torch, make_dump, make_entry, make_frames, pickle_like_torch
 
 
 def read(data: bytes, source: str = "comm_lib_trace_rank_3", **options: Any) -> Recording:

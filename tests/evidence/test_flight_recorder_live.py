@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.opening import looks_like_flight_recorder
+from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder
+from unhang.evidence.flight_recorder.dump_tail import read_tail
 from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.flight_recorder.ring_end import KEPT_GLOO_ENTRIES
-from unhang.evidence.flight_recorder.tail import read_tail
+from unhang.evidence.flight_recorder.ring_window import KEPT_GLOO_ENTRIES
 from unhang.evidence.items import Recording
 
 PROGRAM = """

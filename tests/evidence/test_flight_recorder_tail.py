@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.dump_tail import read_tail
 from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.flight_recorder.ring_end import KEPT_ENTRIES, KEPT_GLOO_ENTRIES
-from unhang.evidence.flight_recorder.tail import read_tail
+from unhang.evidence.flight_recorder.ring_window import KEPT_ENTRIES, KEPT_GLOO_ENTRIES
 from unhang.evidence.items import Entries, Recording
-from unhang.lab.dump_writer import StalledJob, make_dump, make_entry, make_frames, pickle_like_torch
+from unhang_lab.dump_writer import StalledJob, make_dump, make_entry, make_frames, pickle_like_torch
 
 COLUMNS = [
     "record_id",

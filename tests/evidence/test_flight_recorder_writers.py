@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from unhang.evidence.flight_recorder import many, workers
-from unhang.evidence.flight_recorder.bounds import bounded, limits_hold
-from unhang.evidence.flight_recorder.confined import read_confined, unpickled
-from unhang.evidence.flight_recorder.many import read_recordings
-from unhang.evidence.flight_recorder.opening import looks_like_flight_recorder
+from unhang.evidence.flight_recorder import many_dumps, workers
+from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder
+from unhang.evidence.flight_recorder.many_dumps import read_recordings
+from unhang.evidence.flight_recorder.process_limits import bounded, limits_hold
 from unhang.evidence.flight_recorder.reading import read_recording
+from unhang.evidence.flight_recorder.sandboxed_unpickle import read_confined, unpickled
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import Entries, Recording
 from unhang.findings import Unread
-from unhang.lab.dump_writer import StalledJob, json_like_torch, pickle_like_torch
+from unhang_lab.dump_writer import StalledJob, json_like_torch, pickle_like_torch
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its limits")
 NUMBERS = [
@@ -105,7 +105,7 @@ def late_and_not() -> list[Any]:
 
 @pytest.fixture
 def everything_to_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 0)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def files(folder: Path, contents: list[bytes]) -> list[Path]:
 def test_every_writer_says_what_torchs_own_layout_says(
     tmp_path: Path, late_and_not: list[Any], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "_INLINE_BYTES", 0 if way == "worker" else 1 << 30)
+    monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 0 if way == "worker" else 1 << 30)
     truth = [read_recording(pickle_like_torch(dump), source=f"rank_{n}") for n, dump in enumerate(late_and_not)]
     assert not any(one.whole for one in truth if isinstance(one, Recording)), "the ends are compared"
     paths = {}
@@ -154,7 +154,7 @@ def test_every_writer_says_what_torchs_own_layout_says(
 def test_json_says_what_the_pickle_says_without_its_frames(
     tmp_path: Path, late_and_not: list[Any], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "_INLINE_BYTES", 0 if way == "worker" else 1 << 30)
+    monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 0 if way == "worker" else 1 << 30)
     truth = [read_recording(pickle_like_torch(dump), source=f"rank_{n}") for n, dump in enumerate(late_and_not)]
 
     got = list(read_recordings(files(tmp_path, [json_like_torch(dump).encode() for dump in late_and_not])))
@@ -194,11 +194,11 @@ def test_short_dumps_of_others_start_no_process_and_long_ones_one(
 ) -> None:
     data = pickle.dumps(late_and_not[0], 4)
     paths = files(tmp_path, [data] * 20)
-    monkeypatch.setattr(many, "_INLINE_BYTES", 20 * len(data))
+    monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 20 * len(data))
     assert all(isinstance(item, Recording) for item in read_recordings(paths))
     assert not started
 
-    monkeypatch.setattr(many, "_INLINE_BYTES", 12 * len(data))
+    monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 12 * len(data))
     items = [item for item in read_recordings(paths) if isinstance(item, Recording)]
     assert len(items) == 20
     assert len(started) == 1
@@ -310,7 +310,8 @@ def test_a_harmful_dump_costs_itself_only(
     tmp_path: Path, late_and_not: list[Any], name: str, started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasty = workers.WORKER.replace(
-        "serve(sys", "from unhang.evidence.flight_recorder import bounds; bounds._CPU_FLOOR_S = 1\nserve(sys"
+        "serve(sys",
+        "from unhang.evidence.flight_recorder import process_limits as bounds; bounds._CPU_FLOOR_S = 1\nserve(sys",
     )
     monkeypatch.setattr(workers, "WORKER", hasty)
     content, reason = HARMFUL[name]
@@ -386,7 +387,7 @@ def test_without_a_python_to_start_dumps_are_read_here(
     data = pickle.dumps(late_and_not[0], 4)
     for paths in (files(tmp_path, [data] * 3), files(tmp_path, [data] * 100)):
         assert all(isinstance(item, Recording) for item in read_recordings(paths))
-    reader = many.OneByOne()
+    reader = many_dumps.OneByOne()
     assert isinstance(reader.read(data, source="rank_0"), Recording)
     reader.close()
 

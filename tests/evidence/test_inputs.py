@@ -22,7 +22,7 @@ import leavings
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet
-from unhang.evidence.limits import Limits
+from unhang.evidence.read_limits import Limits
 
 
 def reasons(evidence: EvidenceSet) -> dict[str, str]:

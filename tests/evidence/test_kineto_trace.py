@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_samples import Sample, training
-from unhang.evidence.kineto import columns, pieces
-from unhang.evidence.kineto.opening import looks_like_trace
-from unhang.evidence.kineto.reading import read_trace
-from unhang.evidence.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, RankTimes
+from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, RankTimes
+from unhang.evidence.profiler_trace import looks_like_trace
 from unhang.findings import Phase, Unread
+from unhang_compare.kineto import columns, pieces
+from unhang_compare.kineto.reading import read_trace
 
 
 def read(path: Path) -> RankTimes:

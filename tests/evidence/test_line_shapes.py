@@ -7,7 +7,7 @@ import re
 import pytest
 
 from unhang.evidence.logs.line_shapes import KEPT, LineShapes
-from unhang.evidence.logs.progress import step_in
+from unhang.evidence.logs.lines.progress import step_in
 from unhang.knowledge.failure_language import sounds_bad
 
 LINES = [

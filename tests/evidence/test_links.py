@@ -16,8 +16,8 @@ from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import EvidenceSet
-from unhang.evidence.limits import DEFAULT_LIMITS
-from unhang.evidence.pieces import Pieces
+from unhang.evidence.opened_files import Pieces
+from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.findings import Unread
 
 OUT = "is a link that leads out of what was given; it was not followed"

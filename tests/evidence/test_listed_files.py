@@ -13,9 +13,9 @@ import leavings
 from fuzz.diagnosing import verdict_on
 from fuzz.seeds import CASES, files_of, listed
 from unhang.diagnosis.diagnose import certainty_limit
-from unhang.evidence.bundle import read_manifest
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.listed_files import MOST_NAMED
+from unhang.evidence.own_files.bundle import read_manifest
+from unhang.evidence.own_files.listed_files import MOST_NAMED
 from unhang.findings import Certainty, Status, Unread
 
 

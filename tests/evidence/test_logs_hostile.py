@@ -13,7 +13,7 @@ import pytest
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.regions import first_of_lines
+from unhang.evidence.logs.scan.regions_to_read import first_of_lines
 
 TIMEOUT = (
     b"[rank3]:[E1121 10:30:00.500000000 ProcessGroupNCCL.cpp:685] [Rank 3] Watchdog caught collective operation "

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unhang.evidence.logs import literals, read_log
-from unhang.evidence.logs.anchors import SHORTEST, AnchorFilter
-from unhang.evidence.logs.compiled_anchors import CompiledFilter, compiled
-from unhang.evidence.logs.literals import LiteralFinder, Literals, PlainSearch
+from unhang.evidence.logs import read_log
+from unhang.evidence.logs.scan import literal_positions
+from unhang.evidence.logs.scan.hyperscan_search import CompiledFilter, compiled
+from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
+from unhang.evidence.logs.scan.literal_search import SHORTEST, AnchorFilter
 from unhang.knowledge.messages import load_messages
 
 STEPS = b"".join(b"[rank%d]: step %d/9000 loss 2.5\n" % (rank, step) for step in range(40) for rank in range(512))
@@ -122,7 +123,7 @@ def test_a_large_log_reads_the_same_with_either_filter(monkeypatch: pytest.Monke
     log = nccl * 2 + STEPS * 3 + nccl * 2 + crash + STEPS
     readings = []
     for compile_from in (0, 1 << 40):
-        monkeypatch.setattr(literals, "COMPILE_FROM", compile_from)
+        monkeypatch.setattr(literal_positions, "COMPILE_FROM", compile_from)
         readings.append(read_log(io.BytesIO(log), source="job.log"))
     with_compiled, with_own = readings
     assert with_compiled.lines == with_own.lines == log.count(b"\n")
@@ -137,14 +138,14 @@ def test_only_large_logs_are_worth_compiling_for() -> None:
     finder.quiet(b"Killed")
     finder.places(STEPS)
     assert not finder.is_compiled
-    for _ in range(literals.COMPILE_FROM // len(STEPS) + 1):
+    for _ in range(literal_positions.COMPILE_FROM // len(STEPS) + 1):
         finder.places(STEPS)
     assert finder.is_compiled
     assert finder.places(b"Killed Killed SIGTERM") == [(0, b"Killed"), (14, b"SIGTERM")]
 
 
 def test_where_hyperscan_cannot_be_had_our_own_filter_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unhang.evidence.logs.compiled_anchors._hyperscan", lambda: None)
+    monkeypatch.setattr("unhang.evidence.logs.scan.hyperscan_search._hyperscan", lambda: None)
     finder = LiteralFinder(LITERALS, compile_from=0)
     assert finder.places(STEPS + b"Killed") == [(len(STEPS), b"Killed")]
     assert not finder.is_compiled

@@ -7,8 +7,8 @@ import textwrap
 import pytest
 
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.pastes import mend_paste
-from unhang.evidence.stacks_in_logs import StackListener
+from unhang.evidence.logs.content.stacks_in_logs import StackListener
+from unhang.evidence.logs.pasted.pastes import mend_paste
 
 WATCHDOG = (
     "[E ProcessGroupNCCL.cpp:563] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1474236, "

@@ -10,7 +10,7 @@ import pytest
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.times import Clock
+from unhang.evidence.logs.lines.timestamps import Clock
 
 
 def read(text: str, **known: object) -> LogReading:

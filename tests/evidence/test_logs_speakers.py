@@ -8,7 +8,7 @@ import pytest
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.stacks_in_logs import StackListener
+from unhang.evidence.logs.content.stacks_in_logs import StackListener
 
 RAISES = (
     "Traceback (most recent call last):",

@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.machine_samples import card, rank, series
 
-from unhang.evidence.kinds import Kind, decide
-from unhang.evidence.machine_series import MOST_LINE, MOST_ROWS, MachineSeries, read_machine_series
+from unhang.evidence.format_detection import Kind, decide
+from unhang.evidence.own_files.machine_series import MOST_LINE, MOST_ROWS, MachineSeries, read_machine_series
 from unhang.findings import Source, Unread
 
 SOURCE = Source("run/machine/series.jsonl")

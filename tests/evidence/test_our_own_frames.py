@@ -9,7 +9,7 @@ import pytest
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import Frame
 from unhang.evidence.stacks import read_stacks
-from unhang.facts.user_frames import first_user_frame, is_user_frame
+from unhang.facts.stacks.user_frames import first_user_frame, is_user_frame
 
 PLACES = (
     "/work/tree/src/unhang/inprocess/",
@@ -83,7 +83,7 @@ def test_a_traceback_through_our_function_reads_as_without_us(tmp_path: Path) ->
         "Traceback (most recent call last):\n"
         '  File "/job/train.py", line 12, in <module>\n'
         '    dist.init_process_group("gloo")\n'
-        '  File "/work/tree/src/unhang/inprocess/targets.py", line 70, in init_process_group\n'
+        '  File "/work/tree/src/unhang/inprocess/patched_functions.py", line 70, in init_process_group\n'
         "    return original(*args, **kwargs)\n"
         '  File "/opt/venv/lib/python3.12/site-packages/torch/distributed/rendezvous.py", line 200, in _create\n'
         "    return TCPStore(host)\n"

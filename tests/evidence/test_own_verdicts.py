@@ -7,9 +7,9 @@ import io
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.items import EvidenceSet
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.own_verdicts import without_own_verdicts
+from unhang.evidence.logs.content.own_verdicts import without_own_verdicts
 from unhang.facts.build import build_facts
-from unhang.watch.announcing import RULE
+from unhang.watch.reporting.announcements import RULE
 
 JOB = """step 40 loss 0.31
 step 41 loss 0.30

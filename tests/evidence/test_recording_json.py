@@ -7,7 +7,7 @@ import json
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import Recording
 from unhang.evidence.recording_json import recording_as_json
-from unhang.lab.dump_writer import make_dump, make_entry
+from unhang_lab.dump_writer import make_dump, make_entry
 
 
 def test_half_of_a_surrogate_pair_comes_back() -> None:

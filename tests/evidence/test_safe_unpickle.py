@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from unhang.errors import DumpError
-from unhang.evidence import plain_opcodes, safe_unpickle
-from unhang.evidence.safe_unpickle import read_plain
+from unhang.evidence.pickles import plain_opcodes, safe_unpickle
+from unhang.evidence.pickles.safe_unpickle import read_plain
 
 PLAIN: list[Any] = [
     {"a": [1, -1, 255, 256, 65536, -(2**31), 2**40, -(2**63), 1.5, None, True, False, "é", b"raw"]},

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from unhang.evidence.format_detection import Kind, decide
 from unhang.evidence.items import Frame, StackDump
-from unhang.evidence.kinds import Kind, decide
 from unhang.evidence.stacks import looks_like_stack, read_stacks
 
 STACKS = Path(__file__).parent / "stacks"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.items import Frame, StackDump
-from unhang.evidence.stacks import bounds, looks_like_stack, read_stacks
-from unhang.facts.activity import activity_of
+from unhang.evidence.stacks import looks_like_stack, read_stacks, stack_limits
+from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Phase
 
 STACKS = Path(__file__).parent / "stacks"
@@ -174,7 +174,7 @@ def test_a_runaway_recursion_keeps_both_ends() -> None:
     frames = "".join(f"    deep (a.py:{n})\n" for n in range(1, 50_001))
     dump = only(f'Process 1: x\nThread 1 (idle): "MainThread"\n{frames}    main (a.py:99999)\n')
     kept = dump.threads[0].frames
-    assert len(kept) == bounds.INNERMOST + bounds.OUTERMOST
+    assert len(kept) == stack_limits.INNERMOST + stack_limits.OUTERMOST
     assert kept[0].line == 1
     assert kept[-1].line == 99999
 
@@ -182,7 +182,7 @@ def test_a_runaway_recursion_keeps_both_ends() -> None:
 def test_more_frames_than_allowed_are_noted() -> None:
     text = "Process 1: x\n" + "".join(f"Thread {n} (idle)\n" + "    f (a.py:1)\n" * 10 for n in range(11_000))
     dump = only(text)
-    assert sum(len(thread.frames) for thread in dump.threads) == bounds.MAX_FRAMES
+    assert sum(len(thread.frames) for thread in dump.threads) == stack_limits.MAX_FRAMES
     assert "more than 100,000 stack frames" in dump.unread[0].reason
 
 

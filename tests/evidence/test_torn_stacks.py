@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import read_stacks
-from unhang.evidence.stacks.torn import depth, is_torn, is_torn_off
+from unhang.evidence.stacks.torn_stacks import depth, is_torn, is_torn_off
 
 HEAD = 'Process 41: python train.py\nPython v3.11.7\n\nThread 41 (active): "MainThread"\n'
 WHOLE = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import EvidenceSet, Recording
-from unhang.lab.dump_writer import make_dump, make_entry, pickle_like_torch
+from unhang_lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 START = 1_700_000_000_000_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.source_context import is_rank_conditional
+from unhang.facts.stacks.source_context import is_rank_conditional
 from unhang.findings import Source
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from unhang.evidence.items import Frame, SourceFile, StackDump
 from unhang.evidence.stacks import read_stacks
-from unhang.facts.activity import activity_of
 from unhang.facts.model import Activity, CodeContext
-from unhang.facts.user_frames import first_user_frame, is_user_frame
+from unhang.facts.stacks.activity import activity_of
+from unhang.facts.stacks.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Phase, Source, Where
 
 STACKS = Path(__file__).parents[1] / "evidence" / "stacks"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.causes.single_rank_work import check
+from unhang.causes.detector import Signal
+from unhang.causes.work.single_rank_work import check
 from unhang.evidence.items import EvidenceSet, SourceFile, StackDump
-from unhang.evidence.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.findings import Source
-from unhang.rules.rule import Signal
 
 PROGRAM = "import ray\n\n\ndef main(actor, batch):\n    result = ray.get(actor.score.remote(x))\n    dist.barrier()\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.items import Recording
-from unhang.facts.group_status import statuses_by_group
+from unhang.facts.alignment.group_status import statuses_by_group
 
 
 def named(*recordings: Recording) -> dict[int, dict[str, tuple[int, bool]]]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.items import Recording
-from unhang.evidence.recorder_items import BundleManifest, RankProcess
-from unhang.facts.group_table import groups_from_recordings, told_groups
+from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.facts.alignment.group_table import groups_from_recordings, told_groups
 from unhang.facts.model import GroupFacts
 from unhang.findings import Source
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.inputs import read_evidence
+from unhang.facts.alignment.sequence_offset import shifted
 from unhang.facts.build import build_facts
-from unhang.facts.limits import limit_not_in_force
-from unhang.facts.log_waits import incident_of
+from unhang.facts.laggard.work_spanning_timeout import spanning_work
+from unhang.facts.logs.job_stages import Stage, stage_of
+from unhang.facts.logs.logged_settings import overruled, settings_of
+from unhang.facts.logs.waits_in_logs import incident_of
 from unhang.facts.model import Facts
-from unhang.facts.settings import overruled, settings_of
-from unhang.facts.shifted import shifted
-from unhang.facts.spanning_work import spanning_work
-from unhang.facts.stages import Stage, stage_of
-from unhang.facts.step_pace import GrowingSteps, growing_steps
+from unhang.facts.pace.step_slowdown import GrowingSteps, growing_steps
+from unhang.facts.waiting.timeout_settings import limit_not_in_force
 
 
 def facts_of(tmp_path: Path, *lines: str) -> Facts:

@@ -14,9 +14,9 @@ from tests.machine_samples import UUID, card, rank, series
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.machine_state import Sign, machine_signs
+from unhang.facts.machine.chosen_transports import transport_chosen
+from unhang.facts.machine.machine_state import Sign, machine_signs
 from unhang.facts.model import Facts
-from unhang.facts.transport_chosen import transport_chosen
 
 SINCE_S = START_NS / 1e9 + 41
 TAKEN_S = START_NS / 1e9 + 90

@@ -6,7 +6,7 @@ import pytest
 
 from tests.facts.test_progress_from_stacks import COLLECTIVE, TRAIN, stack
 from unhang.evidence.items import EvidenceSet, SourceFile
-from unhang.evidence.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Source

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.p2p_partner import partner_on_line
-from unhang.facts.roots import rank_dependent_root
+from unhang.facts.alignment.broadcast_roots import rank_dependent_root
+from unhang.facts.waiting.p2p_partner import partner_on_line
 from unhang.findings import Source, Where
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.items import EvidenceSet, Frame, LogReading, PythonTraceback, Recording, SourceFile, StackDump
-from unhang.evidence.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.facts.progress_from_stacks import STACK_GROUP
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Source
 
 TRAIN = "/job/train.py"

@@ -7,9 +7,9 @@ import pytest
 from tests.facts.marked_source import source_of
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import CodeContext
-from unhang.facts.source_context import StackContext, is_rank_conditional, line_context, stack_context
-from unhang.facts.unseeded_splits import split_without_seed
+from unhang.facts.stacks.source_context import StackContext, is_rank_conditional, line_context, stack_context
 from unhang.findings import Source
+from unhang.program.rank_dependence.unseeded_splits import split_without_seed
 
 LIBRARY = """
 def reduce_all(x):

@@ -7,7 +7,7 @@ from pathlib import Path
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import Frame
 from unhang.facts.build import build_facts
-from unhang.facts.main_process_first import turnstile_in, turnstile_of
+from unhang.facts.laggard.main_process_first import turnstile_in, turnstile_of
 
 CASES = Path(__file__).parents[1] / "cases" / "single-rank-work"
 

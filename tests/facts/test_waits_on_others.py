@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.inputs import read_evidence
-from unhang.facts.asked_actors import asked_actor
 from unhang.facts.build import build_facts
+from unhang.facts.laggard.actor_waits import asked_actor
 from unhang.facts.model import Facts
-from unhang.facts.store_keys import unset_key
+from unhang.facts.stacks.store_key_setters import unset_key
 
 CASES = Path(__file__).parents[1] / "cases"
 KEY = CASES / "rank-conditional-collective" / "hit_a_key_nobody_sets" / "input"

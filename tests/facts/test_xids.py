@@ -12,8 +12,8 @@ from tests.machine_samples import UUID, card, rank, series
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import LogEvent
 from unhang.facts.build import build_facts
+from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
 from unhang.facts.model import Facts
-from unhang.facts.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
 from unhang.watch.machine.counters import Places
 from unhang.watch.machine.xids import Xids
 

@@ -19,17 +19,17 @@ from tests.fuzz.made_jobs import programs
 from tests.fuzz.mutators import mutated, odd_json
 from tests.fuzz.outputs import wrong_with, wrong_with_errors
 from tests.fuzz.seeds import case_seeds, files_of
-from unhang.checks.all_checks import ALL_CHECKS, look_around
-from unhang.checks.machine import StoredMachine
-from unhang.checks.plan import Plan
+from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.judge import judge
+from unhang.check.probe_results.probe_results import Pair, Probed, Round, Step
+from unhang.check.sameness.sameness import DryRun, LoaderStart, Parameters, RankStart
+from unhang.check.sameness.situation_json import from_sent, to_sent
 from unhang.cli.check import Format, give
-from unhang.diagnosis.preflight import judge
 from unhang.errors import UnhangError
-from unhang.facts.preflight.probe import Pair, Probed, Round, Step
-from unhang.facts.preflight.sameness import DryRun, LoaderStart, Parameters, RankStart
-from unhang.facts.preflight.sent_situation import from_sent, to_sent
-from unhang.facts.preflight.situation import Look, Situation
-from unhang.report.terminal import clean_streams
+from unhang.host.look import Look, Situation
+from unhang.host.machine import StoredMachine
+from unhang.program.launch.planned_job import Plan
+from unhang.report.layout.terminal import clean_streams
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -18,7 +18,7 @@ from tests.fuzz.folders import Input
 from tests.fuzz.mutators import foreign
 from tests.fuzz.reading import reader_seeds
 from tests.fuzz.seeds import MANIFEST, Seed
-from unhang.lab.dump_writer import make_dump, make_entry, pickle_like_torch
+from unhang_lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 Files = dict[str, bytes]
 MOST_RANKS = 6

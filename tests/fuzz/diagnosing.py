@@ -15,15 +15,15 @@ from tests.fuzz.folders import Input
 from tests.fuzz.outputs import wrong_with, wrong_with_errors
 from tests.fuzz.seeds import Seed, case_seeds, write_files
 from unhang.cli.main import _say_error
-from unhang.cli.verdict_output import VerdictOutput, exit_code
+from unhang.cli.output.verdict_output import VerdictOutput, exit_code
 from unhang.diagnosis.diagnose import diagnose
 from unhang.errors import UnhangError
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Severity, Status, Verdict
-from unhang.report.terminal import clean_streams
-from unhang.watch.drift import differing
+from unhang.report.layout.terminal import clean_streams
+from unhang.watch.pace.call_drift import differing
 
 FORMS = (
     *(("text", "en"), ("html", "en"), ("markdown", "en"), ("json", "zh")),

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.trace_samples import Sample, training
-from unhang.evidence import earlier, run_settings
-from unhang.evidence.checkpoints import listing
-from unhang.evidence.rank_stretches import packed
-from unhang.lab.dump_writer import StalledJob, json_like_torch, make_dump, make_entry, pickle_like_torch
+from unhang.evidence.checkpoints import checkpoint_listing
+from unhang.evidence.own_files import earlier_verdicts, run_settings
+from unhang.evidence.own_files.rank_series_columns import packed
+from unhang_lab.dump_writer import StalledJob, json_like_torch, make_dump, make_entry, pickle_like_torch
 
 SAVED = Path(__file__).with_name("saved")
 LOG = b"[rank0]: step 1 loss 2.0\n[rank1]: step 1 loss 2.0\n" * 9
@@ -220,8 +220,8 @@ def papers() -> dict[str, list[bytes]]:
     return {
         "settings": [json.dumps(settings).encode(), json.dumps(settings | {"schema": "unhang.settings/9"}).encode()],
         "pace": [b'{"schema": "unhang.pace/9"}'],
-        "checkpoints": [json.dumps({"schema": listing.SCHEMA, "checkpoints": [checkpoint] * 2}).encode()],
-        "earlier": [json.dumps({"schema": earlier.SCHEMA, "guilty": [guilt] * 2}).encode()],
+        "checkpoints": [json.dumps({"schema": checkpoint_listing.SCHEMA, "checkpoints": [checkpoint] * 2}).encode()],
+        "earlier": [json.dumps({"schema": earlier_verdicts.SCHEMA, "guilty": [guilt] * 2}).encode()],
     }
 
 

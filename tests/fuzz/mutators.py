@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from tests.paste_shapes import SHAPES, lines_of
-from unhang.evidence.safe_unpickle import read_plain
+from unhang.evidence.pickles.safe_unpickle import read_plain
 from unhang.knowledge.messages import load_messages
 
 Mutator = Callable[[Random, bytes], bytes]

@@ -22,24 +22,24 @@ from tests.fuzz.outputs import CONTROL, wrong_with, wrong_with_errors
 from tests.fuzz.seeds import Seed, case_seeds, write_files
 from tests.nodes.seen_ranks import ranks_of
 from tests.trace_samples import training
-from tests.viewing.runs import document
+from tests.view.runs import document
 from unhang.cli import main as command
 from unhang.history.database import opened, place
 from unhang.history.run import Ending, Run, Told, run_of
-from unhang.report.redact import Redactor
-from unhang.report.voice import Voice
-from unhang.viewing.web.answers import Answers
-from unhang.watch.live_state import FILE as LIVE_FILE
-from unhang.watch.nodes import evidence_pack, parts
-from unhang.watch.nodes.digest import Hello, digest_of, read_digest, read_hello
-from unhang.watch.nodes.digest import pack as pack_digest
-from unhang.watch.nodes.mailbox import Errand, Heard, News
-from unhang.watch.nodes.pace_told import slowest
-from unhang.watch.nodes.roster import Roster
-from unhang.watch.nodes.sealing import Sealed
-from unhang.watch.nodes.words import WantedLook, Word, read_said, read_word, said_of
-from unhang.watch.nodes.words import pack as pack_word
-from unhang.watch.summary import Summary
+from unhang.report.localizer import Voice
+from unhang.report.redaction.redact import Redactor
+from unhang.view.web.answers import Answers
+from unhang.watch.nodes.leader_messages import WantedLook, Word, read_said, read_word, said_of
+from unhang.watch.nodes.leader_messages import pack as pack_word
+from unhang.watch.nodes.node_roster import Roster
+from unhang.watch.nodes.rank_digest import Hello, digest_of, read_digest, read_hello
+from unhang.watch.nodes.rank_digest import pack as pack_digest
+from unhang.watch.nodes.transport import evidence_pack, evidence_parts
+from unhang.watch.nodes.transport.mailbox import Errand, Heard, News
+from unhang.watch.nodes.transport.signed_values import Sealed
+from unhang.watch.pace.pace_over_nodes import slowest
+from unhang.watch.reporting.live_snapshot import FILE as LIVE_FILE
+from unhang.watch.reporting.verdict_summary import Summary
 
 Files = dict[str, bytes]
 
@@ -132,7 +132,7 @@ def view(given: Files, place: Path, number: int) -> Iterator[str]:
         time.sleep = real
     if number % 4 == 1:
         from unhang.errors import UnhangError
-        from unhang.viewing.reading import read_run
+        from unhang.view.reading import read_run
 
         answers = Answers(folder, Voice("en", Redactor()), read_run)
         for path in ("/", "/state.json", "/live.json", "/timeline.json", "/machine.json", "/rank.json", "/report"):
@@ -254,7 +254,7 @@ def wire_seeds() -> dict[str, bytes]:
         "said": pack_word(said_of(1, "h1", "/x", summary, b"{}", abort=False)),
         "news": msgspec.msgpack.encode(News(now, True, 0, seat=0, hellos=[Heard(1, 1, 1, pack_digest(hello))])),
         "errand": msgspec.msgpack.encode(Errand(pack_digest(hello), pack_digest(whole))),
-        "parts": msgspec.msgpack.encode(parts.Announced(1, 1, 3, b"x" * 32)),
+        "parts": msgspec.msgpack.encode(evidence_parts.Announced(1, 1, 3, b"x" * 32)),
     }
 
 
@@ -301,14 +301,14 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
         summary = said.as_summary()
         if summary is not None:
             from unhang.report.language import translate
-            from unhang.watch.nodes.lines import verdict_elsewhere
+            from unhang.watch.nodes.node_announcements import verdict_elsewhere
 
             for lang in ("en", "zh"):
                 line = translate(verdict_elsewhere(said, summary, lang), lang)
                 if CONTROL.search(line):
                     yield f"wire: control character in {line[:200]!r}"
-    read_word(data), read_hello(data), parts._announced(data), len(states)
-    from unhang.watch.nodes.mailbox import Box
+    read_word(data), read_hello(data), evidence_parts._announced(data), len(states)
+    from unhang.watch.nodes.transport.mailbox import Box
 
     (place / "news").write_bytes(data)
     for kind in (News, Errand):

@@ -33,7 +33,7 @@ class Bug:
 BUGS = (
     Bug(
         "text becomes a number outside knowledge/numbers.py",
-        "evidence/logs/times.py",
+        "evidence/logs/lines/timestamps.py",
         "seconds = numbers.duration_s(part, unit_s)",
         "seconds = int(part) * unit_s",
         "readers",
@@ -69,7 +69,7 @@ BUGS = (
     ),
     Bug(
         "text of another node that is no UTF-8",
-        "evidence/decoding.py",
+        "evidence/decode_errors.py",
         "(msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
         "(msgspec.DecodeError,)",
         "wire",

@@ -19,37 +19,46 @@ import msgspec
 
 from tests.fuzz.seeds import write_files
 from unhang.errors import UnhangError
-from unhang.evidence import bundle, compared, earlier, machine_series, nodes, pace, run_settings
 from unhang.evidence.archives import escapes
-from unhang.evidence.checkpoints import listing
-from unhang.evidence.checkpoints.looking import find_checkpoints
-from unhang.evidence.flight_recorder import json_text, many, workers
+from unhang.evidence.checkpoints import checkpoint_listing
+from unhang.evidence.checkpoints.checkpoint_search import find_checkpoints
+from unhang.evidence.flight_recorder import json_text, many_dumps, workers
 from unhang.evidence.flight_recorder import reading as recording_reading
 from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.interning import share
 from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.flight_recorder.sharing import share
+from unhang.evidence.format_detection import decide
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import Recording
-from unhang.evidence.kinds import decide
-from unhang.evidence.kineto import columns, names, pieces, sweep
-from unhang.evidence.kineto.opening import head_of
-from unhang.evidence.kineto.reading import read_trace
-from unhang.evidence.limits import DEFAULT_LIMITS, Limits
-from unhang.evidence.logs import anchors, compiled_anchors, read_log
+from unhang.evidence.logs import read_log
 from unhang.evidence.logs import reading as log_reading
 from unhang.evidence.logs.blocks import Blocks
-from unhang.evidence.logs.literals import LiteralFinder, Literals, PlainSearch
+from unhang.evidence.logs.content.stacks_in_logs import StackListener
+from unhang.evidence.logs.scan import hyperscan_search, literal_search
+from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
+from unhang.evidence.own_files import (
+    bundle,
+    call_comparison,
+    earlier_verdicts,
+    machine_series,
+    other_nodes,
+    pace,
+    run_settings,
+)
+from unhang.evidence.own_files.rank_series import read_rank_series
+from unhang.evidence.own_files.rank_series_columns import Stretch, joined
+from unhang.evidence.profiler_trace import head_of
 from unhang.evidence.rank_names import host_from_name, rank_from_name
-from unhang.evidence.rank_series import read_rank_series
-from unhang.evidence.rank_stretches import Stretch, joined
+from unhang.evidence.read_limits import DEFAULT_LIMITS, Limits
 from unhang.evidence.recording_json import recording_as_json
-from unhang.evidence.stacks import bounds, read_stacks
+from unhang.evidence.stacks import read_stacks, stack_limits
 from unhang.evidence.stacks import reading as stack_reading
-from unhang.evidence.stacks.torn import depth, is_torn_off
-from unhang.evidence.stacks_in_logs import StackListener
+from unhang.evidence.stacks.torn_stacks import depth, is_torn_off
 from unhang.findings import Source
 from unhang.knowledge.messages import load_messages, match_message
-from unhang.lab.dump_writer import StalledJob
+from unhang_compare.kineto import columns, names, pieces, sweep
+from unhang_compare.kineto.reading import read_trace
+from unhang_lab.dump_writer import StalledJob
 
 Reader = Callable[[bytes, Path], Any]
 _SOURCE = Source("fuzzed")
@@ -120,8 +129,8 @@ def _literals(data: bytes, place: Path) -> Any:
     """All filters find the same; one in 16 only the first place of some literals, which takes a filter of its own."""
     finders = _finders()
     with (
-        patch.object(anchors, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18),
-        patch.object(compiled_anchors, "_WORTH_COMPILING", 2),
+        patch.object(literal_search, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18),
+        patch.object(hyperscan_search, "_WORTH_COMPILING", 2),
     ):
         if len(data) % 16 == 0:
             _finders.cache_clear()
@@ -141,8 +150,8 @@ def _stacks(data: bytes, place: Path) -> Any:
     for earlier_one, later in pairwise(dumps):
         is_torn_off(later, earlier_one), depth(later)
     with (
-        patch.object(stack_reading, "Budget", partial(bounds.Budget, left=9)),
-        patch.multiple(bounds, INNERMOST=2, OUTERMOST=1),
+        patch.object(stack_reading, "Budget", partial(stack_limits.Budget, left=9)),
+        patch.multiple(stack_limits, INNERMOST=2, OUTERMOST=1),
         patch.object(stack_reading, "MAX_BYTES", 1 << 10),
     ):
         return [*dumps, *read_stacks(data, source="fuzzed", rank=3)]
@@ -184,12 +193,12 @@ def _many_dumps(data: bytes, place: Path) -> Any:
     busy = len(data) % 32 == 0
     hasty = len(data) % 256 == 32
     with (
-        patch.object(many, "_INLINE_BYTES", 0 if busy else 1 << 20),
-        patch.object(many, "_BATCH", 2),
+        patch.object(many_dumps, "_INLINE_BYTES", 0 if busy else 1 << 20),
+        patch.object(many_dumps, "_BATCH", 2),
         patch.object(workers, "_PATIENCE_S", 0.0 if hasty else 30.0),
         patch.object(workers, "_LOADED", 0 if hasty else 2),
     ):
-        apart = many.OneByOne()
+        apart = many_dumps.OneByOne()
         try:
             told = [apart.read(data, source="a.zip!rank_3")]
         finally:
@@ -200,7 +209,7 @@ def _many_dumps(data: bytes, place: Path) -> Any:
         if len(data) % 256 == 0:
             paths[-1].write_bytes(DEEP)
         identities = [None if at else (1, 2) for at in range(len(paths))]
-        return [*told, *many.read_recordings([*paths, place / "none"], jobs=2, identities=[*identities, None])]
+        return [*told, *many_dumps.read_recordings([*paths, place / "none"], jobs=2, identities=[*identities, None])]
 
 
 def _trace(data: bytes, place: Path) -> Any:
@@ -310,7 +319,7 @@ def _checkpoints(data: bytes, place: Path) -> Any:
 
 def _name(data: bytes, place: Path) -> Any:
     text = data[:200].decode("utf-8", "replace")
-    earlier.cards_named(text, ["h1"])
+    earlier_verdicts.cards_named(text, ["h1"])
     return [rank_from_name(text), host_from_name(text), decide(data, text), *match_message(text)]
 
 
@@ -324,10 +333,10 @@ READERS: dict[str, Reader] = {
     "many dumps": _many_dumps,
     "manifest": _manifest,
     "pace": _paper(pace.read_pace),
-    "compared": _paper(compared.read_compared),
-    "checkpoints": _paper(listing.read_listing),
-    "earlier": _paper(earlier.read_listing),
-    "nodes": _paper(nodes.read_nodes),
+    "compared": _paper(call_comparison.read_compared),
+    "checkpoints": _paper(checkpoint_listing.read_listing),
+    "earlier": _paper(earlier_verdicts.read_listing),
+    "nodes": _paper(other_nodes.read_nodes),
     "machine": _paper(machine_series.read_machine_series),
     "settings": _settings,
     "trace": _trace,

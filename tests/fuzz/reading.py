@@ -13,7 +13,7 @@ from tests.fuzz.folders import KINDS, changed, mutated_archive, packed
 from tests.fuzz.mutators import foreign, mutated
 from tests.fuzz.readers import READERS, TREES, files_in, unread_of
 from tests.fuzz.seeds import Seed, case_seeds
-from unhang.evidence.kinds import HEAD_BYTES, Kind, decide
+from unhang.evidence.format_detection import HEAD_BYTES, Kind, decide
 
 STACKS = Path(__file__).parents[1] / "evidence" / "stacks"
 WINDOW = 40

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.job
 
 ENDS = """
 import torch.distributed as dist
-from unhang.guards.connection import Connection
+from unhang.guards.exchange.store_connection import Connection
 store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
 own = dist.TCPStore("127.0.0.1", store.port, None, False, wait_for_workers=False)
 line = Connection(lambda: own)

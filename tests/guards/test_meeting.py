@@ -18,9 +18,9 @@ import ranks
 import torch.distributed as dist
 
 from unhang.errors import StoreLost, UsageError
-from unhang.guards import packed
-from unhang.guards.connection import Connection
-from unhang.guards.meeting import Gathered, Meeting, meeting
+from unhang.guards.exchange import packed
+from unhang.guards.exchange.meeting import Gathered, Meeting, meeting
+from unhang.guards.exchange.store_connection import Connection
 
 pytestmark = pytest.mark.job
 
@@ -116,9 +116,9 @@ def forks(rank: int) -> list[Any]:
 
 
 def outlives_the_store_in_peace(rank: int) -> list[str]:
-    from unhang.guards import peers
+    from unhang.guards.exchange import peer_stacks
 
-    peers.ASK_EVERY_S = 0.3
+    peer_stacks.ASK_EVERY_S = 0.3
     broken: list[str] = []
     threading.excepthook = lambda args: broken.append(repr(args.exc_value))
     here = meeting()

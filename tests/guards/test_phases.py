@@ -11,7 +11,7 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.guards.phases import phase, step
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 
 
 @pytest.fixture(autouse=True)

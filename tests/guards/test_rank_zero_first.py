@@ -32,7 +32,7 @@ def tokenise(rank: int, folder: Path) -> tuple[bool, int]:
 def keys_left(rank: int) -> int:
     from torch.distributed.distributed_c10d import _get_default_store
 
-    from unhang.guards.connection import server_behind
+    from unhang.guards.exchange.store_connection import server_behind
 
     for _ in range(20):
         with rank_zero_first("download"):

@@ -10,7 +10,7 @@ import pytest
 
 import unhang.guards
 from unhang.guards.background_writer import BackgroundWriter
-from unhang.guards.telling import tell
+from unhang.guards.exchange.printing import tell
 
 HOSTILE = "loader\x1b[2J\x1b]0;owned\x07\u202eevil\x9b31m"
 SECRET = "password=hunter2pass"
@@ -53,7 +53,7 @@ def test_no_other_place_of_a_guard_prints() -> None:
     prints = [
         f"{path.name}:{node.lineno}"
         for path in places
-        if path.name != "telling.py"
+        if path.name != "printing.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in ("print", "sys.stderr", "sys.stdout")
     ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from unhang.guards.waiting_calls import Call, WaitingCalls, key_of, matcher
+from unhang.guards.exchange.call_queue import Call, WaitingCalls, key_of, matcher
 
 torch = pytest.importorskip("torch")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.guards.windows import LARGEST_WINDOW, WhenUneven, decide, due, total, window_for
+from unhang.guards.batches.batch_windows import LARGEST_WINDOW, WhenUneven, decide, due, total, window_for
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=6)
 WINDOWS = st.lists(st.integers(1, LARGEST_WINDOW), min_size=130, max_size=130)

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from unhang.cli.main import main
-from unhang.diagnosis.repeated import noting_repeats, without_repeated
-from unhang.diagnosis.restart import restart_after
-from unhang.evidence.earlier import Guilt, cards_named, listing_of, read_listing
+from unhang.diagnosis.adjustments.repeat_offenders import noting_repeats, without_repeated
+from unhang.diagnosis.context.restart_advice import restart_after
 from unhang.evidence.inputs import read_evidence
+from unhang.evidence.own_files.earlier_verdicts import Guilt, cards_named, listing_of, read_listing
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
 from unhang.history.database import MOST_RUNS, HistoryError, opened, place
 from unhang.history.run import Ending, Run, Told, run_of
-from unhang.watch import history_look
+from unhang.watch.reporting import history_lookup
 
 CARD = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
@@ -168,8 +168,8 @@ def test_a_run_without_a_verdict(tmp_path: Path, failed: bool | None, outcome: s
 
 def test_what_one_run_was_told_is_said_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert history_look.keep(Ending(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30)
-    look = history_look.HistoryLook()
+    assert history_lookup.keep(Ending(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30)
+    look = history_lookup.HistoryLook()
     deadline = time.monotonic() + 30
     while not look.content() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -275,7 +275,7 @@ def test_a_home_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch
     holder.execute("BEGIN EXCLUSIVE")
     began = time.monotonic()
 
-    assert not history_look.keep(Ending(str(tmp_path), failed=False, ended_s=1.0))
+    assert not history_lookup.keep(Ending(str(tmp_path), failed=False, ended_s=1.0))
     assert time.monotonic() - began < 60  # it is held for as long as the test wants
     holder.close()
 

@@ -11,16 +11,16 @@ import pytest
 
 from unhang.cli.main import main
 from unhang.diagnosis.diagnose import diagnose
-from unhang.evidence.earlier import Guilt
 from unhang.evidence.inputs import read_evidence
+from unhang.evidence.own_files.earlier_verdicts import Guilt
 from unhang.facts.build import build_facts
 from unhang.findings import Text, Verdict, say
 from unhang.history.database import opened
 from unhang.history.run import MOST_SUMMARIES, Ending, Run, Told, run_of
-from unhang.report.carried_text import carried
 from unhang.report.language import translate
 from unhang.report.text import to_text
-from unhang.watch.summary import Summary, write_summary
+from unhang.report.text_in_files import carried
+from unhang.watch.reporting.verdict_summary import Summary, write_summary
 
 SENTENCE = say("{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=(1, 2, 3))
 OTHER = say("the watchers of the nodes have met")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unhang.cli.main import main
-from unhang.evidence.earlier import Guilt
+from unhang.evidence.own_files.earlier_verdicts import Guilt
 from unhang.history.database import VERSION, HistoryError, opened
 from unhang.history.run import Run, Told
 

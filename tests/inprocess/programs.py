@@ -12,9 +12,9 @@ from pathlib import Path
 
 import unhang
 from ports import free_port
-from unhang.records.birth import Birth, read_births, read_troubles
+from unhang.records.process_registration import Birth, read_births, read_troubles
 from unhang.records.record import read_records
-from unhang.records.views import RecordView
+from unhang.records.record_views import RecordView
 
 STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
 LIMIT_S = 80

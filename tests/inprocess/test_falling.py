@@ -19,8 +19,8 @@ CALLS = """
 import pickle, sys
 import torch, torch.distributed as dist
 import torch._C._distributed_c10d as c10d
-from unhang.inprocess import last_call
-from unhang.inprocess.recorder import Groups, Recorder
+from unhang.inprocess.capture import last_call
+from unhang.inprocess.capture.recorder import Groups, Recorder
 dist.init_process_group("gloo")
 groups = Groups()
 groups.add("0", 1, "cpu:gloo", wrapped=False)

@@ -168,7 +168,7 @@ def test_at_start_there_is_no_thread_no_torch_and_little_else(folders: Folders) 
     threads, *modules = ran.out.split()
     assert threads == "1"
     assert not {"torch", "threading", "typing", "json", "pathlib", "dataclasses", "ctypes"} & set(modules)
-    assert "unhang.inprocess.arming" not in modules
+    assert "unhang.inprocess.activation" not in modules
 
 
 def test_a_broken_install_of_ours_is_no_reason_to_stop(folders: Folders, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_this_room_imports_only_the_standard_library_records_and_secrets() -> No
         for name in imports(path)
         if name.split(".")[0] not in sys.stdlib_module_names
         and not name.startswith(("unhang.inprocess", "unhang.records", "unhang.secrets"))
-        and (path.name, name) != ("compiled.py", "hyperscan")  # for long texts only, where it is installed
+        and (path.name, name) != ("hyperscan_search.py", "hyperscan")  # for long texts only, where it is installed
         and name not in ("unhang", "unhang.late_pattern")  # the latter is forty lines over ``re``
         and name.split(".")[0] not in ("_frozen_importlib", "_frozen_importlib_external")
     }

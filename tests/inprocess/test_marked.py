@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from unhang.inprocess import marked, steps
-from unhang.records.views import GroupCount, RecordView
+from unhang.inprocess import annotations as marked
+from unhang.inprocess import steps
+from unhang.records.record_views import GroupCount, RecordView
 
 HERE = threading.get_ident()
 
@@ -58,7 +59,7 @@ def test_leaving_what_is_not_open_does_nothing() -> None:
 
 def test_time_belongs_to_the_innermost_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = iter((0, 10, 40, 100))
-    monkeypatch.setattr("unhang.inprocess.marked.time.monotonic_ns", lambda: next(now_ns))
+    monkeypatch.setattr("unhang.inprocess.annotations.time.monotonic_ns", lambda: next(now_ns))
     marked.enter("evaluation", "eval")
     marked.enter("upload", "save")
     marked.leave()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.inputs import read_evidence
-from unhang.inprocess import nccl_file
+from unhang.inprocess.capture import nccl_file
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ports import free_port
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import Recording
 from unhang.records.control import Control, ControlWriter
-from unhang.records.views import RecordView
+from unhang.records.record_views import RecordView
 
 pytestmark = pytest.mark.job
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from unhang.inprocess.recorder import Groups, Recorder
-from unhang.records.views import GroupCount
+from unhang.inprocess.capture.recorder import Groups, Recorder
+from unhang.records.record_views import GroupCount
 
 
 def test_a_group_in_which_nothing_was_called_yet_is_there() -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from unhang.inprocess import arming, phases, session, steps
-from unhang.inprocess.frames import Looking
-from unhang.inprocess.recorder import Groups, Recorder
-from unhang.records.birth import read_troubles
+from unhang.inprocess import activation, code_phases, session, steps
+from unhang.inprocess.capture.frames import Looking
+from unhang.inprocess.capture.recorder import Groups, Recorder
 from unhang.records.layout import pack, unpack
-from unhang.records.views import PHASES, GroupCount, Identity, RecordView
+from unhang.records.process_registration import read_troubles
+from unhang.records.record_views import PHASES, GroupCount, Identity, RecordView
 
 SITE = "/opt/env/lib/python3.11/site-packages"
 C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")
@@ -44,11 +44,11 @@ C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")
     ],
 )  # fmt: skip
 def test_the_innermost_line_with_a_meaning_names_the_phase(frames: list[tuple[str, str]], phase: str) -> None:
-    assert phases.of_stack(frames) == phase
+    assert code_phases.of_stack(frames) == phase
 
 
 def test_every_phase_of_the_tables_is_a_phase() -> None:
-    assert {phase for _, phase in phases.BY_PATH} | set(phases.BY_FUNCTION.values()) <= set(PHASES)
+    assert {phase for _, phase in code_phases.BY_PATH} | set(code_phases.BY_FUNCTION.values()) <= set(PHASES)
 
 
 def test_python_and_installed_packages_are_not_the_users() -> None:
@@ -57,12 +57,12 @@ def test_python_and_installed_packages_are_not_the_users() -> None:
         threading.__file__,
         f"{SITE}/torch/x.py",
         "<frozen importlib._bootstrap>",
-        phases.__file__,
+        code_phases.__file__,
     )
 
-    assert [phases.of_file(path)[0] for path in strangers] == [False] * 5
-    assert phases.of_file("/home/u/train.py")[0]
-    assert phases.of_file("train.py")[0]
+    assert [code_phases.of_file(path)[0] for path in strangers] == [False] * 5
+    assert code_phases.of_file("/home/u/train.py")[0]
+    assert code_phases.of_file("train.py")[0]
 
 
 def test_steps_are_whole_rounds_of_collectives() -> None:
@@ -236,7 +236,7 @@ def test_the_recorder_is_switched_on_only_where_nobody_decided(
     for name, value in user.items():
         monkeypatch.setenv(name, value)
 
-    arming._switch_recorder_on()
+    activation._switch_recorder_on()
 
     assert {name: value for name, value in os.environ.items() if name.endswith("BUFFER_SIZE")} == found
 

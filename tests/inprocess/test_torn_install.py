@@ -57,8 +57,8 @@ TORN: dict[str, Callable[[Installed], None]] = {
     "the package is gone, its metadata is not": lambda installed: shutil.rmtree(installed.package),
     "one room is gone": lambda installed: shutil.rmtree(installed.package / "inprocess"),
     "modules are half written": _half_a_module,
-    "what tells of troubles is gone": _without("inprocess/trouble.py"),
-    "what begins is gone": _without("inprocess/targets.py", "inprocess/birth.py"),
+    "what tells of troubles is gone": _without("inprocess/internal_errors.py"),
+    "what begins is gone": _without("inprocess/patched_functions.py", "inprocess/process_registration.py"),
     "another version's modules": _of_another_version,
     "a folder of that name, and nothing in it": _empty,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guards.ranks import run_ranks
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 
 pytest.importorskip("deepspeed")
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guards.ranks import run_ranks
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
 

@@ -99,7 +99,7 @@ LIBRARY = [
     "<string>",
     "",
     "torchrun",
-    "unhang/lab/worker.py",
+    "unhang_lab/worker.py",
     "/opt/venv/lib/python3.11/site-packages/unhang/watch/run.py",
     "tqdm/std.py",
 ]

@@ -6,9 +6,9 @@ import pytest
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
-from unhang.knowledge import base_rates
-from unhang.knowledge.base_rates import before_counting, library_shares, shares, studies
-from unhang.knowledge.incidents import incidents
+from unhang.knowledge.known_incidents import base_rates
+from unhang.knowledge.known_incidents.base_rates import before_counting, library_shares, shares, studies
+from unhang.knowledge.known_incidents.incidents import incidents
 from unhang.knowledge.tables import typed
 
 

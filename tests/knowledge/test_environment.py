@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from unhang.knowledge.environment import similar_names, variable, variables
+from unhang.knowledge.job.environment_variables import similar_names, variable, variables
 
 ROWS = variables()
 

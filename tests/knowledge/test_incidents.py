@@ -12,7 +12,7 @@ import pytest
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
-from unhang.knowledge.incidents import File, files_by_cause, incidents
+from unhang.knowledge.known_incidents.incidents import File, files_by_cause, incidents
 from unhang.knowledge.tables import typed
 
 ROW = """
@@ -91,7 +91,7 @@ def test_the_whole_library_is_read_in_a_moment() -> None:
 
 
 def test_nothing_is_read_until_somebody_asks() -> None:
-    code = "import unhang.cli.main, sys; print('unhang.knowledge.incidents' in sys.modules)"
+    code = "import unhang.cli.main, sys; print('unhang.knowledge.known_incidents.incidents' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
     assert run.stdout.strip() == "False"

@@ -6,8 +6,15 @@ import pytest
 from benchmarks import known_incidents
 
 from unhang.findings import Cause
-from unhang.knowledge.incidents import Incident, Situation, incidents
-from unhang.knowledge.similar_incidents import FLOOR, LONGEST_QUESTION, SHOWN, likeness, similar, with_words
+from unhang.knowledge.known_incidents.incidents import Incident, Situation, incidents
+from unhang.knowledge.known_incidents.similar_incidents import (
+    FLOOR,
+    LONGEST_QUESTION,
+    SHOWN,
+    likeness,
+    similar,
+    with_words,
+)
 
 
 def ids(rows: list[Incident]) -> list[str]:

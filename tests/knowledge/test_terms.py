@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from unhang.findings import Cause
+from unhang.knowledge.hardware.xid import KINDS
+from unhang.knowledge.job.versions import version_rows
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import JUDGEMENTS, advice, plain, term, terms, terms_within
-from unhang.knowledge.versions import version_rows
-from unhang.knowledge.xid import KINDS
 from unhang.report.explain.find import explain
 
 

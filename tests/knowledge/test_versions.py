@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge import versions
-from unhang.knowledge.timeouts import defaults_of, timeout_rows
-from unhang.knowledge.versions import affects, helped_by, known_of, version_numbers, version_rows
+from unhang.knowledge.job import versions
+from unhang.knowledge.job.default_timeouts import defaults_of, timeout_rows
+from unhang.knowledge.job.versions import affects, helped_by, known_of, version_numbers, version_rows
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_row_that_contradicts_itself_is_our_mistake(
     table: dict[str, str], contradicts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = {"package": "p", "kind": "bad", "symptom": "s", "confirmed_by": "c", "source": "s", "checked": "today"}
-    monkeypatch.setattr("unhang.knowledge.versions.rows_of", lambda *_: iter([{**row, **table}]))
+    monkeypatch.setattr("unhang.knowledge.job.versions.rows_of", lambda *_: iter([{**row, **table}]))
     load = versions._rows.__wrapped__
 
     if contradicts:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
+from unhang.knowledge.hardware.xid import KINDS, xid_row, xid_rows
 from unhang.knowledge.terms import advice
-from unhang.knowledge.xid import KINDS, xid_row, xid_rows
 
 
 def test_each_row_is_read_from_its_own_example_and_from_no_other(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.findings import Cause
-from unhang.lab.catalog import CASES, CASES_FOLDER, Case, find
-from unhang.lab.expectation import fault_line, lines_with
+from unhang_lab.catalog import CASES, CASES_FOLDER, Case, find
+from unhang_lab.expectation import fault_line, lines_with
 
 IDS = [case.name for case in CASES]
 SCREEN_LINES = 64

@@ -10,9 +10,9 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.lab.catalog import CASES, Case
-from unhang.lab.expectation import mistakes
-from unhang.lab.run_case import run_case
+from unhang_lab.catalog import CASES, Case
+from unhang_lab.expectation import mistakes
+from unhang_lab.run_case import run_case
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 

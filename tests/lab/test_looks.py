@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from unhang.lab.launcher_exits import Ending, endings
-from unhang.watch.looks import same_place, without_our_thread
+from unhang.watch.process_state.py_spy_samples import same_place, without_our_thread
+from unhang_lab.launcher_exits import Ending, endings
 
 PY_SPY = """Process 41: /usr/bin/python3 -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
@@ -12,15 +12,15 @@ Thread 41 (idle): "MainThread"
     barrier (/opt/torch/distributed/distributed_c10d.py:5356)
     main (/home/u/train.py:11)
 Thread 55 (active): "unhang-recorder"
-    watch (/opt/unhang/lab/worker.py:96)
+    watch (/opt/unhang_lab/worker.py:96)
 """
 FAULTHANDLER = """Thread 0x00007f0a (most recent call first):
-  File "/opt/unhang/lab/worker.py", line 96 in watch
+  File "/opt/unhang_lab/worker.py", line 96 in watch
   File "/usr/lib/python3.11/threading.py", line 982 in run
 
 Current thread 0x00007f0b (most recent call first):
   File "/home/u/train.py", line 26 in score
-  File "/opt/unhang/lab/worker.py", line 163 in main
+  File "/opt/unhang_lab/worker.py", line 163 in main
 """
 LAUNCHER = """\
 W1121 14:40:05.813000 8102 torch/distributed/elastic/api.py:1028] Sending process 8108 closing signal SIGTERM

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from unhang.errors import UnhangError
-from unhang.evidence.bundle import rank_of_file, read_manifest, source_path_of_file
-from unhang.evidence.recorder_items import BundleManifest
-from unhang.lab.catalog import find
-from unhang.lab.run_case import run_case
-from unhang.watch import processes
+from unhang.evidence.own_files.bundle import rank_of_file, read_manifest, source_path_of_file
+from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.watch.job import processes
+from unhang_lab.catalog import find
+from unhang_lab.run_case import run_case
 from waiting import wait_for
 
 MARK_NAME = "UNHANG_TEST_MARK"

@@ -6,11 +6,11 @@ import time
 
 import msgspec
 
-from unhang.records.views import GroupCount, Identity, MarkedPhase, Place, RecordView
-from unhang.watch.detection import Detector, RankLook
-from unhang.watch.nodes.digest import Digest, Hello, NodeRanks, pack
-from unhang.watch.nodes.mailbox import Heard, News
-from unhang.watch.nodes.roster import Roster
+from unhang.records.record_views import GroupCount, Identity, MarkedPhase, Place, RecordView
+from unhang.watch.job.detection import Detector, RankLook
+from unhang.watch.nodes.node_roster import Roster
+from unhang.watch.nodes.rank_digest import Digest, Hello, NodeRanks, pack
+from unhang.watch.nodes.transport.mailbox import Heard, News
 
 
 def look(

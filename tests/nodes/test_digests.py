@@ -7,14 +7,14 @@ import time
 import msgspec
 
 from nodes.seen_ranks import look, ranks_of, roster_of
-from unhang.records.views import MarkedPhase
-from unhang.watch.detection import Detector
-from unhang.watch.live_state import LiveState, RunPart, TotalsPart
-from unhang.watch.live_state import Ranks as LiveRanks
-from unhang.watch.nodes.digest import Digest, Hello, NodeRanks, digest_of, pack, read_digest, wall_ahead_s
+from unhang.records.record_views import MarkedPhase
+from unhang.watch.job.detection import Detector
 from unhang.watch.nodes.live_columns import with_nodes
-from unhang.watch.nodes.mailbox import Heard, News
-from unhang.watch.nodes.roster import Roster
+from unhang.watch.nodes.node_roster import Roster
+from unhang.watch.nodes.rank_digest import Digest, Hello, NodeRanks, digest_of, pack, read_digest, wall_ahead_s
+from unhang.watch.nodes.transport.mailbox import Heard, News
+from unhang.watch.reporting.live_snapshot import LiveState, RunPart, TotalsPart
+from unhang.watch.reporting.live_snapshot import Ranks as LiveRanks
 
 
 def test_a_healthy_node_says_it_in_some_tens_of_bytes() -> None:
@@ -82,7 +82,7 @@ def test_marked_work_on_another_node_is_known() -> None:
     roster = Roster()
     roster.take(News(now_ns, True, 0, seat=0, digests=[Heard(1, 1, now_ns, pack(digest))]))
 
-    from unhang.watch.nodes.remote_looks import look_of
+    from unhang.watch.nodes.remote_samples import look_of
 
     seen = look_of(roster.nodes[1], 2)
     assert seen is not None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.watch.detection import Doing, RankState
-from unhang.watch.nodes.doubt import matters
-from unhang.watch.nodes.roster import Node
+from unhang.watch.job.detection import Doing, RankState
+from unhang.watch.nodes.node_roster import Node
+from unhang.watch.nodes.verdict_too_early import matters
 
 WAITS = RankState(Doing.WAITING, 1, stuck=False, in_init=False, rhythm=True)
 STANDS = RankState(Doing.IDLE, None, stuck=True, in_init=False, rhythm=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch.elsewhere import Elsewhere, elsewhere, expand
+from unhang.watch.job.ranks_elsewhere import Elsewhere, elsewhere, expand
 
 IN_ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "h[1-3]"}
 TRAIN = ["python", "train.py", "--lr", "1e-3"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from ports import free_port
-from unhang.watch.nodes.meeting_place import Config, Opener
-from unhang.watch.nodes.party import Party
-from unhang.watch.nodes.store_place import StorePlace
+from unhang.watch.nodes.transport.meeting_place import Config, Opener
+from unhang.watch.nodes.transport.node_discovery import Party
+from unhang.watch.nodes.transport.store_exchange import StorePlace
 
 
 def opener(number: int, port: int) -> Opener:

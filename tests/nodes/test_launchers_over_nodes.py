@@ -19,8 +19,8 @@ from nodes.slurm_cluster import Slurm, slurm
 from nodes.ssh_between import Ssh
 from nodes.three_hosts import Hosts, hosts
 from nodes.watched_job import WatchedJob
-from unhang.lab.catalog import find
-from unhang.watch.nodes.party import Party, party_of
+from unhang.watch.nodes.transport.node_discovery import Party, party_of
+from unhang_lab.catalog import find
 from watch.signal_programs import RUN
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch.nodes.exchange import ExchangeError
-from unhang.watch.nodes.folder_place import GONE_S, FolderPlace
-from unhang.watch.nodes.sealing import token_in
+from unhang.watch.nodes.transport.folder_exchange import GONE_S, FolderPlace
+from unhang.watch.nodes.transport.key_value_exchange import ExchangeError
+from unhang.watch.nodes.transport.signed_values import token_in
 
 
 @pytest.fixture

@@ -13,16 +13,17 @@ import pytest
 
 from nodes.seen_ranks import look, ranks_of, roster_of
 from ports import free_port
-from unhang.watch.detection import Detector, Doing, RankLook, Standing
-from unhang.watch.nodes import carrier_process, leading
-from unhang.watch.nodes.company import Company
-from unhang.watch.nodes.digest import NodeRanks, digest_of, read_digest
-from unhang.watch.nodes.doubt import doubtful
-from unhang.watch.nodes.leading import Role, role_of
-from unhang.watch.nodes.lines import MeetingLines
-from unhang.watch.nodes.mailbox import Heard, News
-from unhang.watch.nodes.party import Party
-from unhang.watch.summary import Summary
+from unhang.watch.job.detection import Detector, Doing, RankLook, Standing
+from unhang.watch.nodes import leader_election
+from unhang.watch.nodes.cluster_view import Company
+from unhang.watch.nodes.leader_election import Role, role_of
+from unhang.watch.nodes.node_announcements import MeetingLines
+from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest
+from unhang.watch.nodes.transport import transport_process
+from unhang.watch.nodes.transport.mailbox import Heard, News
+from unhang.watch.nodes.transport.node_discovery import Party
+from unhang.watch.nodes.verdict_too_early import doubtful
+from unhang.watch.reporting.verdict_summary import Summary
 
 pytestmark = pytest.mark.timeout(300)
 LIMIT_S = 90.0
@@ -139,9 +140,9 @@ def _told(node: Node) -> list[str]:
 def test_another_node_leads_when_the_first_is_gone_and_gives_it_back(
     nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leading, "FIRST_PAUSE_S", 1.0)
-    monkeypatch.setattr(leading, "PAUSE_S", 1.0)
-    monkeypatch.setattr("unhang.watch.nodes.roster.SILENT_S", 2.0)
+    monkeypatch.setattr(leader_election, "FIRST_PAUSE_S", 1.0)
+    monkeypatch.setattr(leader_election, "PAUSE_S", 1.0)
+    monkeypatch.setattr("unhang.watch.nodes.node_roster.SILENT_S", 2.0)
     three = nodes(3)
     three.until(three.met)
 
@@ -205,8 +206,8 @@ def test_a_store_of_their_own_on_loopback_needs_no_token(nodes: Callable[..., No
 def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
     nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrier_process, "HUNG_S", 4.0)
-    monkeypatch.setattr(carrier_process, "PAUSE_S", 0.1)
+    monkeypatch.setattr(transport_process, "HUNG_S", 4.0)
+    monkeypatch.setattr(transport_process, "PAUSE_S", 0.1)
     two = nodes(2)
     two.until(two.met)
     running = two.every[1].company._carrier._running
@@ -223,7 +224,7 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
         return two.every[1].company._carrier._running not in (running, None) and two.met()
 
     two.until(again)
-    assert longest < carrier_process.HUNG_S - 1  # it did not wait for it
+    assert longest < transport_process.HUNG_S - 1  # it did not wait for it
     with suppress(ProcessLookupError):
         os.kill(running.pid, 0)
         pytest.fail("the old one is still there")

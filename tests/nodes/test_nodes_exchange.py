@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from ports import free_port
-from unhang.watch.nodes.evidence_pack import pack, unpack
-from unhang.watch.nodes.exchange import MOST_BYTES, Exchange, ExchangeError
-from unhang.watch.nodes.folder_place import FolderPlace
-from unhang.watch.nodes.parts import LAST, Announced, Fetch, put_parts
-from unhang.watch.nodes.sealing import Sealed, token_in, token_of
-from unhang.watch.nodes.store_place import StorePlace, is_here, is_loopback, port_of
+from unhang.watch.nodes.transport.evidence_pack import pack, unpack
+from unhang.watch.nodes.transport.evidence_parts import LAST, Announced, Fetch, put_parts
+from unhang.watch.nodes.transport.folder_exchange import FolderPlace
+from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, Exchange, ExchangeError
+from unhang.watch.nodes.transport.signed_values import Sealed, token_in, token_of
+from unhang.watch.nodes.transport.store_exchange import StorePlace, is_here, is_loopback, port_of
 
 pytestmark = pytest.mark.timeout(240)
 Opening = Callable[[], Exchange]

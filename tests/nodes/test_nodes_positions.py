@@ -12,7 +12,7 @@ import pytest
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.nodes import read_nodes
+from unhang.evidence.own_files.other_nodes import read_nodes
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from nodes.seen_ranks import ranks_of
-from unhang.watch.nodes.digest import digest_of, pack, read_digest
-from unhang.watch.nodes.pace_told import PaceTold, Slowest, slowest
+from unhang.watch.nodes.rank_digest import digest_of, pack, read_digest
+from unhang.watch.pace.pace_over_nodes import PaceTold, Slowest, slowest
 
 
 def pace(looks: int = 120, rank: int = 0, waits: int = 70, after: int = 80, lost: int = 0) -> PaceTold:

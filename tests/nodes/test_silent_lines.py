@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from unhang.records.views import Identity, RecordView
-from unhang.watch.detection import Doing, RankLook, RankState
-from unhang.watch.nodes import silent_lines
-from unhang.watch.nodes.company import Company
-from unhang.watch.nodes.digest import Hello, NodeRanks, digest_of, pack
-from unhang.watch.nodes.mailbox import Heard, News
-from unhang.watch.nodes.party import Party
-from unhang.watch.nodes.silent_lines import SilentLines
+from unhang.records.record_views import Identity, RecordView
+from unhang.watch.job.detection import Doing, RankLook, RankState
+from unhang.watch.nodes import silent_node_announcements
+from unhang.watch.nodes.cluster_view import Company
+from unhang.watch.nodes.rank_digest import Hello, NodeRanks, digest_of, pack
+from unhang.watch.nodes.silent_node_announcements import SilentLines
+from unhang.watch.nodes.transport.mailbox import Heard, News
+from unhang.watch.nodes.transport.node_discovery import Party
 
 
 @pytest.fixture
@@ -94,6 +94,6 @@ def test_hundreds_are_one_line_and_the_next_ones_are_kept_together(
     hear(company, range(1, 300))
     assert said(lines, company) == []  # enough lines came just now
 
-    monkeypatch.setattr(silent_lines, "BETWEEN_S", 0.0)
+    monkeypatch.setattr(silent_node_announcements, "BETWEEN_S", 0.0)
     lines._next_at = 0.0
     assert said(lines, company) == ["299 nodes are heard again (h1, h2, h3, …)"]

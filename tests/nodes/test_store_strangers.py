@@ -18,12 +18,12 @@ import msgspec
 import pytest
 
 from ports import free_port
-from unhang.watch.nodes import store_keeper
-from unhang.watch.nodes.exchange import MOST_BYTES, ExchangeError
-from unhang.watch.nodes.meeting_place import Config, NoPlace, Opener
-from unhang.watch.nodes.party import Party
-from unhang.watch.nodes.store_keeper import NONCE, Question, Refused, Values, proof
-from unhang.watch.nodes.store_place import StorePlace
+from unhang.watch.nodes.transport import store_server
+from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, ExchangeError
+from unhang.watch.nodes.transport.meeting_place import Config, NoPlace, Opener
+from unhang.watch.nodes.transport.node_discovery import Party
+from unhang.watch.nodes.transport.store_exchange import StorePlace
+from unhang.watch.nodes.transport.store_server import NONCE, Question, Refused, Values, proof
 
 TOKEN, KEY = "a-token-long-enough", "job"
 HOST, FOLDER = b"secret-host-name", b"/home/somebody/secret-folder"
@@ -144,14 +144,14 @@ def test_knocking_without_end_costs_no_core_and_locks_nobody_out(port: int) -> N
 
 
 def test_strangers_that_stay_are_few_and_not_for_long(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_keeper, "HANDSHAKE_S", 1.0)
+    monkeypatch.setattr(store_server, "HANDSHAKE_S", 1.0)
     numbers = len(list(Path("/proc/self/fd").iterdir()))
     lines = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
     time.sleep(1)
     held = len(list(Path("/proc/self/fd").iterdir())) - numbers - len(lines)
     time.sleep(1.5)
 
-    assert held <= store_keeper.MOST_FROM_ONE
+    assert held <= store_server.MOST_FROM_ONE
     assert friend(port).get(["h/0"])
     for line in lines:
         line.close()
@@ -166,8 +166,8 @@ def test_what_friends_put_is_bounded_too(port: int, monkeypatch: pytest.MonkeyPa
             Values().answer(wrong)
         with pytest.raises(ExchangeError):
             friend(port)._ask(wrong)
-    monkeypatch.setattr(store_keeper, "MOST_KEPT", 100)
-    monkeypatch.setattr(store_keeper, "MOST_KEYS", 2)
+    monkeypatch.setattr(store_server, "MOST_KEPT", 100)
+    monkeypatch.setattr(store_server, "MOST_KEYS", 2)
     values = Values()
     values.answer(Question("s", ["a"], b"x" * 60))
     values.answer(Question("s", ["a"], b"x" * 90))

@@ -17,7 +17,7 @@ import pytest
 
 from nodes.three_hosts import COMPILER, Hosts, hosts, why_not
 from nodes.watched_job import STEADY, WatchedJob
-from unhang.lab.catalog import find
+from unhang_lab.catalog import find
 
 pytestmark = [
     pytest.mark.job,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from unhang.findings import say
-from unhang.report.carried_text import carried
 from unhang.report.language import translate
-from unhang.watch.nodes.lines import verdict_elsewhere
-from unhang.watch.nodes.words import Said, said_of
-from unhang.watch.summary import Level, Summary
+from unhang.report.text_in_files import carried
+from unhang.watch.nodes.leader_messages import Said, said_of
+from unhang.watch.nodes.node_announcements import verdict_elsewhere
+from unhang.watch.reporting.verdict_summary import Level, Summary
 
 SENTENCE = say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=(3,))
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from unhang.records.views import GroupCount, Identity, Place, RecordView
-from unhang.watch.detection import Doing, RankLook, RankState, Standing
-from unhang.watch.nodes.asking import MOST_ASKED, WITNESSES, in_a_stall
-from unhang.watch.nodes.company import Company
-from unhang.watch.nodes.digest import Digest, Hello, NodeRanks, digest_of, pack, turn_of
-from unhang.watch.nodes.mailbox import Heard, News
-from unhang.watch.nodes.party import Party
+from unhang.records.record_views import GroupCount, Identity, Place, RecordView
+from unhang.watch.job.detection import Doing, RankLook, RankState, Standing
+from unhang.watch.nodes.cluster_view import Company
+from unhang.watch.nodes.node_selection import MOST_ASKED, WITNESSES, in_a_stall
+from unhang.watch.nodes.rank_digest import Digest, Hello, NodeRanks, digest_of, pack, turn_of
+from unhang.watch.nodes.transport.mailbox import Heard, News
+from unhang.watch.nodes.transport.node_discovery import Party
 
 SECOND_NS = 1_000_000_000
 STALL_NS = 100 * SECOND_NS

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from nodes.three_hosts import Host, Hosts
-from unhang.watch.nodes import mailbox
+from unhang.watch.nodes.transport import mailbox
 from watch.signal_programs import RUN
 
 LIMIT_S = 150.0

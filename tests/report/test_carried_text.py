@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from unhang.findings import Cause, Text, say
-from unhang.report.carried_text import carried, cleaned, said_again
 from unhang.report.language import translate
-from unhang.report.redact import Redactor
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
+from unhang.report.redaction.redact import Redactor
+from unhang.report.text_in_files import carried, cleaned, said_again
 
 ZH = Voice("zh", Redactor())
 BEHIND = say("{who} by {count}", who=say("ranks {ranks}", ranks=(3, 4, 5)), count=7)

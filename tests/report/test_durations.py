@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.report.durations import duration
 from unhang.report.language import translate
+from unhang.report.layout.durations import duration
 
 
 @pytest.mark.parametrize(

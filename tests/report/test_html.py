@@ -15,12 +15,12 @@ import report_samples as samples
 from unhang.evidence.items import Signature
 from unhang.facts.model import Disagreement, SymmetricStall
 from unhang.findings import Status, Verdict
+from unhang.report.html.late_ranks import late_ranks
 from unhang.report.html.meetings import meetings
 from unhang.report.html.page import to_html, write_html
-from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
-from unhang.report.redact import Redactor
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
+from unhang.report.redaction.redact import Redactor
 
 
 class Elements(HTMLParser):

@@ -9,7 +9,7 @@ import report_samples as samples
 
 from unhang.findings import Cause, Certainty, Evidence, Phase, Source, Status, Verdict
 from unhang.report.json import to_json
-from unhang.report.redact import Redactor
+from unhang.report.redaction.redact import Redactor
 from unhang.report.verdict_document import json_schema, schema_text
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "verdict.schema.json"

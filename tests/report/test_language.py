@@ -7,8 +7,8 @@ import pytest
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, say
-from unhang.knowledge.environment import variables
-from unhang.knowledge.own_work import own_work
+from unhang.knowledge.job.environment_variables import variables
+from unhang.knowledge.single_rank_work_words import own_work
 from unhang.knowledge.terms import terms
 from unhang.report import language
 from unhang.report.known_sentences import known_sentences, values_of
@@ -17,7 +17,12 @@ SOURCES = Path(language.__file__).parents[1]
 
 
 def test_every_say_has_a_literal_template() -> None:
-    loose = [f"{path}:{line}" for template, path, line in language.templates_in(SOURCES) if template is None]
+    loose = [
+        f"{path}:{line}"
+        for folder in language.speakers()
+        for template, path, line in language.templates_in(folder)
+        if template is None
+    ]
     assert not loose
 
 

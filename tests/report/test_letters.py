@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.secrets.letters import bits_of_chance
+from unhang.secrets.letter_statistics import bits_of_chance
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 SMALL = string.ascii_lowercase + string.digits

@@ -19,10 +19,10 @@ from unhang.findings import (
     Where,
     say,
 )
+from unhang.report.layout.markdown_text import code, escaped, said
+from unhang.report.localizer import Voice
 from unhang.report.markdown import to_markdown
-from unhang.report.markdown_text import code, escaped, said
-from unhang.report.redact import Redactor
-from unhang.report.voice import Voice
+from unhang.report.redaction.redact import Redactor
 
 
 def test_it_is_short_enough_for_a_chat(verdict: Verdict) -> None:

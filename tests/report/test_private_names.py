@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.report.redact import Redactor
+from unhang.report.redaction.redact import Redactor
 
 CARD = "GPU-8f6a1c52-55e1-4d1c-a2c5-3d0f7d1b9a10"
 NAMES = [

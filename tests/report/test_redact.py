@@ -6,7 +6,7 @@ import fact_samples
 import pytest
 import report_samples as samples
 
-from unhang.report.redact import Redactor
+from unhang.report.redaction.redact import Redactor
 from unhang.secrets import without_secrets, words_without_secrets
 
 LOG = """\

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from unhang.report.sheet import Sheet
+from unhang.report.layout.text_layout import Sheet
 
 CHINESE = "rank 0 停在第 51 行，已经在循环之后；其他 rank 在第 47 行等待（位于从第 43 行开始的循环之内）。" * 3
 

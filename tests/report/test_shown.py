@@ -8,10 +8,10 @@ import report_samples as samples
 
 from unhang.findings import Where, say
 from unhang.report.labels import short_ranks
+from unhang.report.layout.source_lines import source_lines
+from unhang.report.localizer import Voice
 from unhang.report.printable import one_line, printable
-from unhang.report.shown_paths import common_folder, without_library_roots
-from unhang.report.source_lines import source_lines
-from unhang.report.voice import Voice
+from unhang.report.redaction.shown_paths import common_folder, without_library_roots
 
 
 def test_a_folder_all_share_is_found_by_whole_names() -> None:

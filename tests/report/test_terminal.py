@@ -21,9 +21,9 @@ import pytest
 from case_writer import CASES
 from command import unhang
 from test_rooms import SOURCE, files
-from unhang.report.console import Console
+from unhang.report.layout.console import Console
+from unhang.report.layout.terminal import clean_streams
 from unhang.report.printable import printable
-from unhang.report.terminal import clean_streams
 
 NASTY = (
     "\x1b[2J\x1b[8mgone\x1b]0;title\x07\x1bP1$tx\x1b\\\x9b2J\x07\x08\x7f\x0b\x85"

@@ -9,7 +9,7 @@ import report_samples as samples
 from rich.cells import cell_len
 
 from unhang.findings import Verdict
-from unhang.report.sheet import Sheet
+from unhang.report.layout.text_layout import Sheet
 from unhang.report.text import print_text, to_text
 
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -6,7 +6,7 @@ import fact_samples
 
 from unhang.facts.model import WaitEdge, WaitForGraph
 from unhang.report.html.wait_graph import Drawing, wait_graph
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
 
 
 def drawn(*pairs: tuple[int, int], roots: tuple[int, ...] = ()) -> Drawing:

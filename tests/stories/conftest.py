@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from unhang.lab.stories.recorded import Recorded, record_story
-from unhang.lab.stories.story import Story, story_folder
-from unhang.lab.stories.story_file import load_story
+from unhang_lab.stories.recorded import Recorded, record_story
+from unhang_lab.stories.story import Story, story_folder
+from unhang_lab.stories.story_file import load_story
 
 Record = Callable[[Story], Recorded]
 MADE: dict[str, Recorded] = {}

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from experiments.two_networks import Networks, two_nodes, why_not
+from probe.two_networks import Networks, two_nodes, why_not
 from stories.story_writer import write_story
 from unhang.errors import MissingExtra
-from unhang.lab.stories.moments import after, before, fixed
-from unhang.lab.stories.recorded import Recorded
-from unhang.lab.stories.story import Story
-from unhang.lab.stories.story_file import load_story
-from unhang.lab.stories.workplace import workplace
+from unhang_lab.stories.moments import after, before, fixed
+from unhang_lab.stories.recorded import Recorded
+from unhang_lab.stories.story import Story
+from unhang_lab.stories.story_file import load_story
+from unhang_lab.stories.workplace import workplace
 
 STORY = "llama-factory"
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from unhang.lab.stories.moments import after, before, fixed
-from unhang.lab.stories.recorded import Recorded
-from unhang.lab.stories.story import Story
+from unhang_lab.stories.moments import after, before, fixed
+from unhang_lab.stories.recorded import Recorded
+from unhang_lab.stories.story import Story
 
 STORY = "openclip"
 pytestmark = [pytest.mark.job, pytest.mark.timeout(400)]

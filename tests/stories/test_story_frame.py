@@ -17,17 +17,17 @@ from command import unhang
 from stories.story_writer import TRAIN, write_story
 from unhang.errors import MissingExtra, UsageError
 from unhang.findings import say
-from unhang.lab.stories import page as fixes_page
-from unhang.lab.stories import story as story_module
-from unhang.lab.stories.moments import Cell, Step, after, before, during, fixed
-from unhang.lab.stories.patch import apply_patch
-from unhang.lab.stories.recorded import Recorded
-from unhang.lab.stories.story import STORIES, Moment, Story, story_folder, told
-from unhang.lab.stories.story_file import load_story
-from unhang.lab.stories.table import BEGIN, END, FAILED, FOUND, UNTOLD, fill, rows_of, table
-from unhang.lab.stories.telling import tell_story
-from unhang.lab.stories.workplace import MARK_NAME, workplace
-from unhang.watch import processes
+from unhang.watch.job import processes
+from unhang_lab.stories import page as fixes_page
+from unhang_lab.stories import story as story_module
+from unhang_lab.stories.moments import Cell, Step, after, before, during, fixed
+from unhang_lab.stories.patch import apply_patch
+from unhang_lab.stories.recorded import Recorded
+from unhang_lab.stories.story import STORIES, Moment, Story, story_folder, told
+from unhang_lab.stories.story_file import load_story
+from unhang_lab.stories.table import BEGIN, END, FAILED, FOUND, UNTOLD, fill, rows_of, table
+from unhang_lab.stories.telling import tell_story
+from unhang_lab.stories.workplace import MARK_NAME, workplace
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -247,7 +247,7 @@ def test_the_page_of_fixes_holds_the_patch_of_every_story(page: str, lang: str) 
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
 
     shown = text.partition(fixes_page.BEGIN)[2].partition(fixes_page.END)[0]
-    assert shown == f"\n{fixes_page.fixes(lang)}", "python -m unhang.lab.stories.page writes it"
+    assert shown == f"\n{fixes_page.fixes(lang)}", "python -m unhang_lab.stories.page writes it"
 
 
 @pytest.mark.parametrize("name", told())
@@ -266,12 +266,14 @@ def copied(folder: Path, to: Path) -> Path:
 
 
 def test_the_wheel_carries_the_stories_where_they_are_looked_for() -> None:
-    built = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    built = tomllib.loads((ROOT / "packages" / "unhang-lab" / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "hatch"
+    ]["build"]
 
-    assert built["targets"]["wheel"]["force-include"]["stories"] == "unhang/lab/stories/folders"
-    assert (Path(story_module.__file__).parent / "folders").relative_to(ROOT / "src").as_posix() == (
-        "unhang/lab/stories/folders"
-    )
+    assert built["targets"]["wheel"]["force-include"]["../../stories"] == "unhang_lab/stories/folders"
+    assert (Path(story_module.__file__).parent / "folders").relative_to(
+        ROOT / "packages" / "unhang-lab" / "src"
+    ).as_posix() == ("unhang_lab/stories/folders")
 
 
 @pytest.mark.job

@@ -12,10 +12,10 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Status
-from unhang.lab.catalog import find
-from unhang.lab.watched import watched
-from unhang.records.birth import Birth
-from unhang.watch.absent import rank_processes
+from unhang.records.process_registration import Birth
+from unhang.watch.job.absent_ranks import rank_processes
+from unhang_lab.catalog import find
+from unhang_lab.watched import watched
 
 LIMIT_S = 120.0
 

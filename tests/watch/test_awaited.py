@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from unhang.evidence.bundle import read_manifest
-from unhang.evidence.recorder_items import Awaits, BundleManifest, EndedChild
-from unhang.watch.awaited import awaited
+from unhang.evidence.own_files.bundle import read_manifest
+from unhang.evidence.own_files.recorder_items import Awaits, BundleManifest, EndedChild
+from unhang.watch.process_state.external_waits import awaited
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 LIMIT_S = 20.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.case_writer import Job
 
-from unhang.watch.call_prints import MOST_STRETCHES, STRETCH, Print, differing_nodes, prints_of
+from unhang.watch.pace.call_digests import MOST_STRETCHES, STRETCH, Print, differing_nodes, prints_of
 
 PROGRAM = """
 import torch.distributed as dist

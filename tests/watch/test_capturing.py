@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch import capturing
-from unhang.watch.environment import RECORDS
+from unhang.watch.launch import output_capture
+from unhang.watch.launch.job_environment import RECORDS
 from waiting import wait_for
 from watch.signal_programs import LIMIT_S, RUN
 
@@ -94,7 +94,7 @@ print(*cut(records), file=sys.stderr)
 
 
 def test_a_capture_that_stopped_is_noted_while_the_command_runs(tmp_path: Path) -> None:
-    program = "from unhang.watch.kept_logs import cut\n" + NOTED
+    program = "from unhang.watch.sampling.kept_logs import cut\n" + NOTED
 
     done = captured(tmp_path, sys.executable, "-c", program, preexec_fn=limited)
 
@@ -173,12 +173,12 @@ def test_a_slow_disk_makes_nobody_wait(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "slow"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    monkeypatch.setattr(capturing, "QUEUED", 1 << 20)
-    monkeypatch.setattr(capturing, "FLUSH_S", 0.2)
+    monkeypatch.setattr(output_capture, "QUEUED", 1 << 20)
+    monkeypatch.setattr(output_capture, "FLUSH_S", 0.2)
     writer = os.open(path, os.O_WRONLY)
     began = time.monotonic()
 
-    held = capturing._Kept(writer)
+    held = output_capture._Kept(writer)
     for _ in range(64):
         held.add(b"x" * 65536)
     text = held.finish(path)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.records.views import RecordView
-from unhang.watch import announcing, wishes
-from unhang.watch.detection import Standing
-from unhang.watch.episode import LEAST_BETWEEN_S, Episode
-from unhang.watch.members import Member, Members
+from unhang.records.record_views import RecordView
+from unhang.watch import hang_policy
+from unhang.watch.job.detection import Standing
+from unhang.watch.job.members import Member, Members
+from unhang.watch.reporting import announcements
+from unhang.watch.reporting.run_totals import Totals
+from unhang.watch.reporting.verdict_summary import Level, Summary
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.summary import Level, Summary
-from unhang.watch.totals import Totals
+from unhang.watch.stall_episode import LEAST_BETWEEN_S, Episode
 
 FIRST = Summary(
     number=1,
@@ -43,7 +44,7 @@ def printed(*found: Summary) -> list[str]:
     episode, said = Episode(standing(60.0)), []
     for summary in found:
         episode.heard(summary)
-        if wishes.worth_saying(RunPlan(), summary, episode):
+        if hang_policy.worth_saying(RunPlan(), summary, episode):
             episode.say(summary)
             said.append(summary.cause)
     return said
@@ -84,7 +85,7 @@ def test_the_look_that_confirms_a_change_comes_soon() -> None:
 
 
 def test_the_line_says_what_changed() -> None:
-    assert announcing.changed(FIRST, OTHER) == (
+    assert announcements.changed(FIRST, OTHER) == (
         "unhang: the verdict has changed: it was uneven-data \u00b7 rank 0 \u00b7 train.py:41; "
         "it is rank-crashed \u00b7 rank 1 \u00b7 train.py:9\n"
     )
@@ -95,9 +96,9 @@ def test_the_last_line_names_what_stands_and_else_what_ended_by_itself() -> None
     members.by_rank[0] = Member(0, 10, RecordView())
     totals.found("uneven-data")
     totals.found("rank-crashed", instead_of="uneven-data")
-    assert announcing.last_words(totals, members, Path("/run")).endswith("unhang: found: rank-crashed; see /run\n")
+    assert announcements.last_words(totals, members, Path("/run")).endswith("unhang: found: rank-crashed; see /run\n")
 
     totals.is_over("rank-crashed")
-    assert announcing.last_words(totals, members, Path("/run")).endswith(
+    assert announcements.last_words(totals, members, Path("/run")).endswith(
         "unhang: nothing found that lasted; what ended by itself: rank-crashed; see /run/.unhang/past\n"
     )

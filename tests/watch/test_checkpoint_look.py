@@ -15,7 +15,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.watch.checkpoint_look import CheckpointLook
+from unhang.watch.sampling.checkpoint_search import CheckpointLook
 
 HEADER = json.dumps({"w": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}).encode()
 LOG = """\

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from unhang.records.views import HIDDEN_COLLECTIVES, GroupCount, Identity, Place, RecordView
-from unhang.watch.detection import Detector, Doing, RankLook, Standing
+from unhang.records.record_views import HIDDEN_COLLECTIVES, GroupCount, Identity, Place, RecordView
+from unhang.watch.job.detection import Detector, Doing, RankLook, Standing
 
 S = 1_000_000_000
 START = 1_000 * S

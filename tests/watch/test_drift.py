@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.case_writer import Job
 
-from unhang.evidence.compared import read_compared
+from unhang.evidence.own_files.call_comparison import read_compared
+from unhang.facts.alignment.nonfatal_mismatch import survived_in
 from unhang.facts.model import Disagreement
-from unhang.facts.survived import survived_in
 from unhang.findings import Source, Unread
-from unhang.watch.drift import MAX_PAUSE_S, DriftWatch, differing, document, pause_after
+from unhang.watch.pace.call_drift import MAX_PAUSE_S, DriftWatch, differing, document, pause_after
 
 PROGRAM = """
 import torch.distributed as dist

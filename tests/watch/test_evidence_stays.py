@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch import as_judged, earlier_evidence, private_files
-from unhang.watch.attach.ladder import kernel_look
-from unhang.watch.child import Child
+from unhang.watch import private_files, state_at_verdict
+from unhang.watch.process_state.stack_collection import kernel_look
 from unhang.watch.run_folder import RunFolder
+from unhang.watch.sampling import earlier_evidence
+from unhang.watch.verdict.diagnosis_child import Child
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -137,9 +138,9 @@ def fall(folder: RunFolder) -> None:
 def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder) -> None:
     (folder.path / "bundle.json").write_text('{"live": true}')
     before = parts(folder)
-    as_judged.keep(folder.path)
+    state_at_verdict.keep(folder.path)
     fall(folder)
-    as_judged.stand_again(folder.path)
+    state_at_verdict.stand_again(folder.path)
 
     assert parts(folder) == before
     assert not (folder.path / ".unhang" / "judged").exists()
@@ -147,10 +148,10 @@ def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder)
 
 def test_a_verdict_on_the_end_keeps_what_ranks_left_there(folder: RunFolder) -> None:
     (folder.path / "bundle.json").write_text('{"live": true}')
-    as_judged.keep(folder.path)
+    state_at_verdict.keep(folder.path)
     fall(folder)
     (folder.path / "bundle.json").write_text('{"live": false}')
-    as_judged.stand_again(folder.path)
+    state_at_verdict.stand_again(folder.path)
 
     assert parts(folder)["dumps/rank_0"] == "as it fell"
     assert "crash/rank_0.except" in parts(folder)
@@ -162,7 +163,7 @@ def test_the_dumps_of_the_look_before_stay_too(tmp_path: Path) -> None:
     private_files.write(tmp_path / "dumps" / "rank_0", b"new")
     private_files.write(tmp_path / "dumps" / "earlier" / "rank_0", b"old")
 
-    as_judged.keep(tmp_path)
-    as_judged.stand_again(tmp_path)
+    state_at_verdict.keep(tmp_path)
+    state_at_verdict.stand_again(tmp_path)
 
     assert (tmp_path / "dumps" / "earlier" / "rank_0").read_bytes() == b"old"

@@ -11,9 +11,9 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.lab.catalog import find
-from unhang.lab.watched import Watched, watched
-from unhang.watch import as_judged
+from unhang.watch import state_at_verdict
+from unhang_lab.catalog import find
+from unhang_lab.watched import Watched, watched
 
 LIMIT_S = 120.0
 SOON = ("--slow-after", "1.5", "--capture")
@@ -80,11 +80,11 @@ def test_what_ranks_leave_as_we_end_them_is_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "crash").mkdir()
     (tmp_path / "dumps" / "rank_0").write_text("as judged")
 
-    as_judged.lay_aside(tmp_path)
+    state_at_verdict.lay_aside(tmp_path)
     (tmp_path / "dumps" / "rank_0").write_text("as it fell")
     (tmp_path / "crash" / "rank_0.except").write_text("connection closed")
-    as_judged.bring_back(tmp_path)
-    as_judged.bring_back(tmp_path)
+    state_at_verdict.bring_back(tmp_path)
+    state_at_verdict.bring_back(tmp_path)
 
     assert [path.read_text() for path in (tmp_path / "dumps").iterdir()] == ["as judged"]
     assert list((tmp_path / "crash").iterdir()) == []

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from ports import free_port
-from unhang.lab.catalog import find
-from unhang.watch import processes
-from unhang.watch.environment import RECORDS
+from unhang.watch.job import processes
+from unhang.watch.launch.job_environment import RECORDS
+from unhang_lab.catalog import find
 from watch.signal_programs import RUN
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]

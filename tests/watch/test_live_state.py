@@ -13,17 +13,17 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.findings import say
-from unhang.records.views import GroupCount, Identity, MarkedPhase, Place, RecordView
-from unhang.report.carried_text import carried
-from unhang.viewing.reading import JUST_BEGUN, latest_run, read_run, run_in
-from unhang.watch.detection import Detector, Doing, RankLook
-from unhang.watch.live_state import FILE, STATES, WANTED, LiveFile, LiveState, Snapshot
-from unhang.watch.members import Member
-from unhang.watch.nodes.party import node_name
-from unhang.watch.onlookers import as_ended
+from unhang.records.record_views import GroupCount, Identity, MarkedPhase, Place, RecordView
+from unhang.report.text_in_files import carried
+from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
+from unhang.watch.job.detection import Detector, Doing, RankLook
+from unhang.watch.job.members import Member
+from unhang.watch.nodes.transport.node_discovery import node_name
+from unhang.watch.observers import as_ended
+from unhang.watch.reporting.live_snapshot import FILE, STATES, WANTED, LiveFile, LiveState, Snapshot
+from unhang.watch.reporting.run_totals import Totals
+from unhang.watch.reporting.verdict_summary import Summary, read_summary, write_summary
 from unhang.watch.run_folder import RUN_SCHEMA, RunPlan
-from unhang.watch.summary import Summary, read_summary, write_summary
-from unhang.watch.totals import Totals
 
 
 def look(rank: int, *, waits: bool = False) -> RankLook:

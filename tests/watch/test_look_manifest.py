@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from unhang.evidence.bundle import read_manifest
-from unhang.evidence.recorder_items import BundleManifest
-from unhang.records.views import Identity, RecordView
-from unhang.watch.kept_logs import note_cut
-from unhang.watch.look_manifest import manifest_of, write_manifest
-from unhang.watch.members import Member
-from unhang.watch.order import Order, Taken
+from unhang.evidence.own_files.bundle import read_manifest
+from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.records.record_views import Identity, RecordView
+from unhang.watch.job.members import Member
+from unhang.watch.sampling.kept_logs import note_cut
+from unhang.watch.verdict.evidence_request import Order, Taken
+from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
 
 
 def test_a_process_without_a_rank_does_not_spoil_it(tmp_path: Path) -> None:

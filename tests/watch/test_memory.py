@@ -17,9 +17,9 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
-from unhang.records.views import RecordView
-from unhang.watch.members import Member
-from unhang.watch.memory import MemoryWatch, Places, counter_of
+from unhang.records.record_views import RecordView
+from unhang.watch.job.members import Member
+from unhang.watch.machine.memory_counters import MemoryWatch, Places, counter_of
 
 PID = 4001
 

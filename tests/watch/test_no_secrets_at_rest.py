@@ -15,7 +15,7 @@ import pytest
 
 from command import unhang
 from report.secret_kinds import KINDS, Shown, filled, kinds_of_detectors
-from unhang.watch.masked_log import MaskedLog
+from unhang.watch.launch.masked_log import MaskedLog
 
 JOB = """
 import json, os, sys, threading, time

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch import ending, private_files
+from unhang.watch import end_job, private_files
 from unhang.watch.run_folder import RunFolder
 
 LIMIT_S = 60.0
@@ -17,8 +17,8 @@ LIMIT_S = 60.0
 def said(folder: RunFolder) -> list[str]:
     """What is said once every command has ended."""
     found, deadline = [], time.monotonic() + LIMIT_S
-    while ending._started and time.monotonic() < deadline:
-        found += [str(text) for text in ending.troubles(folder)]
+    while end_job._started and time.monotonic() < deadline:
+        found += [str(text) for text in end_job.troubles(folder)]
         time.sleep(0.02)
     return found
 
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> RunFolder:
 def test_it_runs_where_the_user_typed_it(tmp_path: Path, folder: RunFolder) -> None:
     place = tmp_path / "a 'b' $c"
     place.mkdir()
-    ending.run_command('cat > told.json; echo "$0 said" | tee -a out', folder, str(place))
+    end_job.run_command('cat > told.json; echo "$0 said" | tee -a out', folder, str(place))
 
     assert said(folder) == []
     assert (place / "told.json").read_text() == '{"status": "hang"}'
@@ -43,7 +43,7 @@ def test_it_runs_where_the_user_typed_it(tmp_path: Path, folder: RunFolder) -> N
 
 
 def test_where_that_folder_is_gone_it_runs_all_the_same(tmp_path: Path, folder: RunFolder) -> None:
-    ending.run_command("touch came", folder, str(tmp_path / "gone"))
+    end_job.run_command("touch came", folder, str(tmp_path / "gone"))
 
     assert said(folder) == []
     assert (folder.path / "came").exists()
@@ -51,7 +51,7 @@ def test_where_that_folder_is_gone_it_runs_all_the_same(tmp_path: Path, folder: 
 
 @pytest.mark.parametrize(("command", "words"), [("exit 7", "exit code 7"), ("no-such-command-of-ours", "127")])
 def test_a_command_that_fails_is_said(command: str, words: str, tmp_path: Path, folder: RunFolder) -> None:
-    ending.run_command(command, folder, str(tmp_path))
+    end_job.run_command(command, folder, str(tmp_path))
 
     (line,) = said(folder)
     assert words in line
@@ -61,8 +61,8 @@ def test_a_command_that_fails_is_said(command: str, words: str, tmp_path: Path, 
 def test_a_command_that_does_not_end_is_ended(
     tmp_path: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "COMMAND_LIMIT_S", 0.3)
-    ending.run_command("sleep 600", folder, str(tmp_path))
+    monkeypatch.setattr(end_job, "COMMAND_LIMIT_S", 0.3)
+    end_job.run_command("sleep 600", folder, str(tmp_path))
 
     (line,) = said(folder)
     assert "was ended after" in line

@@ -24,9 +24,9 @@ from pathlib import Path
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.lab.catalog import find
-from unhang.lab.expectation import mistakes
-from unhang.lab.watched import watched
+from unhang_lab.catalog import find
+from unhang_lab.expectation import mistakes
+from unhang_lab.watched import watched
 
 case, folder = find(sys.argv[1]), Path(sys.argv[2])
 cause = case.expected.cause

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from unhang.watch import private_files
-from unhang.watch.metrics import MetricsProcess
+from unhang.watch.reporting.metrics_server import MetricsProcess
 from unhang.watch.run_folder import RunFolder, RunPlan
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from unhang.records.views import Identity, MarkedPhase, Place, RecordView
-from unhang.watch import announcing
-from unhang.watch.detection import Doing, Standing
-from unhang.watch.members import Member, Members
+from unhang.records.record_views import Identity, MarkedPhase, Place, RecordView
+from unhang.watch.job.detection import Doing, Standing
+from unhang.watch.job.members import Member, Members
+from unhang.watch.reporting import announcements
 
 DOWNLOAD = MarkedPhase("download", since_ns=0)
 HERE = Place("/job/train.py", 8)
@@ -29,7 +29,7 @@ def line(view: RecordView, what: Doing) -> str:
         due=True,
         rhythm=True,
     )
-    return announcing.waiting(standing, Members(Path("records"), members), None)
+    return announcements.waiting(standing, Members(Path("records"), members), None)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unhang.evidence.rank_series import read_rank_series
-from unhang.evidence.rank_times import OWN, WAITING, RankTimes
+from unhang.evidence.own_files.rank_series import read_rank_series
+from unhang.evidence.own_files.rank_times import OWN, WAITING, RankTimes
 from unhang.findings import Phase, Source, Unread
-from unhang.records.views import GroupCount, Identity, Place, RecordView
-from unhang.viewing.series_reading import RankRows
-from unhang.watch import rank_series
-from unhang.watch.detection import RankLook
-from unhang.watch.rank_series import PLACE, RankSeries
+from unhang.records.record_views import GroupCount, Identity, Place, RecordView
+from unhang.view.series_reading import RankRows
+from unhang.watch.job.detection import RankLook
+from unhang.watch.pace import rank_series
+from unhang.watch.pace.rank_series import PLACE, RankSeries
 
 TICK_S = 0.25
 

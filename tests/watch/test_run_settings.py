@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.run_settings import RunSettings, read_run_settings
+from unhang.evidence.own_files.run_settings import RunSettings, read_run_settings
 from unhang.findings import Source
+from unhang.watch.launch.run_settings import gather
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.run_settings import gather
 
 RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
 SECRET = "hf_" + "a1B2" * 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.watch.detection import Doing, Standing
-from unhang.watch.episode import Episode
+from unhang.watch.job.detection import Doing, Standing
+from unhang.watch.stall_episode import Episode
 
 
 def standing(waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: float) -> Standing:

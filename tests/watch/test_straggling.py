@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import random
 
-from unhang.evidence.pace import read_pace
-from unhang.evidence.recorder_items import Pace
-from unhang.facts.slow_pace import pace_of_all, slow_pace
+from unhang.evidence.own_files.pace import read_pace
+from unhang.evidence.own_files.recorder_items import Pace
+from unhang.facts.pace.slow_rank_over_time import pace_of_all, slow_pace
 from unhang.findings import Source
-from unhang.records.views import GroupCount, Identity, Place, RecordView
-from unhang.watch.detection import RankLook
-from unhang.watch.pace_record import MOST_PLACES, MOST_RANKS_TOLD, PaceRecord, seen_in
-from unhang.watch.step_history import ENTRIES, StepHistory
-from unhang.watch.straggling import PAUSE, StragglerWatch
+from unhang.records.record_views import GroupCount, Identity, Place, RecordView
+from unhang.watch.job.detection import RankLook
+from unhang.watch.pace.pace_record import MOST_PLACES, MOST_RANKS_TOLD, PaceRecord, seen_in
+from unhang.watch.pace.step_history import ENTRIES, StepHistory
+from unhang.watch.pace.straggling import PAUSE, StragglerWatch
 
 LEAST = 60
 """Looks before anybody is blamed."""

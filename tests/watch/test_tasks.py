@@ -16,8 +16,8 @@ import pytest
 
 from ports import free_port
 from unhang.records.control import Control
+from unhang.watch.job.sibling_launchers import siblings, tasks_per_node
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.siblings import siblings, tasks_per_node
 from waiting import wait_for
 from watch.signal_programs import RUN
 
@@ -67,7 +67,7 @@ def test_a_batch_script_outside_a_step_is_alone() -> None:
 def test_two_starts_of_mpirun_are_not_one() -> None:
     """They are told apart by what started them; a wrapper around each task does not matter."""
     program = (
-        "import os; from unhang.watch.siblings import siblings; found = siblings(os.environ);"
+        "import os; from unhang.watch.job.sibling_launchers import siblings; found = siblings(os.environ);"
         "print(found.key, found.number, found.count, found.several_machines)"
     )
     mpi = "OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_SIZE=4"

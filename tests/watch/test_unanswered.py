@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from unhang.watch.attach.ladder import KernelLook, Look
 from unhang.watch.attach.manifest import unanswered_by
-from unhang.watch.unanswered import _peer, unanswered
+from unhang.watch.process_state.stack_collection import KernelLook, Look
+from unhang.watch.process_state.unanswered_connections import _peer, unanswered
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from unhang.report.carried_text import said_again
-from unhang.report.voice import Voice
-from unhang.watch import earlier_evidence, ending
-from unhang.watch.order import Interrupted, Order, Taken
+from unhang.report.localizer import Voice
+from unhang.report.text_in_files import said_again
+from unhang.watch import end_job
+from unhang.watch.reporting.verdict_summary import Level, Summary
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.summary import Level, Summary
-from unhang.watch.verdicts import conclude
+from unhang.watch.sampling import earlier_evidence
+from unhang.watch.verdict.evidence_request import Interrupted, Order, Taken
+from unhang.watch.verdict.verdicts import conclude
 
 IN_INIT = """\
 Process {pid}: python train.py
@@ -57,12 +58,12 @@ def test_nobody_ends_a_job_because_a_rank_is_late_to_start(tmp_path: Path) -> No
 def test_the_users_command_is_given_the_verdict_in_the_language_of_the_run(tmp_path: Path) -> None:
     said = concluded(tmp_path / "run", waited_s=31.0, lang="zh")
     folder, got = RunFolder(tmp_path / "run"), tmp_path / "got.json"
-    ending.run_command(f"cat > {got}.new && mv {got}.new {got}", folder, str(tmp_path))
+    end_job.run_command(f"cat > {got}.new && mv {got}.new {got}", folder, str(tmp_path))
     deadline = time.monotonic() + 60
     while not got.exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert list(ending.troubles(folder)) == []
+    assert list(end_job.troubles(folder)) == []
 
     given = json.loads(got.read_text())
     assert (given["lang"], given["findings"][0]["cause"]) == ("zh", "rendezvous")

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import pytest
 
 from unhang.evidence.stacks import read_stacks
-from unhang.evidence.stacks.torn import is_torn
-from unhang.records.views import RecordView
-from unhang.watch.attach.ladder import look_at as look_from_outside
-from unhang.watch.looks import find_py_spy, look_at
-from unhang.watch.recorded_stack import made_whole
-from unhang.watch.whole_looks import TRIES, how_much, until_whole
+from unhang.evidence.stacks.torn_stacks import is_torn
+from unhang.records.record_views import RecordView
+from unhang.watch.process_state.complete_stacks import TRIES, how_much, until_whole
+from unhang.watch.process_state.py_spy_samples import find_py_spy, look_at
+from unhang.watch.process_state.recorded_stack import made_whole
+from unhang.watch.process_state.stack_collection import look_at as look_from_outside
 
 # Frames of many sizes, pushed and popped all the time: what is read of one has another one's content a moment later.
 BUSY = """

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from unhang.watch import wishes
-from unhang.watch.detection import Standing
-from unhang.watch.episode import Episode
+from unhang.watch import hang_policy
+from unhang.watch.job.detection import Standing
+from unhang.watch.reporting.verdict_summary import Level, Summary
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.summary import Level, Summary
+from unhang.watch.stall_episode import Episode
 
 
 def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0) -> Episode:
@@ -54,7 +54,7 @@ ABORT = RunPlan(on_hang="abort", abort_slow_after_s=20.0)
     ],
 )
 def test_work_of_one_rank_is_spoken_of_when_patience_ends(plan: RunPlan, episode: Episode, said: bool) -> None:
-    assert wishes.worth_saying(plan, SLOW, episode) is said
+    assert hang_policy.worth_saying(plan, SLOW, episode) is said
 
 
 def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certainty: str = "certain") -> Episode:
@@ -83,7 +83,7 @@ def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certaint
 def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
     plan: RunPlan, episode: Episode, *, said: bool
 ) -> None:
-    assert wishes.worth_saying(plan, SLOW, episode) is said
+    assert hang_policy.worth_saying(plan, SLOW, episode) is said
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
 def test_what_stands_for_longer_than_anything_before_does_not_work(
     plan: RunPlan, episode: Episode, seconds: float
 ) -> None:
-    assert wishes.stands_s(plan, episode) == seconds
-    assert seconds in wishes.patience_s(plan, episode)
+    assert hang_policy.stands_s(plan, episode) == seconds
+    assert seconds in hang_policy.patience_s(plan, episode)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_stands_for_longer_than_anything_before_does_not_work(
 def test_a_rank_that_works_ends_no_job_before_its_time(
     plan: RunPlan, found: Summary, episode: Episode, ends: bool
 ) -> None:
-    assert wishes.to_be_ended(plan, found, episode) is ends
+    assert hang_policy.to_be_ended(plan, found, episode) is ends
 
 
 def test_a_look_is_due_when_patience_ends() -> None:

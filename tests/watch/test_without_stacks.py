@@ -15,10 +15,10 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Certainty, Verdict
-from unhang.lab.catalog import Case, find
-from unhang.lab.expectation import mistakes
-from unhang.lab.watched import watched
-from unhang.watch.looks import find_py_spy
+from unhang.watch.process_state.py_spy_samples import find_py_spy
+from unhang_lab.catalog import Case, find
+from unhang_lab.expectation import mistakes
+from unhang_lab.watched import watched
 
 pytestmark = [pytest.mark.job, pytest.mark.live]
 

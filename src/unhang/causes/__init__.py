@@ -1,1 +1,1 @@
-"""One cause a file; each docstring is the page of its rule."""
+"""Detectors: one part of a cause a file; each docstring is the page of its detector."""

@@ -57,17 +57,17 @@ def attach(
             "unhang attach works on Linux only",
             next_step="unhang diagnose PATH reads what a job left behind on any system",
         )
-    from unhang.cli.verdict_output import VerdictOutput, exit_code
+    from unhang.cli.output.verdict_output import VerdictOutput, exit_code
     from unhang.findings import say
-    from unhang.report.redact import Redactor
-    from unhang.report.voice import Voice
+    from unhang.report.localizer import Voice
+    from unhang.report.redaction.redact import Redactor
     from unhang.watch.attach.advice import advice, read_back
     from unhang.watch.attach.bundle_folder import open_folder
-    from unhang.watch.attach.choosing import choose, not_yours
-    from unhang.watch.attach.concluding import conclude
-    from unhang.watch.attach.machine import Machine
+    from unhang.watch.attach.evidence_collection import take
+    from unhang.watch.attach.live_verdict import conclude
+    from unhang.watch.attach.rank_selection import choose, not_yours
     from unhang.watch.attach.stack_groups import standing
-    from unhang.watch.attach.taking import take
+    from unhang.watch.process_state.proc_processes import Machine
 
     output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
     machine = Machine.seen_now()

@@ -13,7 +13,7 @@ import typer
 from unhang.cli.check import Format
 
 if TYPE_CHECKING:
-    from unhang.experiments.bisect import Search, Trial
+    from unhang.check.bisect.bisect import Search, Trial
 
 
 def bisect(
@@ -41,9 +41,9 @@ def bisect(
 
     Exit code: 0 everything works without a setting, 1 something stops or crawls, 2 it could not be tried.
     """
+    from unhang.check.bisect.bisect_verdict import verdict_of
     from unhang.cli.check import give
-    from unhang.cli.verdict_output import exit_code
-    from unhang.experiments.bisect_verdict import verdict_of
+    from unhang.cli.output.verdict_output import exit_code
 
     search = _search(tuple(command or ()), limit, total)
     if search is None:
@@ -56,21 +56,21 @@ def bisect(
 
 def _search(command: tuple[str, ...], limit: float | None, total: float) -> Search | None:
     """The search; None for a rank that only takes part."""
-    from unhang.checks import configuration
-    from unhang.checks.environment import settings_of
-    from unhang.checks.launching.follow import followed
-    from unhang.checks.machine import Machine
-    from unhang.checks.plan import Plan
-    from unhang.checks.probe import arguments
-    from unhang.experiments.bisect import Bisect
-    from unhang.experiments.gathering import task_of
-    from unhang.experiments.links import interfaces
-    from unhang.experiments.session import Session
-    from unhang.facts.preflight.situation import Situation
-    from unhang.knowledge.workarounds import set_already, to_try
+    from unhang.check.bisect.bisect import Bisect
+    from unhang.check.environment.collect_environment import settings_of
+    from unhang.check.probe.gather_answers import task_of
+    from unhang.check.probe.network_place import interfaces
+    from unhang.check.probe.probe_session import Session
+    from unhang.check.probe_results.collect_probe import arguments
+    from unhang.host.look import Situation
+    from unhang.host.machine import Machine
+    from unhang.knowledge.job.workarounds import set_already, to_try
+    from unhang.program.launch.follow_command import followed
+    from unhang.program.launch.planned_job import Plan
+    from unhang.program.settings import configuration_files
 
     machine, plan = followed(Machine(), Plan(command))
-    _, *words = arguments(Situation(looks=dict(configuration.look(machine, plan))))
+    _, *words = arguments(Situation(looks=dict(configuration_files.look(machine, plan))))
     words += [] if limit is None else ["--limit", str(limit)]
     told = settings_of(machine, plan)
     with closing(Session(words, told)) as session:
@@ -88,6 +88,6 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
 
 
 def _tell(trial: Trial) -> None:
-    from unhang.experiments.bisect_verdict import written
+    from unhang.check.bisect.bisect_verdict import written
 
     print(f"unhang: {written(trial)}: {'works' if trial.works else 'does not help'}", file=sys.stderr, flush=True)

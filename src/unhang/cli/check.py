@@ -14,11 +14,11 @@ import typer
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
-    from unhang.checks.all_checks import Check
-    from unhang.checks.plan import Plan
-    from unhang.experiments.gathering import Task
-    from unhang.facts.preflight.situation import Situation
+    from unhang.check.all_checks import Check
+    from unhang.check.probe.gather_answers import Task
     from unhang.findings import Verdict
+    from unhang.host.look import Situation
+    from unhang.program.launch.planned_job import Plan
 
 SAMENESS = "sameness"
 OF_EACH_RANK = (SAMENESS, "probe")
@@ -92,11 +92,11 @@ def check(
     """
     import gc
 
-    from unhang.checks.all_checks import look_around
-    from unhang.checks.machine import Machine, StoredMachine
-    from unhang.checks.plan import Plan
-    from unhang.cli.verdict_output import exit_code
-    from unhang.diagnosis.preflight import judge
+    from unhang.check.all_checks import look_around
+    from unhang.check.judge import judge
+    from unhang.cli.output.verdict_output import exit_code
+    from unhang.host.machine import Machine, StoredMachine
+    from unhang.program.launch.planned_job import Plan
 
     gc.set_threshold(
         100_000
@@ -110,7 +110,7 @@ def check(
     situation, gaps = look_around(place, plan, checks)
     situations: Sequence[Situation] = [_after_dry_run(situation, plan, dry_run_limit) if dry_run else situation]
     if task is not None:
-        from unhang.experiments.check_together import all_situations
+        from unhang.check.probe.check_together import all_situations
 
         together = all_situations(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
         if together is None:
@@ -128,15 +128,15 @@ def check(
 def _task() -> Task | None:
     import os
 
-    from unhang.experiments.gathering import task_of
+    from unhang.check.probe.gather_answers import task_of
 
     return task_of(os.environ)
 
 
 def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
-    from unhang.experiments.dry_run import dry_run
-    from unhang.facts.preflight.sameness import DryRun
-    from unhang.facts.preflight.situation import Look
+    from unhang.check.sameness.sameness import DryRun
+    from unhang.host.look import Look
+    from unhang.watch.launch.dry_run import dry_run
 
     if not sys.platform.startswith("linux"):
         raise UsageError("--dry-run works on Linux only", next_step="unhang check without --dry-run works everywhere")
@@ -151,7 +151,7 @@ def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
 
 def chosen(only: str, *, probe: bool, dry_run: bool) -> Sequence[Check]:
     """The questions to ask. ``only``: their names, or beginnings of names. UsageError where one is not known."""
-    from unhang.checks.all_checks import ALL_CHECKS
+    from unhang.check.all_checks import ALL_CHECKS
 
     known = {check.name: check for check in ALL_CHECKS}
     names = [_spelled_out(name.strip(), known) for name in only.split(",") if name.strip()]
@@ -183,7 +183,7 @@ def _assumed(words: Sequence[str]) -> dict[str, str]:
 def give(verdict: Verdict, form: Format, lang: str | None, *, redact: bool) -> None:
     """Print ``verdict`` as the user wants it."""
     from unhang.report.language import resolve_language
-    from unhang.report.redact import Redactor
+    from unhang.report.redaction.redact import Redactor
 
     redactor = Redactor(share=redact)
     redactor.learn_from(verdict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -25,18 +26,25 @@ class Verb:
     settings: Mapping[str, bool] = field(default_factory=dict)
     group: bool = False
     """It has verbs of its own: the module's ``app``."""
+    beside: bool = False
+    """A package beside this one has it, and says so by an entry point of the group ``unhang.verbs``."""
 
     def add_to(self, app: typer.Typer) -> None:
-        """Load the verb and make it known to ``app``; a wheel without the lab lacks some."""
-        place = f"unhang.cli.{self.name}"
-        if find_spec(place) is None:
+        """Load the verb and make it known to ``app``; those of a package beside this one only where it is installed."""
+        module = self._module()
+        if module is None:
             return
-        module = import_module(place)
         if self.group:
             app.add_typer(module.app, name=self.name, rich_help_panel=self.panel)
             return
         command = getattr(module, self.name)
         app.command(name=self.name, rich_help_panel=self.panel, context_settings=dict(self.settings))(command)
+
+    def _module(self) -> ModuleType | None:
+        if not self.beside:
+            return import_module(f"unhang.cli.{self.name}")
+        found = entry_points(group="unhang.verbs", name=self.name)
+        return next((import_module(point.value) for point in found), None)
 
 
 _WORDS_OF_ANOTHER = {"allow_interspersed_args": False}
@@ -47,14 +55,14 @@ VERBS = (
     Verb("attach"),
     Verb("diagnose"),
     Verb("explain", settings={"ignore_unknown_options": True}),  # -9 is an exit code
-    Verb("demo"),
+    Verb("demo", beside=True),
     Verb("view", MORE),
     Verb("history", MORE),
-    Verb("compare", MORE),
+    Verb("compare", MORE, beside=True),
     Verb("bisect", MORE),
-    Verb("ramp", MORE, _WORDS_OF_ANOTHER),
-    Verb("reshard", MORE),
-    Verb("lab", MORE, group=True),
+    Verb("ramp", MORE, _WORDS_OF_ANOTHER, beside=True),
+    Verb("reshard", MORE, beside=True),
+    Verb("lab", MORE, group=True, beside=True),
 )
 
 

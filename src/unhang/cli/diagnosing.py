@@ -32,7 +32,7 @@ class Asked:
 
     def answer(self) -> int:
         """Read, decide, write; the exit code."""
-        from unhang.cli.verdict_output import VerdictOutput, exit_code
+        from unhang.cli.output.verdict_output import VerdictOutput, exit_code
 
         output = VerdictOutput.chosen(self.form, lang=self.lang, redact=self.redact, color=self.color, debug=self.debug)
         if self.save_case is not None:
@@ -89,7 +89,7 @@ def asked_with(words: Sequence[str]) -> Asked | None:
 
 
 def _read(paths: Sequence[str]) -> EvidenceSet:
-    from unhang.cli.progress_bar import ReadingBar
+    from unhang.cli.output.progress_bar import ReadingBar
     from unhang.evidence.inputs import read_evidence
 
     if "-" in paths and sys.stdin.isatty():
@@ -101,7 +101,7 @@ def _read(paths: Sequence[str]) -> EvidenceSet:
 def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
     from unhang.errors import UsageError
     from unhang.facts.build import build_facts
-    from unhang.watch.checkpoint_look import LIMIT_S, CheckpointLook
+    from unhang.watch.sampling.checkpoint_search import LIMIT_S, CheckpointLook
 
     for folder in folders:
         if not folder.exists():

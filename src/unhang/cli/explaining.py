@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unhang.errors import UsageError
     from unhang.report.explain.page import Explanation
-    from unhang.report.voice import Voice
+    from unhang.report.localizer import Voice
 
 PASTE_CHARS = 1 << 20
 
@@ -24,7 +24,7 @@ def answer(words: Sequence[str], *, as_json: bool = False, lang: str | None = No
     """Say what ``words`` mean; the exit code."""
     from unhang.report.explain.find import explain as find
     from unhang.report.language import resolve_language
-    from unhang.report.voice import Voice
+    from unhang.report.localizer import Voice
 
     voice = Voice("en" if as_json and not lang else resolve_language(lang))
     found = find(_asked(words))
@@ -49,9 +49,9 @@ def _asked(words: Sequence[str]) -> str:
 
 
 def _print(found: Explanation, voice: Voice, color: bool | None) -> None:
-    from unhang.cli.verdict_output import AsTerminal
+    from unhang.cli.output.verdict_output import AsTerminal
     from unhang.report.explain.printed import explanation_sheet
-    from unhang.report.sheet import width_of
+    from unhang.report.layout.text_layout import width_of
 
     if color is False:
         os.environ["NO_COLOR"] = "1"

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from unhang.errors import UnhangError, UsageError
-from unhang.report.terminal import clean_streams
+from unhang.report.layout.terminal import clean_streams
 
 WORKS = {"diagnose": "diagnosing", "explain": "explaining"}
 """Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""

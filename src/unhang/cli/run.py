@@ -83,14 +83,14 @@ def run(
     import shutil
 
     from unhang.report.language import resolve_language, translate
-    from unhang.viewing.listening import check_address
-    from unhang.watch.elsewhere import told_by
-    from unhang.watch.front import Front, run_unwatched
-    from unhang.watch.meeting import meet
-    from unhang.watch.nodes.party import party_of
+    from unhang.view.listening import check_address
+    from unhang.watch.job.ranks_elsewhere import told_by
+    from unhang.watch.job.sibling_launchers import siblings
+    from unhang.watch.launch.launcher import Front, run_unwatched
+    from unhang.watch.launch.records_folder import meet
+    from unhang.watch.launch.run_place import run_place
+    from unhang.watch.nodes.transport.node_discovery import party_of
     from unhang.watch.run_folder import RunPlan
-    from unhang.watch.run_place import run_place
-    from unhang.watch.siblings import siblings
 
     if metrics and metrics != "otlp":
         check_address(metrics, with_token=not metrics_open)

@@ -13,9 +13,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from unhang.report.console import Console
-    from unhang.report.voice import Voice
-    from unhang.viewing.reading import Reading
+    from unhang.report.layout.console import Console
+    from unhang.report.localizer import Voice
+    from unhang.view.reading import Reading
 
 EVERY_S = 1.0
 
@@ -47,10 +47,10 @@ def view(
 
     Exit code: 0, or 2 where there is no run to look at.
     """
-    from unhang.report.console import Console
     from unhang.report.language import resolve_language
-    from unhang.report.redact import Redactor
-    from unhang.report.voice import Voice
+    from unhang.report.layout.console import Console
+    from unhang.report.localizer import Voice
+    from unhang.report.redaction.redact import Redactor
 
     folder, read = _source(place)
     voice = Voice(resolve_language(lang), Redactor())
@@ -67,8 +67,8 @@ def view(
 
 
 def _source(place: str | None) -> tuple[Path, Callable[[Path], Reading]]:
-    from unhang.viewing.reading import latest_run, read_run, run_in
-    from unhang.viewing.remote import Remote, is_address
+    from unhang.view.reading import latest_run, read_run, run_in
+    from unhang.view.remote import Remote, is_address
 
     if place is None:
         return latest_run(), read_run
@@ -79,7 +79,7 @@ def _source(place: str | None) -> tuple[Path, Callable[[Path], Reading]]:
 
 def _one_screen(folder: Path, read: Callable[[Path], Reading], console: Console, voice: Voice) -> None:
     """A watcher that was not asked yet needs a moment for its first answer."""
-    from unhang.viewing.screen import Room, screen
+    from unhang.view.screen import Room, screen
 
     reading = read(folder)
     if reading.live:
@@ -91,7 +91,7 @@ def _one_screen(folder: Path, read: Callable[[Path], Reading], console: Console,
 def _follow(folder: Path, read: Callable[[Path], Reading], console: Console, voice: Voice) -> None:
     from rich.live import Live
 
-    from unhang.viewing.screen import Room, screen
+    from unhang.view.screen import Room, screen
 
     def drawn() -> Group:
         return screen(read(folder), Room(console.width, console.height), voice)
@@ -109,11 +109,11 @@ def _serve(folder: Path, read: Callable[[Path], Reading], listen: str, voice: Vo
     from unhang.errors import UsageError
     from unhang.findings import say
     from unhang.report.language import translate
-    from unhang.viewing.listening import listening_with_token
-    from unhang.viewing.reading import read_run
-    from unhang.viewing.web.answers import Answers
-    from unhang.viewing.web.server import Server
-    from unhang.viewing.web.serving import serve
+    from unhang.view.listening import listening_with_token
+    from unhang.view.reading import read_run
+    from unhang.view.web.answers import Answers
+    from unhang.view.web.server import Server
+    from unhang.view.web.serving import serve
 
     if read is not read_run:
         raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")
@@ -130,7 +130,7 @@ def _serve(folder: Path, read: Callable[[Path], Reading], listen: str, voice: Vo
 
 def _export(reading: Reading, target: Path, voice: Voice) -> None:
     from unhang.findings import say
-    from unhang.viewing.perfetto import export
+    from unhang.view.perfetto import export
 
     count = export(reading, target)
     text = say("{count} events in {file}; open it at https://ui.perfetto.dev", count=f"{count:,}", file=str(target))

@@ -1,1 +1,1 @@
-"""Run the rules, nest consequences under causes, rank, keep what could not be checked."""
+"""Run the detectors, nest consequences under causes, rank, keep what could not be checked."""

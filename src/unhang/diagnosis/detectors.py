@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 
 from unhang import causes
-from unhang.rules.rule import Rule
+from unhang.causes.detector import Rule
 
 
 def _rule(module: ModuleType) -> Rule:
     return Rule(module.__name__.rsplit(".", 1)[-1], module.CAUSE, module.check, module.__doc__ or "")
 
 
+def _names() -> Iterator[str]:
+    """Modules in the folders of ``causes``; ``wording`` holds what they say alike."""
+    for folder in pkgutil.iter_modules(causes.__path__, f"{causes.__name__}."):
+        if folder.ispkg and not folder.name.endswith(".wording"):
+            inside = import_module(folder.name).__path__
+            yield from (found.name for found in pkgutil.iter_modules(inside, f"{folder.name}."))
+
+
 ALL_RULES: tuple[Rule, ...] = tuple(
-    _rule(import_module(f"unhang.causes.{name}"))
-    for name in sorted(found.name for found in pkgutil.iter_modules(causes.__path__))
+    _rule(import_module(name)) for name in sorted(_names(), key=lambda name: name.rsplit(".", 1)[-1])
 )

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from unhang.diagnosis.after_the_limit import noting_late_ends
-from unhang.diagnosis.by_elimination import naming_who_is_left
+from unhang.causes.detector import Answer, Rule, Signal
+from unhang.causes.evidence_lines import hosts_of
+from unhang.diagnosis.adjustments.after_timeout import noting_late_ends
+from unhang.diagnosis.adjustments.by_elimination import naming_who_is_left
+from unhang.diagnosis.adjustments.machine_notes import noting_machines
+from unhang.diagnosis.adjustments.out_of_place import out_of_place
+from unhang.diagnosis.adjustments.outlived import behind, noting_outlived
+from unhang.diagnosis.adjustments.repeat_offenders import noting_repeats, without_repeated
+from unhang.diagnosis.adjustments.severity_while_running import at_moment_of_look
+from unhang.diagnosis.adjustments.unverified_claims import cap_unproven
+from unhang.diagnosis.context.health import Health, health_of, shown
+from unhang.diagnosis.context.missing_evidence import end_wanted, gaps_of, stacks_wanted
+from unhang.diagnosis.context.restart_advice import restart_after
+from unhang.diagnosis.context.ruled_out import ruled_out_by
+from unhang.diagnosis.context.unreadable_stacks import unseen_stacks
 from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.differential import with_differential
-from unhang.diagnosis.failed import joined, without_health_of_the_rest
-from unhang.diagnosis.gaps import end_wanted, gaps_of, stacks_wanted
 from unhang.diagnosis.grades import graded
-from unhang.diagnosis.health import Health, health_of, shown
-from unhang.diagnosis.levels import at_moment_of_look
-from unhang.diagnosis.machine_notes import noting_machines
-from unhang.diagnosis.out_of_place import out_of_place
-from unhang.diagnosis.outlived import behind, noting_outlived
+from unhang.diagnosis.internal_failures import joined, without_health_of_the_rest
 from unhang.diagnosis.ranking import rank_findings
-from unhang.diagnosis.repeated import noting_repeats, without_repeated
-from unhang.diagnosis.restart import restart_after
-from unhang.diagnosis.ruled_out import ruled_out_by
+from unhang.diagnosis.stall_start import stalled_since
 from unhang.diagnosis.state import status_of, unexplained, unproven
-from unhang.diagnosis.times import stalled_since
-from unhang.diagnosis.unproven import cap_unproven
-from unhang.diagnosis.unseen_stacks import unseen_stacks
+from unhang.facts.fault_isolation import Steps
 from unhang.facts.model import Facts
-from unhang.facts.steps import Steps
 from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict, say
-from unhang.rules.evidence_lines import hosts_of
-from unhang.rules.rule import Answer, Rule, Signal
 
 
 @dataclass(slots=True)

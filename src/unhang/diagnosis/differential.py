@@ -1,7 +1,8 @@
 """Never only *unknown*: what most likely lies behind a stall that nothing explains well, and what would settle it.
 
 Shares are counted, not judged: how often known incidents that looked like this had which cause
-(``knowledge/situations.py``). What detectors saw without being sure of it is a feature like any other.
+(``knowledge/known_incidents/incident_counts.py``). What detectors saw without being sure of it is a feature like
+any other.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import get_args
 
 from msgspec import convert
 
-from unhang.diagnosis.contradicted import contradicted
-from unhang.diagnosis.looks import look_of
+from unhang.diagnosis.adjustments.contradicted import contradicted
+from unhang.diagnosis.feature_names import look_of
 from unhang.diagnosis.settling import settling
+from unhang.facts.incident_features import situation_of
 from unhang.facts.model import Facts
-from unhang.facts.situation import situation_of
 from unhang.findings import (
     Candidate,
     Cause,
@@ -30,9 +31,9 @@ from unhang.findings import (
     Verdict,
     say,
 )
-from unhang.knowledge.incidents import Operation, Situation
-from unhang.knowledge.similar_incidents import similar
-from unhang.knowledge.situations import Share, shares
+from unhang.knowledge.known_incidents.incident_counts import Share, shares
+from unhang.knowledge.known_incidents.incidents import Operation, Situation
+from unhang.knowledge.known_incidents.similar_incidents import similar
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 MOST_CANDIDATES = 3
@@ -108,7 +109,7 @@ def cause_words(cause: Cause) -> Text:
 def _in_source(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
     if not facts.sources:
         return {}
-    from unhang.diagnosis.source_suspects import suspects
+    from unhang.diagnosis.context.source_suspects import suspects
 
     return suspects(facts)
 

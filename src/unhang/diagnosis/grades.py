@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from unhang.causes.detector import Signal
 from unhang.findings import Certainty, Finding, Grade
-from unhang.rules.rule import Signal
 
 _LIKELY, _POSSIBLE = Certainty.LIKELY, Certainty.POSSIBLE
 CERTAINTY: dict[Grade, tuple[Certainty, Certainty]] = {

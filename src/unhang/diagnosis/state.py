@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unhang.diagnosis.health import Health
+from unhang.diagnosis.context.health import Health
 from unhang.evidence.items import LogEvent, PythonTraceback
-from unhang.facts.caught import sizes_differ
-from unhang.facts.crashes import own_crashes
-from unhang.facts.ended_by_hand import ended_by_hand
-from unhang.facts.endings import ended_well
-from unhang.facts.failures import raised_at_last
+from unhang.facts.divergence.aborted_in_call import sizes_differ
+from unhang.facts.endings.crashes import own_crashes
+from unhang.facts.endings.ended_by_user import ended_by_hand
+from unhang.facts.endings.good_endings import ended_well
+from unhang.facts.endings.stated_failures import raised_at_last
+from unhang.facts.evidence_quotes import raised_at, raised_words
+from unhang.facts.incident_features import stands
 from unhang.facts.model import Facts, RankState
-from unhang.facts.progress_from_stacks import waiting_activity
-from unhang.facts.quoting import raised_at, raised_words
-from unhang.facts.situation import stands
+from unhang.facts.waiting.progress_from_stacks import waiting_activity
 from unhang.findings import (
     Cause,
     Certainty,
@@ -26,7 +26,7 @@ from unhang.findings import (
     say,
     shortened,
 )
-from unhang.rules.remedies import remedy
+from unhang.knowledge.remedies import remedy
 
 # Lines that say that somebody waited for too long.
 TIMEOUT_KINDS = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")

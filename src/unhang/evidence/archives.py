@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from unhang.errors import ArchiveError
-from unhang.evidence.kinds import HEAD_BYTES, Kind, decide
-from unhang.evidence.limits import Limits
-from unhang.evidence.streams import BROKEN, Budget, BudgetReader, Tolerant, read_head
+from unhang.evidence.bounded_streams import BROKEN, Budget, BudgetReader, Tolerant, read_head
+from unhang.evidence.format_detection import HEAD_BYTES, Kind, decide
+from unhang.evidence.read_limits import Limits
 from unhang.findings import Source, Unread
 
 _HEADER_LIMIT = 1 << 20

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
-from unhang.evidence.bundle_ranks import apply_manifests
+from unhang.evidence.format_detection import Kind
 from unhang.evidence.found_files import Identity
 from unhang.evidence.items import EvidenceSet, Recording, SourceFile
-from unhang.evidence.kinds import Kind
-from unhang.evidence.limits import Limits
-from unhang.evidence.listed_files import lost_files
-from unhang.evidence.pieces import Piece
+from unhang.evidence.opened_files import Piece
+from unhang.evidence.own_files.bundle_ranks import apply_manifests
+from unhang.evidence.own_files.listed_files import lost_files
 from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.read_limits import Limits
 from unhang.findings import Source, Unread
 
 if TYPE_CHECKING:
-    from unhang.evidence.flight_recorder.many import OneByOne
-    from unhang.evidence.machine_series import MachineSeries
+    from unhang.evidence.flight_recorder.many_dumps import OneByOne
+    from unhang.evidence.own_files.machine_series import MachineSeries
 
 Paper = TypeVar("Paper")
 _ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
@@ -118,7 +118,7 @@ class EvidenceReader:
     # recordings
 
     def _take_recording(self, piece: Piece) -> None:
-        from unhang.evidence.flight_recorder.many import OneByOne
+        from unhang.evidence.flight_recorder.many_dumps import OneByOne
 
         if piece.path is not None:
             # Only what is needed later: a piece holds the head of its file, which adds up over 16,000 ranks.
@@ -134,7 +134,7 @@ class EvidenceReader:
     def _read_dumps(self, tell: Callable[[int, str], None] | None) -> None:
         if not self._dumps:
             return
-        from unhang.evidence.flight_recorder.many import read_recordings
+        from unhang.evidence.flight_recorder.many_dumps import read_recordings
 
         paths, identities = [dump[0] for dump in self._dumps], [dump[3] for dump in self._dumps]
         items = read_recordings(paths, identities=identities)
@@ -163,10 +163,10 @@ class EvidenceReader:
             self._evidence.unread.extend(dump.unread)
 
     def _take_log(self, piece: Piece) -> None:
-        from unhang.evidence.bundle import bytes_of_log
         from unhang.evidence.logs import read_log
+        from unhang.evidence.logs.content.stacks_in_logs import StackListener
+        from unhang.evidence.own_files.bundle import bytes_of_log
         from unhang.evidence.rank_names import host_from_name
-        from unhang.evidence.stacks_in_logs import StackListener
 
         attempt = _ATTEMPT.search(piece.name)
         piece.stream.ends_after = bytes_of_log(self._evidence.manifests, piece.name)
@@ -199,27 +199,27 @@ class EvidenceReader:
             keep(found)
 
     def _take_manifest(self, piece: Piece) -> None:
-        from unhang.evidence.bundle import read_manifest
+        from unhang.evidence.own_files.bundle import read_manifest
 
         self._take_paper(piece, read_manifest, self._evidence.manifests.append)
 
     def _take_pace(self, piece: Piece) -> None:
-        from unhang.evidence.pace import read_pace
+        from unhang.evidence.own_files.pace import read_pace
 
         self._take_paper(piece, read_pace, self._evidence.paces.append)
 
     def _take_checkpoints(self, piece: Piece) -> None:
-        from unhang.evidence.checkpoints.listing import read_listing
+        from unhang.evidence.checkpoints.checkpoint_listing import read_listing
 
         self._take_paper(piece, read_listing, self._evidence.checkpoints.extend)
 
     def _take_earlier(self, piece: Piece) -> None:
-        from unhang.evidence.earlier import read_listing
+        from unhang.evidence.own_files.earlier_verdicts import read_listing
 
         self._take_paper(piece, read_listing, self._evidence.earlier.extend)
 
     def _take_machine(self, piece: Piece) -> None:
-        from unhang.evidence.machine_series import read_machine_series
+        from unhang.evidence.own_files.machine_series import read_machine_series
 
         self._take_paper(piece, read_machine_series, self._keep_machine)
 
@@ -228,12 +228,12 @@ class EvidenceReader:
         self._evidence.unread.extend(found.unread)
 
     def _take_nodes(self, piece: Piece) -> None:
-        from unhang.evidence.nodes import read_nodes
+        from unhang.evidence.own_files.other_nodes import read_nodes
 
         self._take_paper(piece, read_nodes, self._evidence.nodes.extend)
 
     def _take_compared(self, piece: Piece) -> None:
-        from unhang.evidence.compared import read_compared
+        from unhang.evidence.own_files.call_comparison import read_compared
 
         self._take_paper(piece, read_compared, self._evidence.comparisons.extend)
 

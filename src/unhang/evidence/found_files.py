@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from unhang.evidence.limits import Limits
+from unhang.evidence.read_limits import Limits
 from unhang.findings import Source, Unread
 
 _SKIPPED_FOLDERS = frozenset(

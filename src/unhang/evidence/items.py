@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.evidence.earlier import Guilt
-from unhang.evidence.machine_series import MachineSeries
-from unhang.evidence.nodes import NodeSight
+from unhang.evidence.own_files.earlier_verdicts import Guilt
+from unhang.evidence.own_files.machine_series import MachineSeries
+from unhang.evidence.own_files.other_nodes import NodeSight
 from unhang.findings import Source, Unread
 from unhang.knowledge.numbers import MOST, TimeForm
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a log needs no columns
     import numpy as np
     import numpy.typing as npt
 
-    from unhang.evidence.recorder_items import BundleManifest, Comparison, Pace
+    from unhang.evidence.own_files.recorder_items import BundleManifest, Comparison, Pace
 
     IntColumn: TypeAlias = npt.NDArray[np.int64]
 

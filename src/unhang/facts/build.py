@@ -6,33 +6,33 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
-from unhang.facts.aborted_receivers import settle_aborted
-from unhang.facts.activity import activity_of
-from unhang.facts.call_places import place_calls
-from unhang.facts.closed_by_launcher import mark_closed
-from unhang.facts.crashes import ended_after_timeouts, fell_with_others
-from unhang.facts.disagreements import find_disagreements
-from unhang.facts.failed_calls import reopen_failed
-from unhang.facts.first_timeouts import FirstTimeouts
-from unhang.facts.group_table import groups_from_recordings, told_groups
-from unhang.facts.guard_waits import add_guard_waits
-from unhang.facts.last_stand import stack_at_the_end
+from unhang.facts.alignment.failed_collectives import reopen_failed
+from unhang.facts.alignment.group_table import groups_from_recordings, told_groups
+from unhang.facts.alignment.mismatched_calls import find_disagreements
+from unhang.facts.alignment.nonfatal_mismatch import survived_in
+from unhang.facts.divergence.aborted_receivers import settle_aborted
+from unhang.facts.dump_choice import Choice, choose_recordings
+from unhang.facts.endings.crashes import ended_after_timeouts, fell_with_others
+from unhang.facts.endings.duplicate_tracebacks import told_once
+from unhang.facts.endings.ended_by_launcher import mark_closed
+from unhang.facts.endings.first_timeouts import FirstTimeouts
+from unhang.facts.endings.stack_at_exit import stack_at_the_end
+from unhang.facts.fault_isolation import Steps
+from unhang.facts.logs.progress_from_logs import add_progress_from_logs
+from unhang.facts.machine.xids import with_xids
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
-from unhang.facts.progress_from_logs import add_progress_from_logs
-from unhang.facts.progress_from_stacks import forget_ended, forget_moving, settle_with_stacks
+from unhang.facts.pace.consistent_laggard import find_straggler
+from unhang.facts.pace.slow_rank_over_time import find_all_wait
 from unhang.facts.rank_table import build_ranks, placed_by_process
-from unhang.facts.recording_choice import Choice, choose_recordings
-from unhang.facts.same_traceback import told_once
-from unhang.facts.slow_looks import find_straggler
-from unhang.facts.slow_pace import find_all_wait
-from unhang.facts.stalls import find_stalls
-from unhang.facts.steps import Steps
-from unhang.facts.survived import survived_in
-from unhang.facts.symmetric import find_symmetric_stalls
-from unhang.facts.told_positions import add_told_positions
-from unhang.facts.wait_for import build_wait_for
-from unhang.facts.world import world_size_of
-from unhang.facts.xids import with_xids
+from unhang.facts.stacks.activity import activity_of
+from unhang.facts.waiting.guard_waits import add_guard_waits
+from unhang.facts.waiting.pending_call_frames import place_calls
+from unhang.facts.waiting.positions_from_nodes import add_told_positions
+from unhang.facts.waiting.progress_from_stacks import forget_ended, forget_moving, settle_with_stacks
+from unhang.facts.waiting.stalls import find_stalls
+from unhang.facts.waiting.unfinished_by_all import find_symmetric_stalls
+from unhang.facts.waiting.wait_graph import build_wait_for
+from unhang.facts.world_size import world_size_of
 from unhang.findings import Certainty, NotChecked, Unread, say
 
 WHICH_RANK = say("which process is which rank")

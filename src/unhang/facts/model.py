@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.evidence.earlier import Guilt
 from unhang.evidence.items import (
     Entries,
     Frame,
@@ -28,9 +27,10 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
-from unhang.evidence.machine_series import MachineSeries
-from unhang.evidence.nodes import NodeSight
-from unhang.evidence.recorder_items import NOTHING_AWAITED, Awaits, BundleManifest, GuardWait, MarkedWork
+from unhang.evidence.own_files.earlier_verdicts import Guilt
+from unhang.evidence.own_files.machine_series import MachineSeries
+from unhang.evidence.own_files.other_nodes import NodeSight
+from unhang.evidence.own_files.recorder_items import NOTHING_AWAITED, Awaits, BundleManifest, GuardWait, MarkedWork
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.numbers import TimeForm

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from unhang.errors import UsageError
 from unhang.guards import before_the_end
-from unhang.guards.copied import copied, here
-from unhang.guards.raised import told
-from unhang.guards.telling import tell
-from unhang.guards.waiting_calls import Call, WaitingCalls, key_of, matcher
+from unhang.guards.exchange.call_queue import Call, WaitingCalls, key_of, matcher
+from unhang.guards.exchange.copied import copied, here
+from unhang.guards.exchange.exception_text import told
+from unhang.guards.exchange.printing import tell
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -36,7 +36,7 @@ def called_from() -> str:
 def why_some_ranks() -> str:
     """The line that lets only some ranks reach this call, as far as the source tells; else empty. Only for errors."""
     from unhang.evidence.items import SourceFile
-    from unhang.facts.source_context import is_rank_conditional
+    from unhang.facts.stacks.source_context import is_rank_conditional
     from unhang.findings import Source
 
     frame: FrameType | None = calling_frame()

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import Any, Generic, TypeVar, cast
 
 from unhang.errors import UsageError
-from unhang.guards.agreed_epoch import AgreedEpoch
 from unhang.guards.arguments import seconds
+from unhang.guards.batches.agreed_epoch import AgreedEpoch
+from unhang.guards.batches.batch_windows import MODES, WhenUneven, total
+from unhang.guards.batches.counted_epoch import counted
+from unhang.guards.batches.even_epoch import Epoch, gather
+from unhang.guards.batches.loader_lengths import told_length
 from unhang.guards.call_site import called_from
-from unhang.guards.counted_epoch import counted
-from unhang.guards.even_epoch import Epoch, gather
-from unhang.guards.loader_lengths import told_length
-from unhang.guards.meeting import meeting
-from unhang.guards.windows import MODES, WhenUneven, total
+from unhang.guards.exchange.meeting import meeting
 
 T = TypeVar("T")
 _sites: Counter[str] = Counter()

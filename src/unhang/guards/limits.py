@@ -15,8 +15,8 @@ from datetime import timedelta
 from typing import Any
 
 from unhang.guards.arguments import seconds
-from unhang.guards.connection import OURS
-from unhang.guards.telling import tell
+from unhang.guards.exchange.printing import tell
+from unhang.guards.exchange.store_connection import OURS
 
 STEPS_OF_INIT = 2
 """So many optimizer steps are of the start: compilation, first batches and first communicators are slow."""

@@ -10,7 +10,7 @@ from threading import get_ident
 from types import TracebackType
 
 from unhang.guards.arguments import seconds, text
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 
 _PHASES = {
     "init": ("init", "initialisation", "initialization", "setup"),

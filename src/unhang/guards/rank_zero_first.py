@@ -14,14 +14,14 @@ import time
 from types import TracebackType
 
 from unhang.errors import RankFailed, RanksMissing, StoreLost, UsageError
-from unhang.guards.absent import ranks_missing
 from unhang.guards.arguments import seconds, text
 from unhang.guards.call_site import calling_frame, innermost_user_line
-from unhang.guards.meeting import Gathered, Meeting, meeting
+from unhang.guards.exchange.exception_text import told
+from unhang.guards.exchange.meeting import Gathered, Meeting, meeting
+from unhang.guards.exchange.missing_ranks import ranks_missing
+from unhang.guards.exchange.printing import tell
 from unhang.guards.phases import phase
-from unhang.guards.raised import told
-from unhang.guards.telling import tell
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 
 A_DAY_S = 86400.0
 BEAT_S = 2.0

@@ -17,16 +17,16 @@ from typing import Any
 
 from unhang.errors import RanksDiffer, StoreLost
 from unhang.guards.arguments import seconds
-from unhang.guards.differing import Difference, first_difference
+from unhang.guards.exchange.exception_text import told
+from unhang.guards.exchange.first_difference import Difference, first_difference
+from unhang.guards.exchange.meeting import Meeting, meeting
+from unhang.guards.exchange.printing import tell
+from unhang.guards.exchange.rank_sentence import who
 from unhang.guards.fingerprints.nodes import Limits, Look, Node
 from unhang.guards.fingerprints.plain import fingerprint
-from unhang.guards.meeting import Meeting, meeting
-from unhang.guards.named_ranks import who
-from unhang.guards.raised import told
 from unhang.guards.seeding import last_seeded
 from unhang.guards.split_hints import unseeded_splits
-from unhang.guards.telling import tell
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 
 _LOG = logging.getLogger("unhang.guards")
 _DETAIL_S = 20.0

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unhang.errors import MissingExtra, UsageError
-from unhang.guards.connection import OURS
-from unhang.guards.meeting import meeting
+from unhang.guards.exchange.meeting import meeting
+from unhang.guards.exchange.store_connection import OURS
 from unhang.guards.phases import phase
 from unhang.guards.sameness import same_on_all_ranks
 from unhang.guards.together import FINISH_S, together

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import FrameType
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.unseeded_splits import UnseededSplit, split_without_seed
 from unhang.findings import Source
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, split_without_seed
 
 _MOST_FILES = 40
 _MOST_BYTES = 1 << 20

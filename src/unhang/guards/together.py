@@ -8,12 +8,12 @@ from contextlib import suppress
 from types import TracebackType
 
 from unhang.errors import RankFailed, StoreLost
-from unhang.guards.absent import ranks_missing
 from unhang.guards.arguments import seconds, text
-from unhang.guards.meeting import Meeting, meeting
+from unhang.guards.exchange.exception_text import told
+from unhang.guards.exchange.meeting import Meeting, meeting
+from unhang.guards.exchange.missing_ranks import ranks_missing
 from unhang.guards.phases import phase
-from unhang.guards.raised import told
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 
 OK = b"ok"
 FINISH_S = 1800.0

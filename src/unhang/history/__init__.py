@@ -1,1 +1,1 @@
-"""What earlier runs came to, on this machine and for this user: runs, verdicts, and the hosts and cards they named."""
+"""What earlier runs came to, on this machine and for this user."""

@@ -11,7 +11,7 @@ import sys
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.evidence.earlier import listing_of
+from unhang.evidence.own_files.earlier_verdicts import listing_of
 from unhang.history.database import opened, place
 from unhang.history.run import Ending, run_of
 

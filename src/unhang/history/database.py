@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.evidence.earlier import Guilt
+from unhang.evidence.own_files.earlier_verdicts import Guilt
 from unhang.history.run import OF_THE_MACHINE, Run, Told
 
 BUSY_S = 2.0

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from unhang.evidence.decoding import UNDECODABLE
-from unhang.evidence.earlier import cards_named
-from unhang.report.carried_text import cleaned
+from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.own_files.earlier_verdicts import cards_named
 from unhang.report.printable import printable
+from unhang.report.text_in_files import cleaned
 from unhang.secrets import without_secrets
 
 _Kind = TypeVar("_Kind")
@@ -42,7 +42,7 @@ class Told:
     sentence: str
     """In English."""
     parts: dict[str, Any] | None = field(default=None, hash=False)
-    """``sentence`` as ``report/carried_text.py`` carries it; None where it is not known: runs of an older unhang."""
+    """``sentence`` as ``report/text_in_files.py`` carries it; None where it is not known: runs of an older unhang."""
 
 
 @dataclass(frozen=True, slots=True)

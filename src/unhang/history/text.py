@@ -11,15 +11,15 @@ from typing import Any
 
 from rich.table import Table
 
-from unhang.evidence.earlier import Guilt
+from unhang.evidence.own_files.earlier_verdicts import Guilt
 from unhang.findings import Certainty, say
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, Run, Told
 from unhang.knowledge.numbers import moment
-from unhang.report.carried_text import said_again
-from unhang.report.console import Console
 from unhang.report.labels import CERTAINTY, ranks_label
-from unhang.report.redact import Redactor
-from unhang.report.voice import Voice
+from unhang.report.layout.console import Console
+from unhang.report.localizer import Voice
+from unhang.report.redaction.redact import Redactor
+from unhang.report.text_in_files import said_again
 
 SCHEMA = "unhang.history-list/1"
 GUILTY_SHOWN = 8

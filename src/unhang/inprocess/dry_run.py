@@ -17,9 +17,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from unhang.inprocess import marked, start_state
-from unhang.inprocess.imports import when_imported
-from unhang.inprocess.trouble import number
+from unhang.inprocess import annotations as marked
+from unhang.inprocess.capture import start_state
+from unhang.inprocess.import_hooks import when_imported
+from unhang.inprocess.internal_errors import number
 
 FOLDER, STEPS, PEERS = "UNHANG_DRY_RUN", "UNHANG_DRY_RUN_STEPS", "UNHANG_DRY_RUN_PEERS"
 SCHEMA = "unhang.start/1"

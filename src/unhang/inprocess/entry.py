@@ -36,20 +36,20 @@ def begin(entered_by: str) -> None:
 
 def _begin(entered_by: str) -> None:
     if "RANK" in os.environ:
-        from unhang.inprocess import birth
+        from unhang.inprocess import process_registration
 
-        birth.write(entered_by)
+        process_registration.write(entered_by)
     import atexit
 
-    from unhang.inprocess import targets
+    from unhang.inprocess import patched_functions
 
     atexit.register(_end)  # registered first, called last
-    targets.watch_imports()
+    patched_functions.watch_imports()
 
 
 def _tell(what: str, error: Exception) -> None:
     try:
-        from unhang.inprocess.trouble import tell
+        from unhang.inprocess.internal_errors import tell
 
         tell(what, error)
     except Exception:  # noqa: BLE001, S110  half of us is gone: nothing is left to say it with
@@ -57,7 +57,7 @@ def _tell(what: str, error: Exception) -> None:
 
 
 def _end() -> None:
-    arming = sys.modules.get("unhang.inprocess.arming")
+    arming = sys.modules.get("unhang.inprocess.activation")
     if arming is not None:
         arming.end()
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from unhang.inprocess import birth, own_words, steps
-from unhang.inprocess.crash import CrashEvidence, allow_watcher
-from unhang.inprocess.dumps import Dumps
-from unhang.inprocess.frames import Looking
-from unhang.inprocess.recorder import Groups, Recorder
-from unhang.inprocess.sleep import Sleep
-from unhang.inprocess.targets import DISTRIBUTED
-from unhang.inprocess.trouble import attempt, number, tell
-from unhang.records.bell import ENDING
+from unhang.inprocess import process_registration, steps, user_annotations
+from unhang.inprocess.capture.crash import CrashEvidence, allow_watcher
+from unhang.inprocess.capture.dumps import Dumps
+from unhang.inprocess.capture.frames import Looking
+from unhang.inprocess.capture.recorder import Groups, Recorder
+from unhang.inprocess.heartbeat_sleep import Sleep
+from unhang.inprocess.internal_errors import attempt, number, tell
+from unhang.inprocess.patched_functions import DISTRIBUTED
 from unhang.records.control import DEFAULT_BEAT_MS, Control, ControlReader
 from unhang.records.record import Record, record_path
-from unhang.records.views import HIDDEN_COLLECTIVES, Identity
+from unhang.records.record_views import HIDDEN_COLLECTIVES, Identity
+from unhang.records.wake_fifo import ENDING
 
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5
@@ -118,7 +118,7 @@ class Session:
         self._sleep.hang_bell(f"{path.with_suffix(ENDING)}")
         self.record.now.backend = self.backend
         self.record.now.in_init = self.init_depth > 0
-        birth.write("init", rank=self.rank, world_size=self.world_size)
+        process_registration.write("init", rank=self.rank, world_size=self.world_size)
         self._control = Control.open_read(Path(self.folder))
         if self.run_folder:
             self.crash = CrashEvidence(self.run_folder, self.rank, self.falls)
@@ -149,7 +149,7 @@ class Session:
                     return
             dumps.serve(control)
             self._sleep.sleep(min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
-        own_words.write(self.record.now, self.issuer, looking.phase)
+        user_annotations.write(self.record.now, self.issuer, looking.phase)
         rhythm.follow(self.record.now, self.record.now.collectives_per_step, time.monotonic_ns())
         self._last_words()
 
@@ -161,7 +161,7 @@ class Session:
         view.beat_ns, view.beat_wall_ns, view.beats = now_ns, time.time_ns(), view.beats + 1
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
         looking.look(view, now_ns)
-        own_words.write(view, self.issuer, looking.phase)
+        user_annotations.write(view, self.issuer, looking.phase)
         names = self._world(view)
         self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES)
         view.recorder_on, view.groups = recorder.on, recorder.living(names)
@@ -209,7 +209,7 @@ class Session:
             self.rank, self.world_size = world.default_pg.rank(), world.default_pg.size()
             view.identity.rank, view.identity.world_size = self.rank, self.world_size
             self.record.write_identity()
-            birth.write("init", rank=self.rank, world_size=self.world_size)
+            process_registration.write("init", rank=self.rank, world_size=self.world_size)
 
     def _keep_everything(self, dumps: Dumps) -> None:
         try:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unhang.inprocess import marked
+from unhang.inprocess import annotations as marked
 from unhang.records.layout import MAX_STEPS
-from unhang.records.views import RecordView
+from unhang.records.record_views import RecordView
 
 _WEIGHT = 0.1
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from unhang.errors import UsageError
+from unhang.guards.batches.batch_windows import WhenUneven
 from unhang.guards.even_batches import even_batches
 from unhang.guards.phases import step
-from unhang.guards.windows import WhenUneven
 from unhang.integrations.same_start import PATIENCE_S, distributed, same_parameters, same_settings
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from typing import Any
 
 from unhang.errors import RanksDiffer, StoreLost
 from unhang.guards.even_batches import EvenBatches
-from unhang.guards.meeting import meeting
+from unhang.guards.exchange.meeting import meeting
+from unhang.guards.exchange.printing import tell
 from unhang.guards.sameness import same_on_all_ranks
-from unhang.guards.telling import tell
 from unhang.guards.together import together
 
 PATIENCE_S = 300.0

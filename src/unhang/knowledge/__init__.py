@@ -1,1 +1,1 @@
-"""What messages, variables, codes and versions mean: data files and the loader that checks them."""
+"""What messages, variables, codes and versions mean: data files and the loaders that check them."""

@@ -20,10 +20,11 @@ _INSTALLED = late_pattern(
 _STDLIB = late_pattern(r"(?:^|/)lib/python3(?:\.\d+t?)?/")
 _TORCH_CHECKOUT = late_pattern(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
 _OURS = late_pattern(
-    r"(?:^|/)unhang/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules)/"
+    r"(?:^|/)unhang(?:/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules"
+    r"|check|program|causes|host|view)|_(?!lab/cases/)(?:lab|compare|ramp|reshard))/"
 )
 _IN_PROCESS = late_pattern(r"(?:^|/)unhang/inprocess/")
-_LAB_CASE = late_pattern(r"(?:^|/)unhang/lab/cases/[^/]+\.py$")
+_LAB_CASE = late_pattern(r"(?:^|/)unhang[/_]lab/cases/[^/]+\.py$")
 _NOTEBOOK = late_pattern(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipykernel_\d+/")
 
 

@@ -9,8 +9,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.records.bell import ring_all
 from unhang.records.shared_memory import Memory, map_file, reserve
+from unhang.records.wake_fifo import ring_all
 
 LAYOUT = 1
 MAGIC = b"UNHANGC1"

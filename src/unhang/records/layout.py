@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from unhang.records.rank_words import ranks_in_words, words_of_ranks
-from unhang.records.views import (
+from unhang.records.rank_ranges import ranks_in_words, words_of_ranks
+from unhang.records.record_views import (
     DUMP_RESULTS,
     PHASES,
     STEP_SOURCES,

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.records.layout import pack, short, text, unpack
+from unhang.records.record_views import Identity, RecordView
 from unhang.records.shared_memory import Memory, map_file, reserve
-from unhang.records.views import Identity, RecordView
 
 LAYOUT = 5
 SIZE = 32768

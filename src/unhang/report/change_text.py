@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unhang.findings import Remedy
-from unhang.report.sheet import Sheet
-from unhang.report.voice import Voice
+from unhang.report.layout.text_layout import Sheet
+from unhang.report.localizer import Voice
 
 _INDENT = 4
 

@@ -11,9 +11,9 @@ from rich.text import Text as Styled
 from unhang.findings import Finding, Severity, Status, Verdict, say
 from unhang.report import labels
 from unhang.report.change_text import write_change
-from unhang.report.redact import Redactor
-from unhang.report.sheet import Sheet, width_of
-from unhang.report.voice import Voice
+from unhang.report.layout.text_layout import Sheet, width_of
+from unhang.report.localizer import Voice
+from unhang.report.redaction.redact import Redactor
 
 _OF_SETTINGS = ("environment", "timers", "devices")
 _MARKS = {Severity.STOPS: ("✗", "bold red"), Severity.SLOWS: ("!", "bold yellow"), Severity.NOTE: ("·", "dim")}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from unhang.findings import Verdict
-from unhang.report.redact import Redactor
+from unhang.report.localizer import Voice
+from unhang.report.redaction.redact import Redactor
 from unhang.report.verdict_document import verdict_document
-from unhang.report.voice import Voice
 
 
 def to_json(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from unhang.findings import Cause
-from unhang.knowledge.costly import costly_rows
-from unhang.knowledge.environment import Variable, variables
-from unhang.knowledge.file_systems import file_systems
+from unhang.knowledge.hardware.file_systems import file_systems
+from unhang.knowledge.hardware.xid import xid_row
+from unhang.knowledge.job.costly_settings import costly_rows
+from unhang.knowledge.job.environment_variables import Variable, variables
+from unhang.knowledge.job.variable_support import nccl2_effects
+from unhang.knowledge.job.workarounds import workarounds
 from unhang.knowledge.messages import load_messages
-from unhang.knowledge.standing import nccl2_effects
 from unhang.knowledge.terms import advices, terms
-from unhang.knowledge.workarounds import workarounds
-from unhang.knowledge.xid import xid_row
 from unhang.report.explain.cause_pages import cause_parts
 from unhang.report.explain.code_pages import DOCUMENTED_XIDS
 

@@ -23,12 +23,13 @@ import string
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, fill
-from unhang.rules.remedies import remedy_sentences
+from unhang.knowledge.remedies import remedy_sentences
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -170,8 +171,14 @@ def _name(function: ast.expr) -> str:
 
 def said_anywhere() -> set[str]:
     """Templates of the sources, and of the remedies."""
-    found = {template for template, _, _ in templates_in(Path(__file__).parents[1]) if template is not None}
+    found = {template for folder in speakers() for template, _, _ in templates_in(folder) if template is not None}
     return found | set(remedy_sentences())
+
+
+def speakers() -> tuple[Path, ...]:
+    """Folders of the packages whose sentences the catalogues hold: this one, and those beside it that are installed."""
+    specs = (find_spec(name) for name in ("unhang", "unhang_compare", "unhang_lab", "unhang_ramp", "unhang_reshard"))
+    return tuple(Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None)
 
 
 def missing(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:

@@ -20,11 +20,11 @@ from unhang.findings import (
     say,
 )
 from unhang.report import labels
-from unhang.report.markdown_text import code, escaped, sentence
-from unhang.report.redact import Redactor
-from unhang.report.sections import made
-from unhang.report.shown_paths import without_library_roots
-from unhang.report.voice import Voice
+from unhang.report.layout.markdown_text import code, escaped, sentence
+from unhang.report.layout.sections import made
+from unhang.report.localizer import Voice
+from unhang.report.redaction.redact import Redactor
+from unhang.report.redaction.shown_paths import without_library_roots
 
 EVIDENCE_SHOWN, BECAUSE_SHOWN, CHANGE_LINES = 3, 3, 6
 

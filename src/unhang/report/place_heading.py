@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.evidence.items import Frame
-from unhang.facts.last_call import last_recorded_call
 from unhang.facts.model import Facts, RankFacts
+from unhang.facts.waiting.last_collective import last_recorded_call
 from unhang.findings import Finding, Text, Where, say
 from unhang.report import labels
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import msgspec
 
 from unhang.errors import UsageError
-from unhang.evidence.bundle import source_path_of_file
-from unhang.evidence.bundle_ranks import folder_above, folder_of, manifest_of
+from unhang.evidence.format_detection import Kind
 from unhang.evidence.found_files import Found, find_files
 from unhang.evidence.items import EvidenceSet, Recording
-from unhang.evidence.kinds import Kind
-from unhang.evidence.limits import DEFAULT_LIMITS
-from unhang.evidence.pieces import Piece, Pieces
+from unhang.evidence.opened_files import Piece, Pieces
+from unhang.evidence.own_files.bundle import source_path_of_file
+from unhang.evidence.own_files.bundle_ranks import folder_above, folder_of, manifest_of
 from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.evidence.recording_json import recording_as_json
 from unhang.facts.model import Facts
 from unhang.findings import Source, Unread, Verdict
 from unhang.report.json import to_json
-from unhang.report.redact import Redactor
+from unhang.report.redaction.redact import Redactor
 
 _DOCUMENTS = (Kind.MANIFEST, Kind.PACE, Kind.COMPARED, Kind.CHECKPOINTS, Kind.EARLIER, Kind.NODES, Kind.MACHINE)
 """JSON, one document a file or a line."""

@@ -13,14 +13,14 @@ from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Text, Verdict, Where, say
 from unhang.report import labels
 from unhang.report.change_text import write_change
-from unhang.report.durations import duration
+from unhang.report.layout.durations import duration
+from unhang.report.layout.sections import section
+from unhang.report.layout.source_lines import source_lines
+from unhang.report.layout.text_layout import Sheet, width_of
+from unhang.report.localizer import Voice
 from unhang.report.place_heading import place_heading
-from unhang.report.redact import Redactor
-from unhang.report.sections import section
-from unhang.report.sheet import Sheet, width_of
-from unhang.report.shown_paths import common_folder, without_library_roots
-from unhang.report.source_lines import source_lines
-from unhang.report.voice import Voice
+from unhang.report.redaction.redact import Redactor
+from unhang.report.redaction.shown_paths import common_folder, without_library_roots
 
 EVIDENCE_SHOWN, OTHERS_SHOWN, NOT_CHECKED_SHOWN, UNREAD_SHOWN = 6, 4, 3, 4
 _STYLES = {

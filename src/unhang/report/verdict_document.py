@@ -32,7 +32,7 @@ from unhang.findings import (
     Verdict,
     Where,
 )
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
 
 SCHEMA_ID: Final = "unhang.verdict/1"
 Rank = Annotated[int, msgspec.Meta(ge=0, description="Global rank.")]

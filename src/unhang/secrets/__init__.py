@@ -11,8 +11,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from unhang.secrets import names, places, words
-from unhang.secrets.lines import HintedLines
+from unhang.secrets import secrets_by_name, secrets_by_place
+from unhang.secrets import secrets_by_shape as words
+from unhang.secrets.line_filter import HintedLines
 
 REMOVED = "[removed]"
 TEMPLATE = "template"
@@ -69,7 +70,7 @@ def words_without_secrets(words: Iterable[str]) -> list[str]:
 
 def _words(words: Iterable[str]) -> Iterator[str]:
     for before, word in pairwise(("", *words)):
-        named = names.NAMING.fullmatch(before) is not None and len(word) > 3 and not word.startswith("-")
+        named = secrets_by_name.NAMING.fullmatch(before) is not None and len(word) > 3 and not word.startswith("-")
         yield REMOVED if named else word
 
 
@@ -78,8 +79,8 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
     if len(text) < _SHORTEST:
         return
     lines, last = HintedLines(text, _hints()), 0
-    found = {*_blocks(text), *words.secret_words(text, lines), *names.secret_values(lines)}
-    found.update(places.secrets_in_places(lines))
+    found = {*_blocks(text), *words.secret_words(text, lines), *secrets_by_name.secret_values(lines)}
+    found.update(secrets_by_place.secrets_in_places(lines))
     for begin, end in sorted(found):
         start = max(begin, last)
         if start < end and REMOVED[:-1] not in text[max(0, start - 1) : end]:
@@ -89,10 +90,10 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
 
 @cache
 def _hints() -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*names.HINTS, *places.HINTS, *words.hints())))
+    return tuple(dict.fromkeys((*secrets_by_name.HINTS, *secrets_by_place.HINTS, *words.hints())))
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
     """Keys of many lines, line by line: how many lines a text has is not changed."""
-    for start, end in places.secret_blocks(text):
+    for start, end in secrets_by_place.secret_blocks(text):
         yield from ((start + line.start(), start + line.end()) for line in _LINE.finditer(text[start:end]))

@@ -6,12 +6,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unhang.records.birth import read_troubles
-from unhang.watch import announcing, as_judged, one_look
-from unhang.watch.child import Child
-from unhang.watch.episode import Episode
-from unhang.watch.meeting import clear
-from unhang.watch.summary import HEALTHY, Level
+from unhang.records.process_registration import read_troubles
+from unhang.watch import saved_sample, state_at_verdict
+from unhang.watch.launch.records_folder import clear
+from unhang.watch.reporting import announcements
+from unhang.watch.reporting.verdict_summary import HEALTHY, Level
+from unhang.watch.stall_episode import Episode
+from unhang.watch.verdict.diagnosis_child import Child
 
 if TYPE_CHECKING:
     from unhang.watch.watcher import Watcher
@@ -32,10 +33,10 @@ class Closing:
         self._end_what_goes_on()
         failed = self._failed()
         self._judge(failed=failed)
-        as_judged.stand_again(watcher.folder.path)
-        for line in announcing.troubles(read_troubles(watcher.records), watcher.members):
+        state_at_verdict.stand_again(watcher.folder.path)
+        for line in announcements.troubles(read_troubles(watcher.records), watcher.members):
             watcher.folder.say(line)
-        watcher.folder.say(announcing.last_words(watcher.totals, watcher.nodes.everybody(), watcher.folder.path))
+        watcher.folder.say(announcements.last_words(watcher.totals, watcher.nodes.everybody(), watcher.folder.path))
         if watcher.tasks.ended_well():
             self._keep_proof()
         watcher.onlookers.close(failed=failed)
@@ -56,7 +57,7 @@ class Closing:
             watcher.take_answer()
         if watcher.abort is not None:
             watcher.abort.finish()
-            as_judged.bring_back(watcher.folder.path)
+            state_at_verdict.bring_back(watcher.folder.path)
 
     def _judge(self, *, failed: bool) -> None:
         """Say why it failed where that was not said; what was never said of a job that ended well is nothing."""
@@ -100,7 +101,7 @@ class Closing:
         child.wait()
         answer = child.answer()
         if answer is None or answer[0].status != HEALTHY:
-            one_look.clear(folder.path)
+            saved_sample.clear(folder.path)
 
     def _last_look(self, last: Episode | None) -> None:
         watcher, said = self._watcher, last.said if last is not None else None
@@ -116,7 +117,7 @@ class Closing:
         if answer is None or answer[0].level != Level.CRASH.value:
             return
         if said is not None and answer[0].blames == said.blames:
-            watcher.folder.say(announcing.still_holds())
+            watcher.folder.say(announcements.still_holds())
         elif last is not None and said is not None:
             watcher.say_of(last, *answer)
         else:

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unhang.watch import one_look, remark
-from unhang.watch.call_prints import Print
-from unhang.watch.child import Child
-from unhang.watch.detection import RankLook
-from unhang.watch.drift import DriftWatch
-from unhang.watch.nodes.pace_told import Slowest
-from unhang.watch.order import BETWEEN_LOOKS_S, Order
-from unhang.watch.rhythm import RhythmSearch
-from unhang.watch.straggling import StragglerWatch
-from unhang.watch.summary import Level, Summary
+from unhang.watch import saved_sample
+from unhang.watch.job.detection import RankLook
+from unhang.watch.pace.call_digests import Print
+from unhang.watch.pace.call_drift import DriftWatch
+from unhang.watch.pace.pace_over_nodes import Slowest
+from unhang.watch.pace.step_rhythm import RhythmSearch
+from unhang.watch.pace.straggling import StragglerWatch
+from unhang.watch.reporting import saved_remark
+from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.verdict.diagnosis_child import Child
+from unhang.watch.verdict.evidence_request import BETWEEN_LOOKS_S, Order
 
 if TYPE_CHECKING:
     from unhang.watch.watcher import Watcher
@@ -69,7 +70,7 @@ class MovingJob:
         """What a look of ours came to."""
         watcher = self._watcher
         if answer is not None and answer[0].level == Level.SLOW.value:
-            remark.keep(watcher.folder.path, one_look.PARTS)
+            saved_remark.keep(watcher.folder.path, saved_sample.PARTS)
             if answer[0].same_as not in self._said:
                 self._said.add(answer[0].same_as)
                 watcher.say_verdict(*answer)
@@ -78,7 +79,7 @@ class MovingJob:
         if "collective-mismatch" not in watcher.totals.findings:
             self.drift.try_again()
         if watcher.episode is None:
-            one_look.clear(watcher.folder.path)
+            saved_sample.clear(watcher.folder.path)
 
     def _follow_straggler(self, looks: Mapping[int, RankLook]) -> None:
         """A job that moves at the pace of one rank: look at it a few times in a row, now and then."""

@@ -16,29 +16,33 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.watch import announcing, as_judged, earlier_evidence, ending, last_words, one_look, signals, wishes
-from unhang.watch.absent import Absent
-from unhang.watch.child import Child
+from unhang.watch import end_job as ending
+from unhang.watch import hang_policy, saved_sample, state_at_verdict
 from unhang.watch.closing import Closing
 from unhang.watch.control_file import open_control
-from unhang.watch.detection import Detector, RankLook, Standing
-from unhang.watch.episode import Episode
+from unhang.watch.job.absent_ranks import Absent
+from unhang.watch.job.detection import Detector, RankLook, Standing
+from unhang.watch.job.members import Members, outputs_of
+from unhang.watch.job.planned_waits import Planned, planned
+from unhang.watch.launch import signals
+from unhang.watch.launch.records_folder import alive, watching
+from unhang.watch.launch.run_settings import SettingsChild
+from unhang.watch.launch.tasks import Tasks
+from unhang.watch.launch.watcher_process import ANOTHER_WATCHES
+from unhang.watch.leader_tasks import NodeDuties
+from unhang.watch.machine.memory_counters import MemoryWatch
 from unhang.watch.machine.sampler_process import SamplerProcess
-from unhang.watch.meeting import alive, watching
-from unhang.watch.members import Members, outputs_of
-from unhang.watch.memory import MemoryWatch
 from unhang.watch.moving_job import MovingJob
-from unhang.watch.nodes.duties import NodeDuties
-from unhang.watch.onlookers import Onlookers
-from unhang.watch.order import Order
-from unhang.watch.planned import Planned, planned
-from unhang.watch.rank_series import RankSeries
+from unhang.watch.observers import Onlookers
+from unhang.watch.pace.rank_series import RankSeries
+from unhang.watch.reporting import announcements
+from unhang.watch.reporting.run_totals import Totals
+from unhang.watch.reporting.verdict_summary import Level, Summary
 from unhang.watch.run_folder import RunFolder, RunPlan
-from unhang.watch.run_settings import SettingsChild
-from unhang.watch.summary import Level, Summary
-from unhang.watch.tasks import Tasks
-from unhang.watch.totals import Totals
-from unhang.watch.watcher_process import ANOTHER_WATCHES
+from unhang.watch.sampling import earlier_evidence, exit_evidence
+from unhang.watch.stall_episode import Episode
+from unhang.watch.verdict.diagnosis_child import Child
+from unhang.watch.verdict.evidence_request import Order
 
 TICK_S = 0.25
 QUICK_TICK_S = 0.1
@@ -60,7 +64,7 @@ class Watcher:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.plan: RunPlan = folder.read_plan()
-        announcing.speak(self.plan.lang)
+        announcements.speak(self.plan.lang)
         self.records = Path(self.plan.records)
         self.members = Members(self.records)
         self.absent = Absent()
@@ -88,7 +92,7 @@ class Watcher:
         """The last verdict that was printed."""
         self.nodes = NodeDuties(self)
         earlier_evidence.restore(folder.path)
-        as_judged.bring_back(folder.path)
+        state_at_verdict.bring_back(folder.path)
         control = open_control(self.records)
         if control is not None:
             control.now.watcher_pid = os.getpid()
@@ -111,7 +115,7 @@ class Watcher:
         looks = self.members.looks()
         if looks and not self.loaded:
             self.loaded = True
-            import unhang.watch.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
+            import unhang.watch.verdict.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
         self.memory.note(self.members.by_rank)
         self.totals.add(looks)
         self.series.add(looks)
@@ -127,7 +131,7 @@ class Watcher:
             if self.tasks.asked_s() is None:
                 self.moving.go_on(looks)
         for trouble in ending.troubles(self.folder):
-            self.folder.say(announcing.line(trouble))
+            self.folder.say(announcements.line(trouble))
         if self.abort is not None:
             self.abort.go_on()
         self.onlookers.go_on(standing)
@@ -135,7 +139,7 @@ class Watcher:
     def say_verdict(self, summary: Summary, text: str, *, ends: bool = False) -> None:
         """Print it, and tell the other nodes. ``ends``: the job is ended because of it."""
         self.said = summary
-        self.folder.say(announcing.verdict(summary, text, self.folder.path, ends=ends))
+        self.folder.say(announcements.verdict(summary, text, self.folder.path, ends=ends))
         self.folder.note_verdict()
         self.nodes.say(summary)
 
@@ -143,7 +147,7 @@ class Watcher:
         """Print the verdict on ``episode``, and that it has changed where another was printed before."""
         before = episode.said
         if before is not None:
-            self.folder.say(announcing.changed(before, summary))
+            self.folder.say(announcements.changed(before, summary))
         self.say_verdict(summary, text, ends=ends)
         self.totals.found(summary.cause, instead_of=before.cause if before is not None else None)
         episode.say(summary)
@@ -233,7 +237,7 @@ class Watcher:
     def _look_due(self, episode: Episode, standing: Standing) -> bool:
         if self._verdict_fades() or self._known_enough(episode):
             return False
-        return episode.look_due(standing, wishes.patience_s(self.plan, episode))
+        return episode.look_due(standing, hang_policy.patience_s(self.plan, episode))
 
     def _verdict_fades(self) -> bool:
         """A wait that was spoken of has just ended, perhaps with its job: nothing takes the place of its evidence."""
@@ -254,20 +258,20 @@ class Watcher:
     def wait_is_over(self, episode: Episode) -> None:
         """It ended by itself: its verdict is history."""
         if episode.said is None:
-            one_look.clear(self.folder.path)
+            saved_sample.clear(self.folder.path)
             return
-        self.folder.say(announcing.over(episode.said, episode.standing.waiters))
+        self.folder.say(announcements.over(episode.said, episode.standing.waiters))
         self.totals.is_over(episode.said.cause)
         self.nodes.over(episode.said)
         self.said = None
-        one_look.put_away(self.folder.path, episode.number)
+        saved_sample.put_away(self.folder.path, episode.number)
 
     def _deaths_since(self, episode: Episode) -> bool:
         """Ranks ended during ``episode``, or who waited gave up with an exception in the thread that trains: it did not
         end by itself, the job did, and its verdict stands."""
         if any(ended_ns > episode.noticed_ns for ended_ns in self.ends()):
             return True
-        raised_ns = last_words.raised_ns(self.folder.path, episode.standing.waiters)
+        raised_ns = exit_evidence.raised_ns(self.folder.path, episode.standing.waiters)
         return time.time_ns() - raised_ns < time.monotonic_ns() - episode.noticed_ns
 
     def _dying(self) -> bool:
@@ -283,7 +287,7 @@ class Watcher:
         order = self.next_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
         if episode.said is not None:
             order = replace(order, noticed_after_s=episode.said.noticed_after_s)
-        order = replace(order, stands_s=wishes.stands_s(self.plan, episode))
+        order = replace(order, stands_s=hang_policy.stands_s(self.plan, episode))
         episode.looked(standing)
         order = self.nodes.ask(order, standing)
         self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
@@ -334,7 +338,7 @@ class Watcher:
             return
         summary, text = answer
         self.episode.heard(summary, text)
-        worth_saying = wishes.worth_saying(self.plan, summary, self.episode)
+        worth_saying = hang_policy.worth_saying(self.plan, summary, self.episode)
         ends = (worth_saying or self.episode.said is not None) and self._is_to_end(summary, self.episode)
         if worth_saying and not self.nodes.said_before(summary):
             self.say_of(self.episode, summary, text, ends=ends)
@@ -346,22 +350,22 @@ class Watcher:
 
     def _is_to_end(self, summary: Summary, episode: Episode) -> bool:
         """Whether the user wished for an end because of this, and the job is not ending anyway."""
-        return wishes.to_be_ended(self.plan, summary, episode) and not self._being_ended and not self.tasks.over()
+        return hang_policy.to_be_ended(self.plan, summary, episode) and not self._being_ended and not self.tasks.over()
 
     def end_job(self, summary: Summary) -> None:
         """``--on-hang abort``: what was found stays as it is from now on."""
-        self.folder.say(announcing.aborting(summary))
+        self.folder.say(announcements.aborting(summary))
         self.moving.stop_asking()
         if self.child is not None:
             self.child.end()
             self.child = None
-        as_judged.lay_aside(self.folder.path)
+        state_at_verdict.lay_aside(self.folder.path)
         self.abort = ending.Abort(self.tasks.pids, self.records)
 
     def _quiet_line(self, episode: Episode, standing: Standing, work: Planned | None) -> None:
-        if not episode.quiet_said and announcing.worth_a_line(standing) and episode.said is None:
+        if not episode.quiet_said and announcements.worth_a_line(standing) and episode.said is None:
             episode.quiet_said = True
-            self.folder.say(announcing.waiting(standing, self.nodes.members(standing), episode.last, work))
+            self.folder.say(announcements.waiting(standing, self.nodes.members(standing), episode.last, work))
 
     def _countdown(self, episode: Episode) -> None:
         if episode.said is not None:

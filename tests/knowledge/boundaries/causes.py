@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.knowledge.boundaries.boundary import turns
 from tests.knowledge.boundaries.logs import facts_of, said, timeout
 
-from unhang.causes import gpu_hardware, p2p_broken
+from unhang.causes.detector import Signal
+from unhang.causes.machine import gpu_hardware, p2p_broken
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.items import EvidenceSet, Frame, StackDump, ThreadStack
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Source
-from unhang.rules.rule import Signal
 
 
 def found(facts: Facts) -> object:

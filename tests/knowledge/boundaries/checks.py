@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.knowledge.boundaries.boundary import turns
 
-from unhang.facts.preflight.chosen_cards import is_crowded
-from unhang.facts.preflight.devices import Card, CardProcess, Cards
-from unhang.facts.preflight.probe import Pair, Probed, Step
-from unhang.facts.preflight.probe_speed import crawl_of
-from unhang.facts.preflight.slow_pairs import slow_of
+from unhang.check.devices.chosen_cards import is_crowded
+from unhang.check.devices.devices import Card, CardProcess, Cards
+from unhang.check.probe_results.expected_speed import crawl_of
+from unhang.check.probe_results.probe_results import Pair, Probed, Step
+from unhang.check.probe_results.slow_pairs import slow_of
 
 GB = 1_000_000_000
 
@@ -46,32 +46,32 @@ def crawls(bus: float, backend: str, link: float | None = None, nodes: int = 1, 
     return crawl_of(Probed(backend, names, (step,), 60.0, link=link)) is not None
 
 
-@turns("probe_speed.link_share")
+@turns("expected_speed.link_share")
 def share_of_the_link(share: float) -> object:
     return crawls(share * GB, "nccl", link=GB, nodes=2)
 
 
-@turns("probe_speed.gloo_single_stream", 39_900_000, 40_100_000)
+@turns("expected_speed.gloo_single_stream", 39_900_000, 40_100_000)
 def gloo_on_a_fast_link(bus: float) -> object:
     return crawls(bus, "gloo", link=10 * GB, nodes=2)
 
 
-@turns("probe_speed.gloo_floor", 9_990_000, 10_010_000)
+@turns("expected_speed.gloo_floor", 9_990_000, 10_010_000)
 def gloo_on_an_unknown_link(bus: float) -> object:
     return crawls(bus, "gloo")
 
 
-@turns("probe_speed.nccl_inside_floor", 499_000_000, 501_000_000)
+@turns("expected_speed.nccl_inside_floor", 499_000_000, 501_000_000)
 def nccl_inside_a_machine(bus: float) -> object:
     return crawls(bus, "nccl")
 
 
-@turns("probe_speed.nccl_between_floor", 99_900_000, 100_100_000)
+@turns("expected_speed.nccl_between_floor", 99_900_000, 100_100_000)
 def nccl_between_machines(bus: float) -> object:
     return crawls(bus, "nccl", nodes=2)
 
 
-@turns("probe_speed.smallest")
+@turns("expected_speed.smallest")
 def a_small_message(size: int) -> object:
     return crawls(1000, "gloo", size=size)
 

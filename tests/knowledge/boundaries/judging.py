@@ -10,7 +10,7 @@ from tests.knowledge.boundaries.logs import facts_of, timeout
 from unhang.diagnosis import differential
 from unhang.diagnosis.diagnose import diagnose
 from unhang.findings import Candidate
-from unhang.knowledge.situations import Share
+from unhang.knowledge.known_incidents.incident_counts import Share
 
 
 def candidates(*shares: Share) -> tuple[Candidate, ...]:

@@ -9,22 +9,22 @@ from tests.knowledge.boundaries.boundary import turns
 
 from unhang.evidence.items import EvidenceSet, SourceFile
 from unhang.evidence.logs import read_log
-from unhang.facts.bars_at_once import bars_at_once
 from unhang.facts.build import build_facts
-from unhang.facts.counts import unequal_counts
-from unhang.facts.data_pace import data_pace
-from unhang.facts.fabric import first_use_stall
-from unhang.facts.late_arrivals import tiny_limits
-from unhang.facts.limits import limit_not_in_force
+from unhang.facts.incident_features import situation_of
+from unhang.facts.laggard.active_during_wait import went_on
+from unhang.facts.laggard.work_spanning_timeout import spanning_work
+from unhang.facts.logs.interleaved_progress_bars import bars_at_once
+from unhang.facts.logs.job_stages import stage_of
+from unhang.facts.logs.per_rank_counts import unequal_counts
+from unhang.facts.machine.fabric import first_use_stall
+from unhang.facts.machine.known_defect_signs import seen_signs
+from unhang.facts.machine.transport_errors import TransportTrouble, transport_trouble
 from unhang.facts.model import Facts
-from unhang.facts.printed_lines import printed_at
-from unhang.facts.situation import situation_of
-from unhang.facts.spanning_work import spanning_work
-from unhang.facts.stages import stage_of
-from unhang.facts.transport_lines import TransportTrouble, transport_trouble
-from unhang.facts.version_signs import seen_signs
-from unhang.facts.went_on import went_on
+from unhang.facts.pace.data_wait_share import data_pace
+from unhang.facts.waiting.late_arrivals import tiny_limits
+from unhang.facts.waiting.timeout_settings import limit_not_in_force
 from unhang.findings import Source
+from unhang.program.syntax.print_statements import printed_at
 
 NOON = datetime(2026, 10, 9, 12)  # noqa: DTZ001 - logs say no zone
 
@@ -63,12 +63,12 @@ def worked(at_s: float) -> object:
     return went_on(facts_of(*sorted((*lines, *waits), key=lambda line: line[:24]))) is not None
 
 
-@turns("went_on.into_it")
+@turns("active_during_wait.into_it")
 def a_line_early_in_the_wait(share: float) -> object:
     return worked(-600 + 600 * share)
 
 
-@turns("went_on.slack_s")
+@turns("active_during_wait.slack_s")
 def a_line_after_the_wait(seconds: float) -> object:
     return worked(seconds)
 
@@ -79,17 +79,17 @@ def spans(elapsed_s: float) -> object:
     return spanning_work(facts_of(bar, *(timeout(rank, 2, limit_s=1800) for rank in (1, 2, 3)))) is not None
 
 
-@turns("spanning_work.early_s")
+@turns("work_spanning_timeout.early_s")
 def a_bar_shorter_than_the_limit(seconds: float) -> object:
     return spans(1800 - seconds)
 
 
-@turns("spanning_work.late")
+@turns("work_spanning_timeout.late")
 def a_bar_longer_than_the_limit(times: float) -> object:
     return spans(1800 * times)
 
 
-@turns("spanning_work.side_by_side", 64, 65)
+@turns("work_spanning_timeout.side_by_side", 64, 65)
 def the_same_bar_again(lines: int) -> object:
     bar = "Map:   9%|#  | 280000/2969526 [29:55<4:48:08, 155.57 examples/s]"
     between = [f"some other words {'abc'[number % 3]}" for number in range(lines - 1)]
@@ -111,7 +111,7 @@ def stuck_far_beyond_a_tiny_limit(seconds: float) -> object:
     return tiny_limits(facts_of(timeout(1, limit_s=1, ran_s=seconds))) is not None
 
 
-@turns("limits.same")
+@turns("timeout_settings.same")
 def a_limit_that_was_set(ratio: float) -> object:
     return limit_not_in_force(facts_of(f"--ddp_timeout {round(600 * ratio)}", timeout(1))) is not None
 
@@ -127,17 +127,17 @@ def stage(*lines: str) -> object:
     return stage_of(facts, facts.events_of("n.ibwc")[0])
 
 
-@turns("stages.ran_steps")
+@turns("job_stages.ran_steps")
 def one_line_of_a_step(step: int) -> object:
     return stage(f"step {step} loss 2.0")
 
 
-@turns("stages.ran_positions", 200, 201)
+@turns("job_stages.ran_positions", 200, 201)
 def timed_out_at(position: int) -> object:
     return stage(timeout(1, position))
 
 
-@turns("version_signs.start_positions", 20, 21)
+@turns("known_defect_signs.start_positions", 20, 21)
 def stalled_at_start(position: int) -> object:
     return seen_signs(facts_of(timeout(1, position)))
 
@@ -169,24 +169,24 @@ def stopped(*ends: tuple[int, float]) -> object:
     return unequal_counts(facts_of(**files)) is not None
 
 
-@turns("counts.lockstep", 1, 2)
+@turns("per_rank_counts.lockstep", 1, 2)
 def steps_apart(steps: int) -> object:
     return stopped((40, 0.0), (40 + steps, 0.0))
 
 
-@turns("counts.same_moment_s")
+@turns("per_rank_counts.same_moment_s")
 def stopped_apart_in_time(seconds: float) -> object:
     return stopped((40, 0.0), (50, seconds))
 
 
-@turns("counts.near")
+@turns("per_rank_counts.near")
 def loaders_of_other_lengths(ratio: float) -> object:
     lengths = (1000, round(1000 * ratio))
     lines = (f"[rank{rank}]: len(train_loader) = {length}" for rank, length in enumerate(lengths))
     return unequal_counts(facts_of(*lines)) is not None
 
 
-@turns("bars_at_once.telling_letters")
+@turns("interleaved_progress_bars.telling_letters")
 def a_torn_label(letters: int) -> object:
     bar = "{label}: 9%|#   | {n}/{total} [00:01<00:02, 9.00it/s]"
     whole = "Training set"
@@ -196,7 +196,7 @@ def a_torn_label(letters: int) -> object:
     return found is not None and found.one_is_done
 
 
-@turns("printed_lines.least_constant")
+@turns("print_statements.least_constant")
 def few_constant_letters(letters: int) -> object:
     words = "abcdefghijklmnop"[:letters]
     program = f'print(f"{words} {{x}}")\n'
@@ -215,17 +215,17 @@ def trouble(world: int, speakers: int) -> TransportTrouble:
     return found
 
 
-@turns("transport_lines.few")
+@turns("transport_errors.few")
 def few_of_many_speak(share: float) -> object:
     return trouble(1000, round(1000 * share)).few_of_many
 
 
-@turns("transport_lines.many_ranks")
+@turns("transport_errors.many_ranks")
 def one_of_many_speaks(world: int) -> object:
     return trouble(world, 1).few_of_many
 
 
-@turns("transport_lines.least_speakers")
+@turns("transport_errors.least_speakers")
 def name_one_peer(speakers: int) -> object:
     return trouble(100, speakers).one_peer
 
@@ -239,30 +239,30 @@ def waiting(waits: list[float], compute_s: float = 1.0) -> object:
     return data_pace(facts_of(*lines)) is not None
 
 
-@turns("data_pace.least_steps")
+@turns("data_wait_share.least_steps")
 def steps_that_wait(steps: int) -> object:
     return waiting([0.0, *[9.0] * steps])
 
 
-@turns("data_pace.least_waits")
+@turns("data_wait_share.least_waits")
 def long_waits(waits: int) -> object:
     return waiting([0.0, *[90.0] * waits, *[0.0] * 40])
 
 
-@turns("data_pace.most_of_the_time")
+@turns("data_wait_share.most_of_the_time")
 def share_of_waits(share: float) -> object:
     waits = [0.0] * 16 + [0.0, *[100.0] * 16]
     computed = 1600 * (1 - share) / share / len(waits[1:]) if share < 1 else 0.0
     return waiting(waits, computed)
 
 
-@turns("situation.busy")
+@turns("incident_features.busy")
 def a_busy_card(percent: int) -> object:
     row = f"| 33%   54C    P2            81W /  450W |    1412MiB / 24564MiB |    {min(percent, 100)}%      Default |"
     return "look:cards-busy" in situation_of(facts_of(row))
 
 
-@turns("spanning_work.half")
+@turns("work_spanning_timeout.half")
 def a_bar_that_counts_through_the_timeouts(share: float) -> object:
     clock = f"{int(600 * share) // 60:02d}:{int(600 * share) % 60:02d}"
     bars = (f"Evaluating: {n}0%|#| {n}/10 [{clock}<10:00, 60.00s/it]" for n in (2, 3))

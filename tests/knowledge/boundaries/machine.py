@@ -9,14 +9,14 @@ from tests.facts.jobs import call, recording
 from tests.knowledge.boundaries.boundary import turns
 from tests.machine_samples import card, rank, series
 
+from unhang.causes.wording.machine_reasons import because
 from unhang.evidence.items import EvidenceSet, LogEvent
-from unhang.evidence.machine_series import MachineSeries, read_machine_series
-from unhang.evidence.recorder_items import BundleManifest
+from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
+from unhang.evidence.own_files.recorder_items import BundleManifest
 from unhang.facts.build import build_facts
-from unhang.facts.machine_state import Sign, machine_signs
-from unhang.facts.xids import KIND, with_xids
+from unhang.facts.machine.machine_state import Sign, machine_signs
+from unhang.facts.machine.xids import KIND, with_xids
 from unhang.findings import Evidence, Source
-from unhang.rules.machine_lines import because
 
 LAST_S = 1_760_000_090.0
 AGAIN = {"tcp": {"sent": 40, "sent_again": 20}}
@@ -158,7 +158,7 @@ def xid_of_log_and_sample(apart_s: float) -> object:
     return len(with_xids([logged], [seen]))
 
 
-@turns("machine_lines.much_elsewhere")
+@turns("machine_reasons.much_elsewhere")
 def used_by_others(processors: float) -> object:
     values = {"percent": 50, "peers_percent": 1, "pid": None, "elsewhere": processors, "processors": 8}
     sign = Sign("cpu-starved", "node-a", Evidence(Source("machine/series.jsonl"), ""), 0, values)

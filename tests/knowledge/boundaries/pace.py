@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
 
+from unhang.causes.wording.pace_reasons import slows
 from unhang.evidence.items import EvidenceSet, Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
-from unhang.evidence.recorder_items import Pace, RankPace
-from unhang.facts.activity import activity_of
-from unhang.facts.arrivals import latest_arriver
+from unhang.evidence.own_files.recorder_items import Pace, RankPace
 from unhang.facts.build import build_facts
 from unhang.facts.model import RankFacts, Straggler
+from unhang.facts.pace.arrival_order import latest_arriver
+from unhang.facts.pace.consistent_laggard import find_straggler
+from unhang.facts.pace.slow_rank_over_time import find_all_wait, holds_up, slow_pace
+from unhang.facts.pace.step_slowdown import growing_steps, slowed_to_its_end
 from unhang.facts.pace_change import find_step_change
-from unhang.facts.slow_looks import find_straggler
-from unhang.facts.slow_pace import find_all_wait, holds_up, slow_pace
-from unhang.facts.step_pace import growing_steps, slowed_to_its_end
+from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Cause, Source, say
-from unhang.rules.pace_lines import slows
 
 START_S = 1_760_000_000.0
 
@@ -74,32 +74,32 @@ def pace(looks: int, *waits: float, slower: bool = False) -> Pace:
     return Pace(Source("pace.json"), looks, tuple(RankPace(rank, steps, share, ()) for rank, share in enumerate(waits)))
 
 
-@turns("slow_pace.least_looks")
+@turns("slow_rank_over_time.least_looks")
 def few_looks(looks: int) -> object:
     return slow_pace(pace(looks, 0.0, 0.9)) is not None, find_all_wait([pace(looks, 0.9, 0.9, slower=True)]) is not None
 
 
-@turns("slow_pace.less")
+@turns("slow_rank_over_time.less")
 def waits_less(share: float) -> object:
     return holds_up(0.0, share, 0.0)
 
 
-@turns("slow_pace.less_slower")
+@turns("slow_rank_over_time.less_slower")
 def waits_less_and_steps_grew(share: float) -> object:
     return holds_up(0.0, share, 0.02)
 
 
-@turns("slow_pace.half")
+@turns("slow_rank_over_time.half")
 def waits_half_as_much(share: float) -> object:
     return holds_up(share, 1.0, 0.0)
 
 
-@turns("slow_pace.explains")
+@turns("slow_rank_over_time.explains")
 def explains_what_steps_grew_by(share: float) -> object:
     return holds_up(0.0, 0.6 * share, 0.6)
 
 
-@turns("slow_pace.all_wait")
+@turns("slow_rank_over_time.all_wait")
 def all_wait(share: float) -> object:
     return find_all_wait([pace(240, share, share, slower=True)]) is not None
 
@@ -125,22 +125,22 @@ def _stack(rank: int, frames: tuple[Frame, ...]) -> StackDump:
     return StackDump(Source(f"stacks/rank_{rank}.txt"), rank, None, (thread,), "py-spy")
 
 
-@turns("slow_looks.least_looks")
+@turns("consistent_laggard.least_looks")
 def few_stacks(looks: int) -> object:
     return straggler([True] * looks) is not None
 
 
-@turns("slow_looks.many_looks")
+@turns("consistent_laggard.many_looks")
 def one_look_of_another_kind(looks: int) -> object:
     return straggler([False] + [True] * (looks - 1)) is not None
 
 
-@turns("slow_looks.mostly")
+@turns("consistent_laggard.mostly")
 def waits_in_most_looks(share: float) -> object:
     return straggler([number < 100 * share for number in range(100)]) is not None
 
 
-@turns("pace_lines.many_looks")
+@turns("pace_reasons.many_looks")
 def sure_of_a_straggler(looks: int) -> object:
     nobody = build_facts(EvidenceSet())
     return slows(Cause.SLOW_RANK, nobody, Straggler(0, None, looks, (1,), None), say("rank 0 is slow"), ()).whole
@@ -163,17 +163,17 @@ def latest(late_s: Sequence[float]) -> object:
     return latest_arriver(facts.groups, facts.ranks) is not None
 
 
-@turns("arrivals.least_positions")
+@turns("arrival_order.least_positions")
 def few_positions(count: int) -> object:
     return latest([0.6] * count)
 
 
-@turns("arrivals.always")
+@turns("arrival_order.always")
 def nearly_always_last(share: float) -> object:
     return latest([0.6 if number < round(60 * share) else -0.2 for number in range(60)])
 
 
-@turns("arrivals.share_of_step")
+@turns("arrival_order.share_of_step")
 def late_by(share: float) -> object:
     return latest([share] * 40)
 
@@ -200,11 +200,11 @@ def grown(*seconds: float) -> int | None:
     return found.since_step if found is not None else None
 
 
-@turns("step_pace.slower")
+@turns("step_slowdown.slower")
 def grown_by(ratio: float) -> object:
     return grown(*[1.0] * 50, *[ratio] * 50) is not None
 
 
-@turns("step_pace.still_moves")
+@turns("step_slowdown.still_moves")
 def ended_after(steps: float) -> object:
     return slowed_to_its_end(build_facts(loop(*[0.2] * 50, *[1.0] * 50, end_s=steps))) is not None

@@ -8,12 +8,12 @@ from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
 
 from unhang.evidence.items import EvidenceSet, Frame, Recording, StackDump, ThreadStack
-from unhang.evidence.recorder_items import BundleManifest
+from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.facts.alignment.nonfatal_mismatch import find_survived
 from unhang.facts.build import build_facts
-from unhang.facts.near_limit import is_near
-from unhang.facts.recording_choice import choose_recordings
-from unhang.facts.stray_stacks import stray_camps
-from unhang.facts.survived import find_survived
+from unhang.facts.dump_choice import choose_recordings
+from unhang.facts.stacks.unattributed_stacks import stray_camps
+from unhang.facts.waiting.near_timeout import is_near
 from unhang.findings import Source
 
 PAIR = {"0": (0, 1)}
@@ -29,7 +29,7 @@ def later(entry: dict[str, Any], seconds: float) -> dict[str, Any]:
 # calls that differ
 
 
-@turns("disagreements.density", 0.28, 0.34)
+@turns("mismatched_calls.density", 0.28, 0.34)
 def an_earlier_difference(share: float) -> object:
     """Two differences: at the stall, and so far before it that they make up this share of what lies between."""
     first = 100 - round(2 / share - 1)
@@ -43,7 +43,7 @@ def an_earlier_difference(share: float) -> object:
     return one.position == 100
 
 
-@turns("survived.together_s")
+@turns("nonfatal_mismatch.together_s")
 def called_apart_in_time(seconds: float) -> object:
     def dump(rank: int) -> Recording:
         calls = [call(position, dtype="Int" if rank and position == 5 else "Float") for position in range(1, 10)]
@@ -53,7 +53,7 @@ def called_apart_in_time(seconds: float) -> object:
     return len(find_survived(build_facts(job(*dumps.values())).groups, dumps))
 
 
-@turns("recording_choice.same_run_spread_s")
+@turns("dump_choice.same_run_spread_s")
 def two_dumps_of_a_rank(seconds: float) -> object:
     dumps = [recording(0, [later(call(1), after)], groups=PAIR, name=f"{after}/rank_0") for after in (0, seconds)]
     return len(choose_recordings(dumps).unread)
@@ -63,13 +63,13 @@ def two_dumps_of_a_rank(seconds: float) -> object:
 # a limit that is near
 
 
-@turns("near_limit.near_share")
+@turns("near_timeout.near_share")
 def a_share_is_left(share: float) -> object:
     """Of the limit of a call in which a rank waits."""
     return has_left(600 * share, of_s=600)
 
 
-@turns("near_limit.near_s")
+@turns("near_timeout.near_s")
 def seconds_are_left(seconds: float) -> object:
     """Of a limit so short that its share is shorter still."""
     return has_left(seconds, of_s=24)
@@ -89,7 +89,7 @@ def has_left(left_s: float, of_s: float) -> bool:
 # stacks
 
 
-@turns("stray_stacks.least_processes")
+@turns("unattributed_stacks.least_processes")
 def stacks_of_nobody(processes: int) -> object:
     thread = ThreadStack("MainThread", "1", (Frame("compute", "/job/train.py", 20),))
     stacks = [

@@ -5,31 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.checks.told_machine import card, situation
+from tests.check.told_machine import card, situation
 from tests.knowledge.boundaries.boundary import turns
 
-from unhang.facts.preflight.launch import ConfigFile, Configuration
-from unhang.facts.preflight.limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory
-from unhang.facts.preflight.situation import Situation
-from unhang.facts.preflight.storage import Measured, Place, Storage
-from unhang.facts.preflight.timers import Timer, Timers
+from unhang.check.environment.machine_limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory
+from unhang.check.environment.timers import Timer, Timers
+from unhang.check.risks.configuration import full_state_dict, generation_time
+from unhang.check.risks.devices import device_crowded
+from unhang.check.risks.limits import locked_memory, memory_limit, open_files, shared_memory
+from unhang.check.risks.risk import Answer
+from unhang.check.risks.storage import disk_space, storage_appends, storage_checkpoint, storage_files, storage_reads
+from unhang.check.risks.timers import limit_far_away
+from unhang.check.storage.storage import Measured, Place, Storage
 from unhang.findings import Evidence, Finding, Source
-from unhang.rules.risks import (
-    device_crowded,
-    disk_space,
-    full_state_dict,
-    generation_time,
-    limit_far_away,
-    locked_memory,
-    memory_limit,
-    open_files,
-    shared_memory,
-    storage_appends,
-    storage_checkpoint,
-    storage_files,
-    storage_reads,
-)
-from unhang.rules.risks.risk import Answer
+from unhang.host.look import Situation
+from unhang.program.launch.launch import ConfigFile, Configuration
 
 GB = 1 << 30
 

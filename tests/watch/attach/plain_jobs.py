@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.watch import processes
-from unhang.watch.attach.ladder import kernel_look
-from unhang.watch.attach.machine import Machine
-from unhang.watch.attach.ranks import LiveRank, ranks_of
+from unhang.watch.job import processes
+from unhang.watch.process_state.proc_processes import Machine
+from unhang.watch.process_state.rank_processes import LiveRank, ranks_of
+from unhang.watch.process_state.stack_collection import kernel_look
 
-CASES = Path(__file__).resolve().parents[3] / "src" / "unhang" / "lab" / "cases"
+CASES = Path(__file__).resolve().parents[3] / "packages" / "unhang-lab" / "src" / "unhang_lab" / "cases"
 LIMIT_S = 100.0
 
 

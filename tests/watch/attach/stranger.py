@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from unhang.lab.catalog import Case
-from unhang.watch.attach.ladder import kernel_look
+from unhang.watch.process_state.stack_collection import kernel_look
+from unhang_lab.catalog import Case
 from watch.attach.plain_jobs import PlainJob, has_joined, plain_job
 
 STILL_S = 2.5
@@ -24,7 +24,7 @@ import threading
 import time
 from pathlib import Path
 
-from unhang.lab.worker import freeze_transport, wait_until
+from unhang_lab.worker import freeze_transport, wait_until
 
 
 def freeze(order=Path(__file__).with_name("order")):

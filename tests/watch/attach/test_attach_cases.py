@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from command import unhang
+from unhang.diagnosis.adjustments.severity_while_running import WORK
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.levels import WORK
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Status, Verdict
-from unhang.lab.catalog import CASES, CASES_FOLDER, Case
-from unhang.lab.expectation import mistakes
-from unhang.watch.attach.ladder import kernel_look
+from unhang.watch.process_state.stack_collection import kernel_look
+from unhang_lab.catalog import CASES, CASES_FOLDER, Case
+from unhang_lab.expectation import mistakes
 from watch.attach.plain_jobs import plain_job
 from watch.attach.stranger import stranger
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from command import unhang
-from unhang.watch.attach.choosing import choose
-from unhang.watch.attach.ladder import kernel_look
-from unhang.watch.attach.machine import Machine
+from unhang.watch.attach.rank_selection import choose
+from unhang.watch.process_state.proc_processes import Machine
+from unhang.watch.process_state.stack_collection import kernel_look
 from watch.attach.plain_jobs import CASES, PlainJob, plain_job
 
 pytestmark = pytest.mark.job

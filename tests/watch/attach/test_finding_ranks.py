@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from unhang.errors import UsageError
-from unhang.watch.attach import choosing, ranks
+from unhang.watch.attach import rank_selection
 from unhang.watch.attach.bundle_folder import open_folder
-from unhang.watch.attach.choosing import choose
-from unhang.watch.attach.machine import Machine, Process, read_process
 from unhang.watch.attach.manifest import settings_of
-from unhang.watch.attach.ranks import ranks_of
+from unhang.watch.attach.rank_selection import choose
+from unhang.watch.process_state import rank_processes as ranks
+from unhang.watch.process_state.proc_processes import Machine, Process, read_process
+from unhang.watch.process_state.rank_processes import ranks_of
 
 JOB = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "r"}
 BASE = 4_000_000
@@ -192,7 +193,7 @@ def test_a_process_that_is_no_rank_is_named() -> None:
 
 
 def test_a_number_of_a_container_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "number_inside", lambda pid: 7 if pid == BASE + 10 else None)
+    monkeypatch.setattr(rank_selection, "number_inside", lambda pid: 7 if pid == BASE + 10 else None)
     with pytest.raises(UsageError, match="there is no process"):
         choose(machine(*torchrun()), [2**22 + 7])
     with pytest.raises(UsageError, match=f"numbering it is {BASE + 10}"):

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch.attach import debug_server, ras, recorder_files
-from unhang.watch.attach.exchange import exchange, http
-from unhang.watch.attach.machine import Process
-from unhang.watch.attach.ranks import LiveRank
-from unhang.watch.attach.sockets import listening_ports
+from unhang.watch.attach.sources import debug_server, nccl_ras, recorder_files
+from unhang.watch.attach.sources.bounded_requests import exchange, http
+from unhang.watch.process_state.listening_sockets import listening_ports
+from unhang.watch.process_state.proc_processes import Process
+from unhang.watch.process_state.rank_processes import LiveRank
 
 LIMIT_S = 30.0
 """For whatever does answer, on a busy machine too."""
@@ -111,7 +111,7 @@ def rank_here(tmp_path: Path, **environment: str) -> LiveRank:
 def test_a_silent_server_takes_no_longer_than_the_limit(behave: Callable[[socket.socket], None]) -> None:
     with served(behave) as port:
         began = time.monotonic()
-        assert ras.ask_ras(("127.0.0.1", port), limit_s=0.4) is None
+        assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=0.4) is None
         assert http("127.0.0.1", port, "GET", "/", limit_s=0.4, most=1000) is None
         assert time.monotonic() - began < LIMIT_S
 
@@ -121,24 +121,27 @@ def test_a_flood_is_cut_off() -> None:
         answer = exchange("127.0.0.1", port, b"verbose status\n", limit_s=LIMIT_S, most=1 << 20)
         assert answer is not None
         assert len(answer) == 1 << 20
-        assert ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
+        assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
 
 
 def test_nobody_there_is_no_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
+    assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
 
 
 def test_a_status_names_ranks_behind_and_dead_nodes() -> None:
     with served(says(STATUS.encode())) as port:
-        reports = [ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) for _ in range(2)]
+        reports = [nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) for _ in range(2)]
     first, second = reports
     assert first is not None
     assert second is not None
     assert [(s.pid, s.node) for s in first.dead] == [(3487984, "192.0.2.7")]
     assert first.dead_nodes == ()
-    assert [(s.rank, s.pid, s.operation) for s in ras.behind(first, second)] == [(3, 483072, 6649), (5, 483074, 6649)]
+    assert [(s.rank, s.pid, s.operation) for s in nccl_ras.behind(first, second)] == [
+        (3, 483072, 6649),
+        (5, 483074, 6649),
+    ]
 
 
 # NCCL 2.26 and later count each function apart, and tell one rank of its kind on one line (src/ras/client_support.cc).
@@ -186,34 +189,34 @@ Warnings
 
 
 def test_a_single_rank_behind_is_told_on_one_line_and_functions_are_counted_apart() -> None:
-    report = ras.parse(BY_FUNCTION)
-    late = [(s.rank, s.pid, s.function, s.operation) for s in ras.behind(report, report)]
+    report = nccl_ras.parse(BY_FUNCTION)
+    late = [(s.rank, s.pid, s.function, s.operation) for s in nccl_ras.behind(report, report)]
     assert late == [(7, 1650386, "AllReduce", 60), (3, None, "Broadcast", 0)]
     assert report.furthest == {("78db921d1c117b4a", "AllReduce"): 64, ("78db921d1c117b4a", "Broadcast"): 2}
 
 
 def test_a_node_is_dead_when_all_its_processes_are() -> None:
-    assert ras.parse(BY_FUNCTION).dead_nodes == ("node4",)
+    assert nccl_ras.parse(BY_FUNCTION).dead_nodes == ("node4",)
     alone = BY_FUNCTION.replace("  Process 312 on node node4 managing GPU 1\n", "")
-    assert ras.parse(alone).dead_nodes == ()
+    assert nccl_ras.parse(alone).dead_nodes == ()
 
 
 def test_ranks_in_other_trouble_are_named_and_not_called_behind() -> None:
-    named = {(s.rank, s.pid) for s in ras.parse(BY_FUNCTION).statements if s.rank in (5, 6)}
+    named = {(s.rank, s.pid) for s in nccl_ras.parse(BY_FUNCTION).statements if s.rank in (5, 6)}
     assert named == {(5, 77), (6, 78)}
 
 
 def test_counts_that_move_are_no_stall() -> None:
     later = STATUS.replace("6650", "6700").replace("6649", "6699")
-    assert ras.behind(ras.parse(STATUS), ras.parse(later)) == ()
+    assert nccl_ras.behind(nccl_ras.parse(STATUS), nccl_ras.parse(later)) == ()
 
 
 def test_ras_is_asked_on_this_machine_only(tmp_path: Path) -> None:
     def address(**environment: str) -> tuple[str, int] | None:
-        return ras.address_of([rank_here(tmp_path, **environment)])
+        return nccl_ras.address_of([rank_here(tmp_path, **environment)])
 
     assert address(NCCL_RAS_ADDR="127.0.0.1:28000") == ("127.0.0.1", 28000)
-    assert address(NCCL_RAS_ADDR="localhost:bad") == ("localhost", ras.PORT)
+    assert address(NCCL_RAS_ADDR="localhost:bad") == ("localhost", nccl_ras.PORT)
     assert address(NCCL_RAS_ADDR="192.0.2.1:28028") is None
     assert address(NCCL_RAS_ADDR="some.host.example:28028") is None
     assert address(NCCL_RAS_ADDR="localhost:28028", NCCL_RAS_ENABLE="0") is None
@@ -222,7 +225,7 @@ def test_ras_is_asked_on_this_machine_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "HTTP/1.1 400 Bad Request\r\n\r\n", "\0" * 5000, "Rank 1 -- GPU 1"])
 def test_what_is_no_status_is_not_believed(text: str) -> None:
     with served(says(text.encode())) as port:
-        assert ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
+        assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
 
 
 def test_http_wants_a_whole_answer() -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.findings import Source
-from unhang.watch.attach import ladder
-from unhang.watch.attach.ladder import KernelLook, Look, kernel_look, look_at, set_going
-from unhang.watch.attach.moving import moved
-from unhang.watch.looks import find_py_spy
+from unhang.watch.process_state import stack_collection
+from unhang.watch.process_state.progress_between_samples import moved
+from unhang.watch.process_state.py_spy_samples import find_py_spy
+from unhang.watch.process_state.stack_collection import KernelLook, Look, kernel_look, look_at, set_going
 
 SLEEPS = "import time\nprint('up', flush=True)\ntime.sleep(60)"
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -95,10 +95,10 @@ def test_a_py_spy_that_fails_leaves_the_kernels_word(
     fake = tmp_path / "py-spy"
     fake.write_text(f"#!/bin/sh\n{program}\n")
     fake.chmod(0o700)
-    monkeypatch.setattr(ladder, "find_py_spy", lambda: str(fake))
+    monkeypatch.setattr(stack_collection, "find_py_spy", lambda: str(fake))
     limit_s = 0.3 if reason == "too long" else 60.0
-    monkeypatch.setattr(ladder, "LOOK_LIMIT_S", limit_s)
-    monkeypatch.setattr(ladder, "HARMLESS_LIMIT_S", limit_s)
+    monkeypatch.setattr(stack_collection, "LOOK_LIMIT_S", limit_s)
+    monkeypatch.setattr(stack_collection, "HARMLESS_LIMIT_S", limit_s)
     look = look_at(sleeper)
     assert look.stack is None
     assert reason in look.refused

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from unhang.watch.attach.machine import read_process
-from unhang.watch.attach.ranks import LiveRank
 from unhang.watch.attach.several_jobs import stuck_jobs
+from unhang.watch.process_state.proc_processes import read_process
+from unhang.watch.process_state.rank_processes import LiveRank
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 STANDS = "print(flush=True); import threading; threading.Event().wait()"

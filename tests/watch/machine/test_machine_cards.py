@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from unhang.checks.machine import StoredMachine
+from unhang.host.machine import StoredMachine
 from unhang.watch.machine.cards import FIELDS, CardLook, reasons_of
 
 UUIDS = ("GPU-171d4a5c-abeb-a989-6553-0e2692641aaf", "GPU-2e8a80f7-9aaa-8ab9-960f-a4d182638fe6")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.machine_series import MachineSeries, read_machine_series
+from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
 from unhang.findings import Source
 from unhang.watch.machine import storage as storage_file
 from unhang.watch.machine.counters import Places

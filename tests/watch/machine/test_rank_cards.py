@@ -11,9 +11,9 @@ import pytest
 from tests.machine_samples import UUID, card
 from tests.watch.machine.test_machine_cards import NEW, machine
 
-from unhang.facts.preflight.devices import Choice
+from unhang.check.devices.devices import Choice
 from unhang.records.record import Record
-from unhang.records.views import Identity
+from unhang.records.record_views import Identity
 from unhang.watch.machine.rank_cards import card_of, chosen_in
 from unhang.watch.machine.sampler import Sampler
 from unhang.watch.run_folder import RunPlan

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, UNFINISHED, Checkpoint, Flaw, described
 from unhang.evidence.checkpoints.weight_files import flaw_of_index, flaw_of_parts
-from unhang.evidence.decoding import NO_JSON
+from unhang.evidence.decode_errors import NO_JSON
 
 STATE = "trainer_state.json"
 _NAME = re.compile(r"(?:tmp-)?checkpoint-\d+$")

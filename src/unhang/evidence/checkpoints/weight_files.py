@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, NO_MARK, REFUSED, Flaw
-from unhang.evidence.decoding import NO_JSON
+from unhang.evidence.decode_errors import NO_JSON
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 MOST_HEADER = 100 << 20

@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from unhang.evidence.flight_recorder.columns import EntryColumns, Row, state_number
-from unhang.evidence.safe_unpickle import Memo, PlainMachine
+from unhang.evidence.pickles.safe_unpickle import Memo, PlainMachine
 
 _REFERENCE: Final = rb"(?:h.|j.{4})"
 _NUMBER: Final = rb"(?:K.|M..|J.{4}|\x8a\x08.{8})"

@@ -10,8 +10,8 @@ from typing import Any, Final
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
-from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.flight_recorder.ring_end import keep_end_of, read_objects
+from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.ring_window import keep_end_of, read_objects
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()

@@ -7,10 +7,10 @@ from typing import Any
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
-from unhang.evidence.flight_recorder.parsed import ParsedDump
-from unhang.evidence.flight_recorder.ring_end import keep_end_of, recorded_entries
-from unhang.evidence.plain_opcodes import CutShort
-from unhang.evidence.safe_unpickle import PlainMachine
+from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.ring_window import keep_end_of, recorded_entries
+from unhang.evidence.pickles.plain_opcodes import CutShort
+from unhang.evidence.pickles.safe_unpickle import PlainMachine
 
 
 def read_in_pieces(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:

@@ -8,10 +8,10 @@ from typing import Final, Protocol
 
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.dump_tail import TORCH_START, read_tail
 from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
-from unhang.evidence.flight_recorder.parsed import ParsedDump
+from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
 from unhang.evidence.flight_recorder.pickled import read_in_pieces
-from unhang.evidence.flight_recorder.tail import TORCH_START, read_tail
 from unhang.evidence.found_files import NOT_THE_FILE, Identity, NotTheFileError, opened
 from unhang.evidence.items import STATE_COMPLETED, Recording
 from unhang.evidence.rank_names import rank_from_name

@@ -20,10 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
-from unhang.evidence.flight_recorder.bounds import cpu_seconds, limits_hold, without_core_files
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.confined import read_confined
+from unhang.evidence.flight_recorder.process_limits import cpu_seconds, limits_hold, without_core_files
 from unhang.evidence.flight_recorder.reading import OtherReader, read_other, read_recording
+from unhang.evidence.flight_recorder.sandboxed_unpickle import read_confined
 from unhang.evidence.found_files import Identity
 from unhang.evidence.items import Recording
 from unhang.evidence.rank_names import rank_from_name

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.items import LogEvent
-from unhang.evidence.logs.prefixes import NOBODY, Speaker
-from unhang.evidence.logs.voices import Voices
+from unhang.evidence.logs.lines.prefixes import NOBODY, Speaker
+from unhang.evidence.logs.lines.speakers import Voices
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
 from unhang.knowledge.numbers import TimeForm
-from unhang.knowledge.torch_lines import torch_version_from_line
+from unhang.knowledge.torch_release_by_line import torch_version_from_line
 from unhang.late_pattern import late_pattern
 
 EQUAL_EVENTS, EQUAL_PLAIN, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 1, 400, 60_000, 60_000

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unhang.evidence.logs.endings import may_tell
-from unhang.evidence.logs.prefixes import is_error_of_torch
-from unhang.evidence.logs.progress import step_in
+from unhang.evidence.logs.content.endings import may_tell
+from unhang.evidence.logs.lines.prefixes import is_error_of_torch
+from unhang.evidence.logs.lines.progress import step_in
 from unhang.knowledge.failure_language import sounds_bad
 from unhang.late_pattern import late_pattern
 

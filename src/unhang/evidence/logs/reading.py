@@ -20,18 +20,25 @@ from typing import BinaryIO
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs.blocks import Blocks, decoded
-from unhang.evidence.logs.closing import last_words
-from unhang.evidence.logs.envelopes import unpacked
+from unhang.evidence.logs.content.own_verdicts import without_own_verdicts
+from unhang.evidence.logs.content.stacks_in_logs import STACK_MARKS, StackListener
 from unhang.evidence.logs.events import PLAIN
-from unhang.evidence.logs.lines import LineReader
-from unhang.evidence.logs.literals import LiteralFinder, Literals
-from unhang.evidence.logs.own_verdicts import without_own_verdicts
-from unhang.evidence.logs.pastes import PASTE_BYTES, mend_paste, renumbered
-from unhang.evidence.logs.progress import step_in
-from unhang.evidence.logs.regions import AFTER_TRACEBACK, Region, first_of_lines, newlines, regions_of, with_lines
-from unhang.evidence.logs.times import Clock
+from unhang.evidence.logs.line_reader import LineReader
+from unhang.evidence.logs.lines.progress import step_in
+from unhang.evidence.logs.lines.timestamps import Clock
+from unhang.evidence.logs.pasted.json_envelopes import unpacked
+from unhang.evidence.logs.pasted.pastes import PASTE_BYTES, mend_paste, renumbered
+from unhang.evidence.logs.scan.last_lines import last_words
+from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals
+from unhang.evidence.logs.scan.regions_to_read import (
+    AFTER_TRACEBACK,
+    Region,
+    first_of_lines,
+    newlines,
+    regions_of,
+    with_lines,
+)
 from unhang.evidence.stacks import looks_like_stack
-from unhang.evidence.stacks_in_logs import STACK_MARKS, StackListener
 from unhang.findings import Source, Unread
 from unhang.knowledge.messages import MessageRow, load_messages
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
-from unhang.evidence.stacks.bounds import MAX_LINE, Budget, FrameKeeper
+from unhang.evidence.stacks.stack_limits import MAX_LINE, Budget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern

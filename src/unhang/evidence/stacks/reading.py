@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import faulthandler, gdb, py_spy
-from unhang.evidence.stacks.bounds import MAX_BYTES, Budget, decode
 from unhang.evidence.stacks.own_frames import without_ours
+from unhang.evidence.stacks.stack_limits import MAX_BYTES, Budget, decode
 from unhang.findings import Source, Unread
 
 _HEAD = 64 * 1024

@@ -1,1 +1,1 @@
-"""`unhang explain`: what a word, a code, a variable or a pasted message means. Offline, from the knowledge alone."""
+"""``unhang explain``: what a word, a code, a variable or a pasted message means."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from unhang import causes
 from unhang.diagnosis.detectors import ALL_RULES
 from unhang.findings import Cause, Text, say
 from unhang.report.explain.page import Line, Page
@@ -15,6 +17,11 @@ LABELS: dict[str, Text] = {
     "Certain when": say("Certain when"),
     "Possible when": say("Possible when"),
 }
+
+
+def _file_of(cause: Cause) -> str:
+    name = f"{cause.value.replace('-', '_')}.py"
+    return next(f"unhang/causes/{path.parent.name}/{name}" for path in Path(causes.__file__).parent.glob(f"*/{name}"))
 
 
 def cause_page(name: str) -> Page | None:
@@ -31,7 +38,7 @@ def cause_page(name: str) -> Page | None:
         meaning=_given(title, parts.get("What happens", "")),
         do=_given(parts.get("Fix", "")),
         details=tuple(details),
-        source=f"unhang/causes/{cause.value.replace('-', '_')}.py",
+        source=_file_of(cause),
     )
 
 

@@ -9,10 +9,10 @@ import msgspec
 from unhang.findings import Text
 from unhang.report.explain.page import Explanation, Line, Page
 from unhang.report.explain.printed import spoken
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
 
 if TYPE_CHECKING:
-    from unhang.knowledge.incidents import Incident
+    from unhang.knowledge.known_incidents.incidents import Incident
 
 SCHEMA = "unhang.explanation/1"
 

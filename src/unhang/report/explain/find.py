@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from unhang.findings import Cause
-from unhang.knowledge.environment import similar_names, variables
+from unhang.knowledge.job.environment_variables import similar_names, variables
 from unhang.knowledge.terms import plain, term_names, terms_within
 from unhang.report.explain.cause_pages import cause_page
 from unhang.report.explain.code_pages import code_pages, term_page
@@ -16,7 +16,7 @@ from unhang.report.explain.variable_pages import variable_page
 from unhang.report.explain.version_pages import limit_page, version_page
 
 if TYPE_CHECKING:
-    from unhang.knowledge.incidents import Incident
+    from unhang.knowledge.known_incidents.incidents import Incident
 
 ASKED_CHARS = 200_000
 """Of a paste no more is looked at; whole logs are for ``unhang diagnose``."""
@@ -32,8 +32,8 @@ def explain(text: str) -> Explanation:
 
 
 def _known_incidents(asked: str) -> tuple[Incident, ...]:
-    from unhang.knowledge.incidents import Situation, incidents
-    from unhang.knowledge.similar_incidents import SHOWN, similar, with_words
+    from unhang.knowledge.known_incidents.incidents import Situation, incidents
+    from unhang.knowledge.known_incidents.similar_incidents import SHOWN, similar, with_words
 
     of_cause = [row for row in incidents() if row.cause.value == plain(asked)]
     newest = sorted(of_cause, key=lambda row: (-row.year, row.id))[:SHOWN]

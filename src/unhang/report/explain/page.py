@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unhang.findings import Text
 
 if TYPE_CHECKING:
-    from unhang.knowledge.incidents import Incident
+    from unhang.knowledge.known_incidents.incidents import Incident
 
 Line = str | Text
 """A sentence of the knowledge (translated by its own words), or one made with ``say``."""

@@ -9,11 +9,11 @@ from rich.text import Text as Styled
 from unhang.findings import Text, say
 from unhang.report.explain.page import Explanation, Line, Page
 from unhang.report.language import translate_known
-from unhang.report.sheet import Sheet
-from unhang.report.voice import Voice
+from unhang.report.layout.text_layout import Sheet
+from unhang.report.localizer import Voice
 
 if TYPE_CHECKING:
-    from unhang.knowledge.incidents import Incident
+    from unhang.knowledge.known_incidents.incidents import Incident
 
 KINDS: dict[str, Text] = {
     "cause": say("cause"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from unhang.findings import Text, say
-from unhang.knowledge.environment import Variable, variable
+from unhang.knowledge.job.environment_variables import Variable, variable
 from unhang.report.explain.page import Line, Page
 
 _SETTING = re.compile(r"(?:export\s+|set\s+|-e\s+|--env\s+|unset\s+)?([A-Za-z][A-Za-z0-9_]{2,63})(?:\s*=\s*(.*))?$")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from unhang.findings import Text, say
-from unhang.knowledge.timeouts import defaults_of
-from unhang.knowledge.versions import VersionRow, known_of, version_numbers, version_rows
+from unhang.knowledge.job.default_timeouts import defaults_of
+from unhang.knowledge.job.release_choice import release_to_take, which_have_it
+from unhang.knowledge.job.versions import VersionRow, known_of, version_numbers, version_rows
 from unhang.report.explain.page import Line, Page
-from unhang.rules.release_choice import release_to_take, which_have_it
 
 _VERSION = re.compile(r"(?P<package>[A-Za-z][\w-]{1,30})\s*(?:==|=|\s)\s*v?(?P<version>\d+(?:\.\d+)+\S{0,20})$")
 _LIMIT = re.compile(

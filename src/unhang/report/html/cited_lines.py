@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Verdict, Where
-from unhang.report.source_lines import source_file
-from unhang.report.voice import Voice
+from unhang.report.layout.source_lines import source_file
+from unhang.report.localizer import Voice
 
 AROUND_SOURCE, AROUND_LOG, MOST_CITED = 6, 4, 400
 

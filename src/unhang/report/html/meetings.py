@@ -5,9 +5,9 @@ from __future__ import annotations
 from unhang.facts.model import Disagreement, Facts
 from unhang.findings import Text, say
 from unhang.report import labels
-from unhang.report.html.standing import group_label
+from unhang.report.html.late_ranks import group_label
 from unhang.report.html.timeline import call_label
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
 
 MOST_SHOWN = 8
 

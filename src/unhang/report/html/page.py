@@ -22,20 +22,20 @@ from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where, say
 from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
+from unhang.report.html.late_ranks import late_ranks
 from unhang.report.html.meetings import meetings
 from unhang.report.html.stack_groups import StackGroup, stack_groups
-from unhang.report.html.standing import late_ranks
 from unhang.report.html.timeline import timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
 from unhang.report.html.words import SCRIPT_WORDS, WORDS
+from unhang.report.layout.sections import made
+from unhang.report.layout.source_lines import source_lines
+from unhang.report.localizer import Voice
 from unhang.report.place_heading import place_heading
-from unhang.report.redact import Redactor
-from unhang.report.sections import made
-from unhang.report.shown_paths import without_library_roots
-from unhang.report.source_lines import source_lines
+from unhang.report.redaction.redact import Redactor
+from unhang.report.redaction.shown_paths import without_library_roots
 from unhang.report.text import consequence_line, evidence_folder, source_label
 from unhang.report.verdict_document import verdict_document
-from unhang.report.voice import Voice
 
 ASSETS = Path(__file__).parent
 NOBODY: frozenset[int] = frozenset()

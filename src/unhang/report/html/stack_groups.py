@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Activity, CodeContext, Facts, PendingCall
-from unhang.facts.user_frames import is_user_frame
+from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.findings import Phase
-from unhang.report.html.standing import pending_calls
-from unhang.report.voice import Voice
+from unhang.report.html.late_ranks import pending_calls
+from unhang.report.localizer import Voice
 
 MOST_GROUPS, MOST_FRAMES = 60, 80
 _SHORT = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib(?:64)?/(?=python3)")

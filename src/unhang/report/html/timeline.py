@@ -14,9 +14,9 @@ import numpy as np
 
 from unhang.evidence.items import Entries, Signature
 from unhang.facts.model import Facts, GroupFacts, GroupProgress, RankState
-from unhang.report.html.standing import group_label
+from unhang.report.html.late_ranks import group_label
 from unhang.report.labels import short_ranks
-from unhang.report.voice import Voice
+from unhang.report.localizer import Voice
 
 BEFORE, AFTER, NEAR_LAGGARD, MOST_COLUMNS, MOST_GROUPS, MOST_LAGGARDS = 14, 5, 2, 44, 200, 4
 _P2P = ("send", "recv", "coalesced")

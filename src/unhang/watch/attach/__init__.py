@@ -1,1 +1,1 @@
-"""Stuck now, started without us: find the ranks on this machine, look at them, ask the job what it can tell, judge."""
+"""Stuck now, started without us: find the ranks, look at them, judge."""

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.attach.machine import Machine, as_seen_by
-from unhang.watch.attach.ranks import LiveRank
+from unhang.watch.process_state.proc_processes import Machine, as_seen_by
+from unhang.watch.process_state.rank_processes import LiveRank
 
 PROC = Path("/proc")
 LOG_BYTES = 4 << 20

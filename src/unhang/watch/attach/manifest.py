@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unhang.watch import private_files
-from unhang.watch.attach.ladder import Look
-from unhang.watch.attach.machine import backend_of, torch_version_of
-from unhang.watch.attach.moving import idle
-from unhang.watch.attach.ranks import LiveRank
-from unhang.watch.awaited import awaited
-from unhang.watch.bundle_files import listed
+from unhang.watch.process_state.external_waits import awaited
+from unhang.watch.process_state.proc_processes import backend_of, torch_version_of
+from unhang.watch.process_state.progress_between_samples import idle
+from unhang.watch.process_state.rank_processes import LiveRank
+from unhang.watch.process_state.stack_collection import Look
+from unhang.watch.sampling.bundle_files import listed
 
 if TYPE_CHECKING:
-    from unhang.watch.attach.taking import Taken
+    from unhang.watch.attach.evidence_collection import Taken
 
 SCHEMA = "unhang.bundle/1"
 TAKEN_BY = "unhang attach"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from unhang.watch.attach.ladder import Look, look_at
-from unhang.watch.attach.machine import backend_of
-from unhang.watch.attach.moving import moved
-from unhang.watch.attach.ranks import LiveRank
+from unhang.watch.process_state.proc_processes import backend_of
+from unhang.watch.process_state.progress_between_samples import moved
+from unhang.watch.process_state.rank_processes import LiveRank
+from unhang.watch.process_state.stack_collection import Look, look_at
 
 APART_S = 1.0
 MOST_RANKS = 4

@@ -1,1 +1,1 @@
-"""What the machine was doing beside the job: sampled every ten seconds by a process of its own."""
+"""What the machine was doing beside the job, sampled every ten seconds."""

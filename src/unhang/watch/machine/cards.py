@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from unhang.checks.machine import Machine
-from unhang.checks.nvidia_smi import CSV, MOST_CARDS, PROCESS_FIELDS, smi, text_of
-from unhang.checks.nvidia_smi_text import bytes_of_mib, normal_bus, whole
+from unhang.check.devices.nvidia_smi import CSV, MOST_CARDS, PROCESS_FIELDS, smi, text_of
+from unhang.check.devices.nvidia_smi_text import bytes_of_mib, normal_bus, whole
+from unhang.host.machine import Machine
 from unhang.watch.machine.counters import Counters, rate
 
 LIMIT_S = 8.0

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unhang.facts.preflight.chosen_cards import seen_cards
-from unhang.facts.preflight.devices import Card, Cards, Choice
+from unhang.check.devices.chosen_cards import seen_cards
+from unhang.check.devices.devices import Card, Cards, Choice
 
 _NAMES = (b"CUDA_VISIBLE_DEVICES", b"CUDA_DEVICE_ORDER")
 MOST_BYTES = 4 << 20

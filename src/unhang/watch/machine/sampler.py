@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unhang.checks.machine import Machine
-from unhang.records.birth import host_name
+from unhang.host.machine import Machine
+from unhang.records.process_registration import host_name
 from unhang.records.record import read_records
-from unhang.records.views import RecordView
+from unhang.records.record_views import RecordView
 from unhang.watch.machine.cards import CardLook
 from unhang.watch.machine.counters import Places
 from unhang.watch.machine.groups import Groups

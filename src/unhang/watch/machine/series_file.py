@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unhang.evidence.machine_series import FOLDER, SCHEMA
+from unhang.evidence.own_files.machine_series import FOLDER, SCHEMA
 from unhang.watch import private_files
 
 MOST_BYTES = 4 << 20

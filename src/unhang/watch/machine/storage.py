@@ -148,9 +148,9 @@ def places_of_run(folder: Path, command: Sequence[str], cwd: str) -> list[tuple[
     """The run folder, where the command was started, ``/dev/shm``, and the paths the command names."""
     found = {str(folder): "run", cwd or "/": "current", "/dev/shm": "shm"}  # noqa: S108 - only its free space is read
     with suppress(Exception):
-        from unhang.checks.machine import Machine
-        from unhang.checks.plan import Plan
-        from unhang.checks.storage_paths import places_of
+        from unhang.check.storage.storage_paths import places_of
+        from unhang.host.machine import Machine
+        from unhang.program.launch.planned_job import Plan
 
         machine = Machine()
         machine.folder = cwd or "/"

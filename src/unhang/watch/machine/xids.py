@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from unhang.knowledge.xid import xid_in
+from unhang.knowledge.hardware.xid import xid_in
 from unhang.watch.machine.counters import Places
 
 MOST_RECORDS = 10_000

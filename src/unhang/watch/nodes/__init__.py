@@ -1,1 +1,1 @@
-"""Watchers of one job on several nodes: they meet, send digests, and one of them gives the verdict for all."""
+"""Watchers of one job on several nodes: who leads, what each tells of its ranks."""

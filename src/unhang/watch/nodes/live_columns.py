@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from unhang.watch.live_state import MOST_GROUPS, STATES, GroupColumns, LiveState, Ranks
-from unhang.watch.nodes.digest import DOINGS, Columns
-from unhang.watch.nodes.roster import Node, Roster
+from unhang.watch.nodes.node_roster import Node, Roster
+from unhang.watch.nodes.rank_digest import DOINGS, Columns
+from unhang.watch.reporting.live_snapshot import MOST_GROUPS, STATES, GroupColumns, LiveState, Ranks
 
 _STATE_OF = [STATES.index(doing.value) for doing in DOINGS]
 

@@ -1,0 +1,472 @@
+"""The cases of the lab: what each job does, which fault it holds, and the verdict its bundle must get.
+
+The scripts themselves stand in ``cases/`` and say nothing about their fault; nothing in a bundle does. Lines are
+named by a piece of code that occurs once in the script, so that they stay right when a script changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from unhang.errors import UsageError
+from unhang.findings import Cause
+from unhang_lab.recorder import Injection
+
+CASES_FOLDER = Path(__file__).with_name("cases")
+Ranks = Callable[[int], tuple[int, ...]]
+"""Guilty ranks of a job of N ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The verdict a bundle of this case must get.
+
+    ``cause`` None means a healthy job. ``where`` and ``waiter`` are pieces of code, each on a line that is right;
+    ``where_functions`` allows any line of these functions (for work that moves). Empty means: there is no such line, or
+    the evidence cannot tell. ``also_ranks`` is another answer that is right (one side of a cycle). ``watched``: what is
+    right instead of ``status`` while the job is watched and lives on (empty: the same).
+    """
+
+    cause: Cause | None
+    ranks: Ranks
+    status: tuple[str, ...] = ("hang",)
+    watched: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    where_functions: tuple[str, ...] = ()
+    waiter: tuple[str, ...] = ()
+    also_ranks: Ranks | None = None
+    fewest_batches: bool = False
+    """The guilty ranks are those whose log announces the fewest batches: chance decides in every run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One job with one fault. ``fault`` is the piece of code that is the cause, empty when it comes from outside."""
+
+    name: str
+    what: str
+    script: str
+    expected: Expected
+    fault: str = ""
+    ranks: int = 3
+    at_least: int = 2
+    moment: Literal["stall", "moving", "end"] = "stall"
+    after: int = 3
+    timeout_s: float = 120.0
+    injection: Injection | None = None
+    backends: tuple[str, ...] = field(default=("gloo", "nccl"))
+
+    @property
+    def path(self) -> Path:
+        """The training script."""
+        return CASES_FOLDER / self.script
+
+
+def no_rank(_world: int) -> tuple[int, ...]:
+    """Nobody is to blame."""
+    return ()
+
+
+def first(_world: int) -> tuple[int, ...]:
+    """Rank 0."""
+    return (0,)
+
+
+def second(_world: int) -> tuple[int, ...]:
+    """Rank 1."""
+    return (1,)
+
+
+def last(world: int) -> tuple[int, ...]:
+    """The last rank."""
+    return (world - 1,)
+
+
+def but_last(world: int) -> tuple[int, ...]:
+    """All ranks but the last."""
+    return tuple(range(world - 1))
+
+
+def everyone(world: int) -> tuple[int, ...]:
+    """All ranks."""
+    return tuple(range(world))
+
+
+def odd_ones(world: int) -> tuple[int, ...]:
+    """Ranks with an odd number."""
+    return tuple(range(1, world, 2))
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "missing-rank",
+        "one rank skips a collective inside an if on its rank",
+        "missing_rank.py",
+        Expected(
+            Cause.RANK_CONDITIONAL_COLLECTIVE,
+            last,
+            where=("dist.barrier()",),
+            waiter=("dist.all_gather(losses, mine)",),
+        ),
+        fault="if rank != world - 1:",
+        after=15,
+    ),
+    Case(
+        "split-without-seed",
+        "every rank splits the data with its own shuffle, so the ranks run different numbers of steps",
+        "split_without_seed.py",
+        Expected(
+            Cause.UNEVEN_DATA, no_rank, where=("dist.barrier()",), waiter=("loss.backward()",), fewest_batches=True
+        ),
+        fault="random.shuffle(books)",
+        ranks=4,
+        after=30,
+    ),
+    Case(
+        "rank0-only",
+        "rank 0 alone calls a function that holds a collective",
+        "rank0_only.py",
+        Expected(
+            Cause.RANK_CONDITIONAL_COLLECTIVE, first, where=("dist.all_reduce(total)",), waiter=("dist.barrier()",)
+        ),
+        fault="if rank == 0:",
+        after=5,
+    ),
+    Case(
+        "different-sizes",
+        "one rank gathers more elements than the others (Gloo aborts, NCCL hangs)",
+        "different_sizes.py",
+        Expected(
+            Cause.COLLECTIVE_MISMATCH,
+            last,
+            status=("crash", "hang"),
+            where=("dist.all_gather(everyone, predictions)",),
+            waiter=("dist.all_gather(everyone, predictions)",),
+        ),
+        fault="mine = test_rows // world",
+        ranks=4,
+        at_least=3,
+        after=8,
+    ),
+    Case(
+        "different-sizes-fewer",
+        "one rank gathers fewer elements than the others, so that it is the one Gloo aborts (NCCL hangs)",
+        "different_sizes_fewer.py",
+        Expected(
+            Cause.COLLECTIVE_MISMATCH,
+            last,
+            status=("crash", "hang"),
+            where=("dist.all_gather(everyone, errors)",),
+            waiter=("dist.all_gather(everyone, errors)",),
+        ),
+        fault="mine = range(rank, rows - rows % world - 1, world)",
+        ranks=4,
+        at_least=3,
+        after=8,
+    ),
+    Case(
+        "different-operations",
+        "one rank broadcasts where the others all-reduce, decided by its own loss",
+        "different_operations.py",
+        Expected(
+            Cause.COLLECTIVE_MISMATCH,
+            second,
+            where=("dist.broadcast(state, src=0)",),
+            waiter=("dist.all_reduce(state, op=dist.ReduceOp.MAX)",),
+        ),
+        fault="dist.broadcast(state, src=0)",
+        at_least=3,
+        after=10,
+    ),
+    Case(
+        "different-dtype",
+        "one rank all-reduces another dtype of another width (Gloo aborts, NCCL hangs)",
+        "different_dtype.py",
+        Expected(
+            Cause.COLLECTIVE_MISMATCH,
+            second,
+            status=("crash", "hang"),
+            where=("dist.all_reduce(tokens)",),
+            waiter=("dist.all_reduce(tokens)",),
+        ),
+        fault="tokens = torch.as_tensor([total] * 4, device=device)",
+        ranks=4,
+        at_least=3,
+        after=15,
+    ),
+    Case(
+        "different-dtype-wider",
+        "one rank all-reduces float64 among float32, so that Gloo aborts an innocent one (NCCL hangs)",
+        "different_dtype_wider.py",
+        Expected(
+            Cause.COLLECTIVE_MISMATCH,
+            second,
+            status=("crash", "hang"),
+            where=("dist.all_reduce(norms)",),
+            waiter=("dist.all_reduce(norms)",),
+        ),
+        fault="numpy.full(len(norms), limit)",
+        ranks=4,
+        at_least=3,
+        after=15,
+    ),
+    Case(
+        "different-dtype-same-bytes",
+        "one rank all-reduces float32 among int32: nothing stops there, but the result differs and the steps with it",
+        "different_dtype_same_bytes.py",
+        Expected(
+            Cause.COLLECTIVE_MISMATCH,
+            last,
+            where=("dist.all_reduce(shared, op=dist.ReduceOp.MIN)",),
+            waiter=("loss.backward()", "dist.all_reduce(shared, op=dist.ReduceOp.MIN)"),
+        ),
+        fault="steps = rows / batch_size",
+        at_least=3,
+        after=3,
+    ),
+    Case(
+        "order-swap",
+        "one rank uses two groups in the opposite order",
+        "order_swap.py",
+        Expected(
+            Cause.DEADLOCK_ORDER,
+            everyone,
+            also_ranks=first,
+            where=("average(expert.parameters(), expert_group)", "average(dense.parameters(), dense_group)"),
+            waiter=("average(expert.parameters(), expert_group)", "average(dense.parameters(), dense_group)"),
+        ),
+        fault='ready_first = "expert"',
+        after=5,
+    ),
+    Case(
+        "chain-of-groups",
+        "a chain of waits across three groups; the last rank works alone at its end",
+        "chain_of_groups.py",
+        Expected(
+            Cause.SINGLE_RANK_WORK,
+            last,
+            watched=("slow",),
+            where_functions=("write_shard",),
+            waiter=(
+                "dist.all_reduce(model.weight.grad, group=pairs[rank])",
+                "dist.all_reduce(model.weight.grad, group=pairs[rank - 1])",
+            ),
+        ),
+        fault="write_shard(range(10**6)",
+        ranks=4,
+    ),
+    Case(
+        "p2p-cycle",
+        "every rank sends to its neighbour before anyone receives",
+        "p2p_cycle.py",
+        Expected(
+            Cause.DEADLOCK_ORDER,
+            everyone,
+            where=("dist.send(tensor, (rank + 1) % world)",),
+            waiter=("dist.send(tensor, (rank + 1) % world)",),
+        ),
+        fault="dist.send(tensor, (rank + 1) % world)",
+        after=2,
+    ),
+    Case(
+        "rank0-tokenises",
+        "rank 0 tokenises the corpus while the others wait in a barrier",
+        "rank0_tokenises.py",
+        Expected(
+            Cause.SINGLE_RANK_WORK,
+            first,
+            status=("hang", "slow"),
+            watched=("slow",),
+            where_functions=("tokenize", "prepare"),
+            waiter=("dist.barrier()",),
+        ),
+        fault='prepare("tokens.pt")',
+        after=2,
+    ),
+    Case(
+        "loader-stuck",
+        "a loader worker of one rank waits for a file that never comes",
+        "loader_stuck.py",
+        Expected(
+            Cause.SLOW_DATA_LOADING,
+            last,
+            watched=("slow",),
+            where=("for step, batch in enumerate(loader):", "with open(self.paths[index]) as file:"),
+            waiter=("loss.backward()",),
+        ),
+        fault="os.mkfifo(path)",
+        after=8,
+    ),
+    Case(
+        "late-to-init",
+        "one rank waits for a file before it comes to init_process_group",
+        "late_to_init.py",
+        Expected(
+            Cause.SINGLE_RANK_WORK,
+            last,
+            watched=("slow",),
+            where=("time.sleep(0.5)",),
+            waiter=("dist.init_process_group(backend",),
+        ),
+        fault="if number % WORLD != WORLD - 1:",
+        after=0,
+    ),
+    Case(
+        "group-in-branch",
+        "all ranks but one make another group",
+        "group_in_branch.py",
+        Expected(
+            Cause.RANK_CONDITIONAL_COLLECTIVE,
+            but_last,
+            where=('return dist.new_group(backend="gloo")',),
+            waiter=("loss.backward()",),
+        ),
+        fault="if dist.get_rank() in quiet:",
+        after=1,
+    ),
+    Case(
+        "thread-exception",
+        "the training thread of one rank dies; its main thread goes on reporting",
+        "thread_exception.py",
+        Expected(
+            Cause.RANK_CRASHED,
+            second,
+            where=("labels = torch.tensor(",),
+            waiter=("loss.backward()",),
+        ),
+        fault="labels = torch.tensor(",
+        after=20,
+    ),
+    Case(
+        "killed",
+        "somebody kills one rank with SIGKILL",
+        "steady.py",
+        Expected(Cause.RANK_CRASHED, second, status=("crash", "hang")),
+        injection=Injection("KILL", 1, after=10),
+        moment="end",
+    ),
+    Case(
+        "stopped",
+        "somebody stops one rank with SIGSTOP",
+        "steady.py",
+        Expected(Cause.RANK_FROZEN, second, waiter=("loss.backward()",)),
+        injection=Injection("STOP", 1, after=10),
+    ),
+    Case(
+        "holds-interpreter-lock",
+        "a native call of one rank never returns and holds the interpreter lock",
+        "holds_interpreter_lock.py",
+        Expected(
+            Cause.RANK_FROZEN,
+            last,
+            where=("library.usleep(int(seconds * 1e6))",),
+            waiter=("loss.backward()",),
+        ),
+        fault="library = ctypes.PyDLL(None)",
+        after=15,
+    ),
+    Case(
+        "teardown",
+        "training is over, and the ranks close their groups in different order",
+        "teardown.py",
+        Expected(
+            Cause.DEADLOCK_ORDER,
+            everyone,
+            also_ranks=odd_ones,
+            where=("dist.barrier(group=group)",),
+            waiter=("dist.barrier(group=group)",),
+        ),
+        fault="close(groups if rank % 2 == 0 else groups[::-1])",
+        after=10,
+    ),
+    Case(
+        "out-of-memory",
+        "one rank runs out of GPU memory (raised by hand on a CPU); a thread keeps its process alive",
+        "out_of_memory.py",
+        Expected(
+            Cause.GPU_OOM,
+            second,
+            status=("hang", "crash"),
+            where_functions=("activations",),
+            waiter=("loss.backward()",),
+        ),
+        fault="length = 2**40",
+        after=8,
+    ),
+    Case(
+        "timeout-too-short",
+        "rank 0 does planned work that would have ended, but the limit of the others is shorter",
+        "timeout_too_short.py",
+        Expected(
+            Cause.TIMEOUT_TOO_SHORT,
+            first,
+            status=("hang", "crash"),
+            where_functions=("score",),
+            waiter=("dist.barrier()",),
+        ),
+        fault="timeout=timedelta(seconds=4)",
+        moment="end",
+        timeout_s=4.0,
+    ),
+    Case(
+        "frozen-transport",
+        "everyone joined the same collective and no byte moves any more",
+        "steady_slow_steps.py",
+        Expected(Cause.UNKNOWN, no_rank, also_ranks=everyone, waiter=("loss.backward()",)),
+        injection=Injection("freeze-transport", None, after=4),
+        backends=("gloo",),
+    ),
+    Case(
+        "slow-rank",
+        "one rank computes many times longer than the others; nothing stops",
+        "slow_rank.py",
+        Expected(Cause.SLOW_RANK, second, status=("slow",), where_functions=("augment",)),
+        fault="200 if rank == 1 else 4",
+        moment="moving",
+        after=25,
+    ),
+    Case(
+        "slow-loading",
+        "one rank reads its data slowly; nothing stops",
+        "slow_loading.py",
+        Expected(
+            Cause.SLOW_DATA_LOADING,
+            last,
+            status=("slow",),
+            where=("for step, batch in enumerate(DataLoader(",),
+        ),
+        fault="delay_s=0.05 if rank == world - 1",
+        moment="moving",
+        after=25,
+    ),
+    Case(
+        "healthy",
+        "a job that trains, saves and finishes",
+        "healthy.py",
+        Expected(None, no_rank, ("healthy",)),
+        moment="end",
+    ),
+    Case(
+        "healthy-running",
+        "a job that is looked at while it trains as it should",
+        "steady.py",
+        Expected(None, no_rank, ("healthy",)),
+        moment="moving",
+        after=20,
+    ),
+)
+
+
+def find(name: str) -> Case:
+    """The case of that name.
+
+    Raises:
+        UsageError: there is none; the message names near ones.
+    """
+    for case in CASES:
+        if case.name == name.replace("_", "-").lower():
+            return case
+    raise UsageError(f"There is no lab case {name!r}.", next_step="unhang lab list")

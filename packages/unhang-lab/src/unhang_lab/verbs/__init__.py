@@ -1,0 +1,1 @@
+"""``unhang demo`` and ``unhang lab``."""

@@ -1,0 +1,154 @@
+"""``unhang demo``: watch a real job stall and read why, in under a minute; ``unhang demo NAME``: one whole story."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhang.errors import UnhangError, UsageError
+
+if TYPE_CHECKING:
+    from unhang.report.layout.console import Console
+    from unhang_lab.stories.moments import Cell
+    from unhang_lab.stories.story import Moment
+
+
+class Only(str, enum.Enum):
+    """One moment of a story."""
+
+    BEFORE = "before"
+    DURING = "during"
+    AFTER = "after"
+    FIXED = "fixed"
+
+
+def demo(
+    name: Annotated[str | None, typer.Argument(help="A story of --list; without one, the short demo.")] = None,
+    only: Annotated[Only | None, typer.Option(help="Tell only this moment of the story.")] = None,
+    list_stories: Annotated[bool, typer.Option("--list", help="Say which stories there are.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Run all stories, or NAME; print what was found.")] = False,
+    into: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PAGE", help="With --table: put it into this page too; zh in its name: in Chinese."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the evidence; must be empty. Default: unhang-runs/demo-DATE-TIME.")
+    ] = None,
+    report: Annotated[Path, typer.Option(help="Where the HTML report is written.")] = Path("unhang-report.html"),
+    lang: Annotated[
+        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
+    ] = None,
+) -> None:
+    """Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report.
+
+    With a NAME: a story with real libraries, asked about before, during and after its stall, and repaired. Exit code 1
+    where an answer was not the right one.
+    """
+    from unhang.report.language import resolve_language
+    from unhang.report.layout.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    spoken = resolve_language(lang)
+    if list_stories:
+        _list(spoken)
+    elif table:
+        raise typer.Exit(_table(console, name, out, into or [], spoken))
+    elif name is not None:
+        raise typer.Exit(_story(name, only, out, console, spoken))
+    elif only is not None or into:
+        raise UsageError("--only and --into belong to a story", next_step="unhang demo --list")
+    else:
+        _short_demo(console, out, report)
+
+
+def _short_demo(console: Console, out: Path | None, report: Path) -> None:
+    from unhang.cli.output.bundle_verdict import print_verdict
+    from unhang.cli.output.recording_steps import RecordingSteps
+    from unhang_lab.demo import record_demo
+    from unhang_lab.signals import ended_with_us
+    from unhang_lab.verbs.lab import new_run_folder
+
+    console.print("A real training job on 4 ranks of this machine (CPU, Gloo). Something is wrong with its data.")
+    with RecordingSteps(console) as steps, ended_with_us():
+        bundle = record_demo(out or new_run_folder("unhang-runs/demo-"), tell=steps.tell)
+    # The verdict is the point of the demo: finding the fault is its success.
+    print_verdict(bundle, report=report)
+    console.print(
+        f"\nreport:   {report.resolve()}\nevidence: {bundle}\nagain:    unhang diagnose {bundle}", soft_wrap=True
+    )
+
+
+def _list(lang: str) -> None:
+    from unhang_lab.stories.story import story_folder, told
+    from unhang_lab.stories.story_file import load_story
+
+    for name in told():
+        story = load_story(story_folder(name))
+        print(f"{name:<15} {story.title.get(lang, story.title['en'])}")
+
+
+def _story(name: str, only: Only | None, out: Path | None, console: Console, lang: str) -> int:
+    from unhang.findings import say
+    from unhang_lab.stories.story import Moment, story_folder
+    from unhang_lab.stories.story_file import load_story
+    from unhang_lab.verbs.lab import new_run_folder
+    from unhang_lab.verbs.story_output import sentence
+
+    story = load_story(story_folder(name))
+    folder = _empty(out or new_run_folder(f"unhang-runs/{name}-"))
+    moments = tuple(Moment) if only is None else (Moment(only.value),)
+    console.print(f"[bold]{name}[/bold]: {story.title.get(lang, story.title['en'])}")
+    cells = list(_shown(name, moments, folder, console, lang))
+    right = all(cell.right for cell in cells)
+    ending = say("all of it as it must be") if right else say("not all of it is as it must be")
+    console.print(f"\n{sentence(ending, lang)}: {folder}", markup=False, soft_wrap=True)
+    return 0 if right else 1
+
+
+def _table(console: Console, only: str | None, out: Path | None, pages: list[Path], lang: str) -> int:
+    from unhang_lab.stories.story import Moment, story_folder, told
+    from unhang_lab.stories.table import fill, rows_of, table
+    from unhang_lab.stories.telling import failed
+    from unhang_lab.verbs.lab import new_run_folder
+
+    folder = _empty(out or new_run_folder("unhang-runs/stories-"))
+    cells = {}
+    for name in told() if only is None else (story_folder(only).name,):
+        console.print(f"\n[bold]{name}[/bold]")
+        try:
+            for cell in _shown(name, tuple(Moment), folder / name, console, lang):
+                cells[name, cell.moment] = cell
+        except UnhangError as error:  # a story that cannot be told does not keep the others from it
+            console.print(str(error), markup=False, soft_wrap=True)
+            cells.update(
+                {(name, moment): failed(name, moment, error) for moment in Moment if (name, moment) not in cells}
+            )
+    for page in pages:
+        fill(page, table(cells, "zh" if ".zh" in page.name else "en", rows_of(page)))
+    print(table(cells, lang), end="")
+    return 0 if all(cell.right for cell in cells.values()) else 1
+
+
+def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Console, lang: str) -> Iterator[Cell]:
+    """The cells of a story, each shown as soon as it is known."""
+    from unhang.cli.output.recording_steps import RecordingSteps
+    from unhang_lab.signals import ended_with_us
+    from unhang_lab.stories.story import story_folder
+    from unhang_lab.stories.story_file import load_story
+    from unhang_lab.stories.telling import tell_story
+    from unhang_lab.verbs.story_output import show_cell
+
+    with RecordingSteps(console) as steps, ended_with_us():
+        for cell in tell_story(load_story(story_folder(name)), moments, folder, tell=steps.tell):
+            show_cell(cell, console, lang, folder)
+            yield cell
+
+
+def _empty(folder: Path) -> Path:
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} already holds something", next_step="name another folder with --out")
+    return folder

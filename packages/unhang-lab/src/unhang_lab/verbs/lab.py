@@ -1,0 +1,74 @@
+"""``unhang lab``: run a job with a known fault for real and see what unhang says about it."""
+
+from __future__ import annotations
+
+import enum
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Real jobs with a known fault: run one, record it, read the verdict.", no_args_is_help=True)
+
+
+class Backend(str, enum.Enum):
+    """What carries the collectives."""
+
+    GLOO = "gloo"
+    NCCL = "nccl"
+
+
+@app.command(name="list")
+def list_cases() -> None:
+    """Say which cases there are and what is wrong in each."""
+    from rich.padding import Padding
+
+    from unhang.report.layout.console import Console
+    from unhang_lab.catalog import CASES
+
+    console = Console(highlight=False)
+    for case in CASES:
+        cause = case.expected.cause
+        console.print(f"[bold]{case.name}[/bold] [dim]→ {cause.value if cause is not None else 'healthy'}[/dim]")
+        console.print(Padding(case.what, (0, 0, 0, 4)), markup=False)
+    console.print("\nRun one with: unhang lab run NAME", markup=False)
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="A case of `unhang lab list`.")],
+    ranks: Annotated[int | None, typer.Option(min=1, help="Number of ranks; the case's own number otherwise.")] = None,
+    backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs, nccl needs a GPU for each rank.")] = Backend.GLOO,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the bundle; must be empty. Default: lab-runs/DATE-TIME.")
+    ] = None,
+) -> None:
+    """Run a case, record it into a bundle, print where it is and the verdict on it."""
+    from unhang.cli.output.bundle_verdict import print_verdict
+    from unhang.cli.output.recording_steps import RecordingSteps
+    from unhang.cli.output.verdict_output import exit_code
+    from unhang.report.layout.console import Console
+    from unhang_lab.catalog import find
+    from unhang_lab.expectation import mistakes
+    from unhang_lab.run_case import run_case
+    from unhang_lab.signals import ended_with_us
+
+    case = find(name)
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]{case.name}[/bold]: {case.what}")
+    folder = out or new_run_folder("lab-runs/")
+    with RecordingSteps(console) as steps, ended_with_us():
+        bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
+    verdict = print_verdict(bundle)
+    console.print(f"\nbundle: {bundle}", soft_wrap=True)
+    wrong = mistakes(case, bundle, verdict)
+    console.print("The verdict is the one this fault must get." if not wrong else "The verdict is not right:")
+    for sentence in wrong:
+        console.print(f"  {sentence}", soft_wrap=True)
+    raise typer.Exit(exit_code(verdict))
+
+
+def new_run_folder(prefix: str) -> Path:
+    """A fresh folder whose name says nothing about the fault: it becomes part of the paths in the evidence."""
+    return Path(prefix + time.strftime("%Y%m%d-%H%M%S"))

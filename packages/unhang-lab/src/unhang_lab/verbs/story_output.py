@@ -1,0 +1,67 @@
+"""Tell a story on a terminal: for each moment what was run and what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unhang.findings import Text, Where, say
+from unhang.report.localizer import Voice
+
+if TYPE_CHECKING:
+    from unhang.report.layout.console import Console
+    from unhang_lab.stories.moments import Cell, Step
+
+
+def show_cell(cell: Cell, console: Console, lang: str, folder: Path) -> None:
+    """The moment, its commands, and under each what was answered or what is wrong with it.
+
+    ``folder``: where the story was run; paths in it are shown as its users know them.
+    """
+    from unhang_lab.stories.table import HEADS
+
+    voice = Voice(lang)
+    took = cell.took_s if cell.noticed_s is None else cell.noticed_s
+    mark = "[green]✓[/green]" if cell.right else "[red]✗[/red]"
+    console.print(f"\n{mark} [bold]{voice.say(HEADS[cell.moment]).upper()}[/bold] [dim]{took:.1f} s[/dim]")
+    for step in cell.steps:
+        console.print(f"  $ {voice.line(step.command)}", markup=False, soft_wrap=True)
+        for text in _lines(step, cell, voice):
+            console.print(f"    {_shortened(text, folder)}", markup=False, soft_wrap=True)
+
+
+def _shortened(text: str, folder: Path) -> str:
+    return text.replace(f"{folder.resolve() / 'stalled' / 'job'}/", "")
+
+
+def _lines(step: Step, cell: Cell, voice: Voice) -> list[str]:
+    if step.wrong:
+        return [voice.sentence(text) for text in step.wrong]
+    said = [voice.sentence(text) for text in step.also]
+    if cell.moment.value == "fixed":
+        return [voice.sentence(say("ends well, nothing found")), *said]
+    findings = _answers(step)
+    return [line for finding in findings for line in _finding(finding, voice)] + said
+
+
+def _answers(step: Step) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (step.verdict or {}).get("findings", [])
+    if not step.command.startswith("unhang check"):
+        return found[:1]
+    wanted = {one.cause.value for one in step.wanted if one.cause is not None}
+    return [finding for finding in found if finding["cause"] in wanted][:3]
+
+
+def _finding(finding: dict[str, Any], voice: Voice) -> list[str]:
+    where = finding["where"]
+    place = voice.place(Where(Path(where["file"]).name, where["line"], "")) if where else finding["subject"] or ""
+    lines = [" · ".join(part for part in (finding["cause"], finding["certainty"], place) if part), finding["summary"]]
+    if finding["remedies"]:
+        remedy = finding["remedies"][0]
+        lines.append(f"→ {remedy['title']}: {remedy['change']}")
+    return [voice.line(line) for line in lines]
+
+
+def sentence(text: Text, lang: str) -> str:
+    """A sentence of the demo itself."""
+    return Voice(lang).sentence(text)

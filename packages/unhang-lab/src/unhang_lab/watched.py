@@ -1,0 +1,203 @@
+"""Run a case of the catalogue under ``unhang run``, as a user would, and say what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unhang.errors import UnhangError
+from unhang.records.record import read_records
+from unhang.records.record_views import RecordView
+from unhang.watch import private_files
+from unhang.watch.job import processes
+from unhang.watch.launch.job_environment import RECORDS
+from unhang_lab.catalog import Case
+from unhang_lab.job import require_torch
+from unhang_lab.recorder import Injection
+
+POLL_S = 0.05
+FREEZE_AFTER_MOVE_S = 0.9
+_FREEZER = """\
+import runpy
+import threading
+import time
+from pathlib import Path
+
+from unhang_lab.worker import freeze_transport, wait_until
+
+
+def freeze(order=Path(__file__).with_name("order")):
+    while not order.exists():
+        time.sleep(0.02)
+    wait_until(float(order.read_text()))
+    freeze_transport()
+
+
+threading.Thread(target=freeze, name="unhang-fault", daemon=True).start()
+runpy.run_path(str(Path(__file__).with_name("train.py")), run_name="__main__")
+"""
+
+
+@dataclass(slots=True)
+class Watched:
+    """A case that runs under ``unhang run``. ``folder`` is the run folder, ``terminal`` what was printed."""
+
+    case: Case
+    folder: Path
+    scripts: Path
+    front: subprocess.Popen[bytes]
+    terminal: Path
+    ranks: int
+    moved_s: float = 0.0
+    """When any rank last moved (seconds since the epoch), as the ranks' own records say."""
+    injected_s: float | None = None
+    views: Mapping[Path, RecordView] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """``run.json``; empty before it is there."""
+        with suppress(OSError, ValueError):
+            found: dict[str, Any] = json.loads((self.folder / "run.json").read_bytes())
+            return found
+        return {}
+
+    def verdict(self) -> dict[str, Any] | None:
+        """``verdict.json`` as it is now; None before there is one."""
+        with suppress(OSError, ValueError):
+            found: dict[str, Any] = json.loads((self.folder / "verdict.json").read_bytes())
+            return found
+        return None
+
+    def look(self) -> None:
+        """Read the ranks' records: when they last moved. Injects the case's fault at its moment."""
+        records = self.plan.get("records")
+        if not records:
+            return
+        views = read_records(Path(records))
+        self.views = views or self.views
+        now_s, now_ns = time.time(), time.monotonic_ns()
+        moves = [group.changed_ns for view in views.values() for group in view.groups if group.changed_ns > 0]
+        moves += [view.identity.armed_ns for view in views.values()]  # it came to init_process_group
+        if moves:
+            self.moved_s = now_s - (now_ns - max(moves)) / 1e9
+        injection = self.case.injection
+        if injection is not None and self.injected_s is None and self._far_enough(injection):
+            self.injected_s = self._inject(injection)
+
+    def _far_enough(self, injection: Injection) -> bool:
+        reached = [max((g.enqueued for g in view.groups), default=0) for view in self.views.values()]
+        return len(reached) == self.ranks and min(reached) >= injection.after
+
+    def _inject(self, injection: Injection) -> float:
+        if injection.kind == "freeze-transport":
+            at_s = self.moved_s + FREEZE_AFTER_MOVE_S
+            private_files.replace(self.scripts / "order", f"{at_s:.3f}".encode())
+            return at_s
+        for view in self.views.values():
+            if injection.rank is None or view.identity.rank == injection.rank:
+                os.kill(view.identity.pid, getattr(signal, f"SIG{injection.kind}"))
+        return time.time()
+
+    def wait_for(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        """Until ``condition``, or the end of the command, or ``limit_s``; whether the condition came about."""
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            self.look()
+            if condition():
+                return True
+            if self.front.poll() is not None:
+                return condition()
+            time.sleep(POLL_S)
+        return False
+
+
+@contextmanager
+def watched(
+    case: Case,
+    folder: Path,
+    *,
+    ranks: int | None = None,
+    options: tuple[str, ...] = (),
+    extra: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+    launch: tuple[str, ...] = (),
+) -> Iterator[Watched]:
+    """Start ``case`` under ``unhang run --dir FOLDER`` and end every process of it on the way out.
+
+    Args:
+        case: what to run; as ``train.py`` in the working directory of the command.
+        folder: the run folder to be.
+        ranks: number of ranks; None takes the case's own.
+        options: of ``unhang run``.
+        extra: environment variables on top of this process's own.
+        python: runs unhang and, unless ``launch`` says otherwise, the job.
+        launch: the command to run instead of torchrun.
+
+    Raises:
+        UnhangError: a process of the job was left over.
+        MissingExtra: there is no PyTorch.
+    """
+    require_torch()
+    with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as name:
+        scripts, world = Path(name).resolve(), ranks or case.ranks
+        shutil.copy(case.path, scripts / "train.py")
+        script = scripts / "train.py"
+        if case.injection is not None and case.injection.kind == "freeze-transport":
+            script = scripts / "start.py"
+            script.write_text(_FREEZER)
+        terminal = scripts / "terminal.txt"
+        command = [python, "-c", "from unhang.cli.main import main; main()", "run", "--dir", str(folder)]
+        torchrun = [python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
+        torchrun += [f"--log-dir={scripts / 'logs'}", "--redirects=3", str(script)]
+        command += [*options, "--", *(launch or torchrun)]
+        with terminal.open("wb") as printed, processes.adopting_orphans():
+            front = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                env=_environment(extra or {}),
+                cwd=scripts,
+                start_new_session=True,
+            )
+            job = Watched(case, folder, scripts, front, terminal, world)
+            try:
+                yield job
+            finally:
+                _end(job)
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    environment = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"} | dict(os.environ)
+    return environment | {"TRAIN_BACKEND": "gloo", "PYTHONUNBUFFERED": "1"} | dict(extra)
+
+
+def _end(job: Watched) -> None:
+    records = job.plan.get("records")
+    if job.front.poll() is None:
+        job.front.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            job.front.wait(1.0)
+    if records:
+        left = processes.end_all(f"{RECORDS}={records}", frozenset(), limit_s=30.0)
+        if left:
+            raise UnhangError(f"processes of the job are left over: {left}")
+    with suppress(subprocess.TimeoutExpired):
+        job.front.wait(20.0)
+    if job.front.poll() is None:
+        job.front.kill()
+        job.front.wait(5.0)
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

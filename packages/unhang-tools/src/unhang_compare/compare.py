@@ -1,0 +1,208 @@
+"""Compare two sides: say first what grew and where, then what was changed, then what could not be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unhang.evidence.own_files.rank_times import OWN, RankTimes
+from unhang.findings import NotChecked, say
+from unhang_compare import noise
+from unhang_compare.alignment import aligned
+from unhang_compare.answer import (
+    GREW,
+    NOT_TOLD,
+    RANKS,
+    RUNS,
+    SAME,
+    SHRANK,
+    SPANS,
+    TRACES,
+    Change,
+    Comparison,
+    Part,
+    RankPair,
+    Side,
+)
+from unhang_compare.changes import changes, version_changes
+from unhang_compare.conclusion import Told, concluded
+from unhang_compare.run_material import TRACE, Material
+from unhang_compare.time_growth import compare_parts, compare_rank, steps_of, together
+
+_MUCH = 0.25
+"""Of a step: a difference that somebody would want to hear of, however few samples there are."""
+MOST_RANKS = 32
+"""So many ranks are looked at in detail: those whose own work changed most."""
+
+Pairs = dict["int | None", tuple[RankTimes, RankTimes]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairing:
+    pairs: Pairs
+    missing: tuple[NotChecked, ...]
+
+
+def compare_sides(before: Material, after: Material) -> Comparison:
+    """Two runs, or two traces."""
+    kind = TRACES if before.kind == after.kind == TRACE else RUNS
+    return _compared(kind, before, after, _changes(before, after), edited=_edited(before, after))
+
+
+def compare_spans(before: Material, after: Material) -> Comparison:
+    """Two spans of steps of one run or trace."""
+    return _compared(SPANS, before, after, (), edited=False)
+
+
+def compare_ranks(before: Material, after: Material) -> Comparison:
+    """Ranks of one run or trace against other ones: steps are alike where ranks wait for each other, parts are not."""
+    sides = [[times for times in side.ranks if len(times.step_s)] for side in (before, after)]
+    if not sides[0] or not sides[1]:
+        return _compared(RANKS, before, after, (), edited=False)
+    pair = (replace(together(sides[0]), rank=None), replace(together(sides[1]), rank=None))
+    parts = compare_parts({None: pair})
+    named = tuple(sorted(times.rank for times in sides[1] if times.rank is not None))
+    other = tuple(sorted(times.rank for times in sides[0] if times.rank is not None))
+    grew = tuple(replace(part, ranks=named) for part in parts if part.difference.grew_s > 0)
+    shrank = tuple(replace(part, ranks=other) for part in parts if part.difference.grew_s < 0)
+    whole = compare_rank(None, *pair, (len(sides[0]), len(sides[1])))
+    answer = GREW if any(part.kind == OWN for part in (*grew, *shrank)) else SAME
+    if not whole.mean.told:
+        answer = NOT_TOLD
+    return _finished(RANKS, answer, before, after, (whole,), whole, grew, shrank, (), ())
+
+
+def _edited(before: Material, after: Material) -> bool:
+    """Whether lines may have moved. A trace tells the first line of a function only, which is one whatever it is."""
+    if before.kind == TRACE:
+        return True
+    programs = [side.settings.program.get("sha256") if side.settings is not None else None for side in (before, after)]
+    return programs[0] != programs[1]
+
+
+def _compared(kind: str, before: Material, after: Material, changed: Sequence[Change], *, edited: bool) -> Comparison:
+    pairing = _paired(before, after)
+    if not pairing.pairs:
+        return _finished(kind, NOT_TOLD, before, after, (), None, (), (), changed, pairing.missing)
+    columns = list(pairing.pairs.values())
+    looked_at = {rank: aligned(*sides) if edited else sides for rank, sides in _most_changed(pairing.pairs).items()}
+    pairs = {rank: compare_rank(rank, *sides) for rank, sides in looked_at.items()}
+    both = together([one for one, _ in columns]), together([other for _, other in columns])
+    whole = compare_rank(None, *both, (len(columns), len(columns)))
+    parts = compare_parts(looked_at)
+    grew = tuple(part for part in parts if part.difference.grew_s > 0)
+    shrank = tuple(part for part in parts if part.difference.grew_s < 0)
+    missing = pairing.missing
+    if len(pairing.pairs) > MOST_RANKS:
+        missing += (
+            NotChecked(
+                say("Where the time of each of {count} ranks went", count=len(pairing.pairs)),
+                say("only the {count} ranks whose own work changed most were looked at", count=MOST_RANKS),
+                "unhang compare --ranks",
+            ),
+        )
+    return _finished(kind, _answer(whole), before, after, tuple(pairs.values()), whole, grew, shrank, changed, missing)
+
+
+def _answer(whole: RankPair) -> str:
+    """Of most steps; where those are as long as before, of their mean (some became much longer)."""
+    if not whole.median.told:
+        return NOT_TOLD
+    least_s = noise.SMALLEST * whole.before.median_s
+    for one in (whole.median, whole.mean):
+        if one.is_real(least_s):
+            return GREW if one.grew_s > 0 else SHRANK
+    # A step half as long again that a handful of samples cannot prove is not "the same".
+    return NOT_TOLD if whole.mean.may_hide(_MUCH * whole.before.mean_s) else SAME
+
+
+def _paired(before: Material, after: Material) -> _Pairing:
+    sides = [{times.rank: times for times in side.ranks if len(times.step_s)} for side in (before, after)]
+    common = [rank for rank in sides[0] if rank in sides[1] and rank is not None]
+    missing = tuple(
+        NotChecked(
+            say("{ranks:who} of {name}", ranks=tuple(alone), name=side.name),
+            say("the other side holds nothing of them"),
+            "",
+        )
+        for side, mine, other in ((before, sides[0], sides[1]), (after, sides[1], sides[0]))
+        if common and (alone := sorted(rank for rank in mine if rank is not None and rank not in other))
+    )
+    if common:
+        return _Pairing({rank: (sides[0][rank], sides[1][rank]) for rank in sorted(common)}, missing)
+    if not sides[0] or not sides[1]:
+        return _Pairing({}, ())
+    known = all(rank is not None for side in sides for rank in side)
+    if known and (len(sides[0]) > 1 or len(sides[1]) > 1):
+        what = say("Rank by rank")
+        missing = (NotChecked(what, say("the two sides hold different ranks; all of each were put together"), ""),)
+    one, other = (replace(together(list(side.values())), rank=None) for side in sides)
+    number = next(iter(sides[1])) if len(sides[0]) == len(sides[1]) == 1 else None
+    return _Pairing({number: (one, other)}, missing)
+
+
+def _most_changed(pairs: Pairs) -> Mapping[int | None, tuple[RankTimes, RankTimes]]:
+    if len(pairs) <= MOST_RANKS:
+        return pairs
+    grown = {rank: abs(_own_s(after) - _own_s(before)) for rank, (before, after) in pairs.items()}
+    chosen = sorted(grown, key=lambda rank: -grown[rank])[:MOST_RANKS]
+    return {rank: pairs[rank] for rank in chosen}
+
+
+def _own_s(times: RankTimes) -> float:
+    return float(sum(np.average(seconds, weights=times.steps) for a, seconds in times.spent.items() if a.kind == OWN))
+
+
+def _changes(before: Material, after: Material) -> tuple[Change, ...]:
+    if before.settings is not None and after.settings is not None:
+        return changes(before.settings, after.settings)
+    sides = []
+    for side in (before, after):
+        told = dict(side.told)
+        if side.settings is not None:
+            told.update(side.settings.versions)
+            if side.settings.world_size is not None:
+                told["ranks"] = str(side.settings.world_size)
+            told["command"] = " ".join(side.settings.command)
+        sides.append(told)
+    return version_changes(*sides)
+
+
+def _finished(
+    kind: str,
+    answer: str,
+    before: Material,
+    after: Material,
+    pairs: tuple[RankPair, ...],
+    whole: RankPair | None,
+    grew: tuple[Part, ...],
+    shrank: tuple[Part, ...],
+    changed: Sequence[Change],
+    missing: tuple[NotChecked, ...],
+) -> Comparison:
+    known = {times.rank for times in after.ranks if times.rank is not None}
+    absent = tuple(rank for rank in range(min(after.world_size or 0, 1 << 20)) if rank not in known)
+    summary, because = concluded(Told(kind, answer, whole, grew, shrank, absent if known else (), len(changed)))
+    every = dict.fromkeys((*before.unread, *after.unread))
+    return Comparison(
+        kind,
+        answer,
+        summary,
+        because,
+        _side(before),
+        _side(after),
+        pairs,
+        grew,
+        shrank,
+        tuple(changed),
+        (*dict.fromkeys(before.missing + after.missing), *missing),
+        tuple(every),
+    )
+
+
+def _side(side: Material) -> Side:
+    kept = [times for times in side.ranks if len(times.step_s)]
+    ranks = tuple(sorted(times.rank for times in side.ranks if times.rank is not None))
+    return Side(side.name, ranks, steps_of(together(kept)) if kept else None)

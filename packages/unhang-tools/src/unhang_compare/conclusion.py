@@ -1,0 +1,234 @@
+"""The one sentence of a comparison, and the few that carry it: who works longer, and who only waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, WAITING
+from unhang.findings import Text, say
+from unhang_compare.answer import GREW, NOT_TOLD, RANKS, SAME, Part, RankPair
+from unhang_compare.noise import ENOUGH, FEW, SMALLEST
+
+UNRECORDED = "code between recorded operations"
+EXPLAINS = 0.25
+"""Of what a step grew: so much of it in one place is the reason to be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a conclusion is drawn from. ``absent``: ranks of the job of which there is nothing."""
+
+    kind: str
+    answer: str
+    whole: RankPair | None
+    grew: tuple[Part, ...]
+    shrank: tuple[Part, ...]
+    absent: tuple[int, ...]
+    changes: int
+
+
+def seconds(value: float) -> str:
+    """``23.7 ms``, ``1.24 s``, ``850 µs``."""
+    size = abs(value)
+    if size < 5e-7:
+        return "0 s"
+    if size >= 1:
+        return f"{value:.3g} s" if size < 1000 else f"{value:,.0f} s"
+    return f"{value * 1e3:.3g} ms" if size >= 1e-3 else f"{value * 1e6:.3g} µs"
+
+
+def place(part: Part) -> str:
+    """``write (train.py:7)``; what was called where no line is known."""
+    if part.where is None:
+        return part.called or part.inside or UNRECORDED
+    file = part.where.file.replace("\\", "/").rpartition("/")[2]
+    line = f":{part.where.line}" if part.where.line is not None else ""
+    return f"{part.where.function} ({file}{line})"
+
+
+def concluded(told: Told) -> tuple[Text, tuple[Text, ...]]:
+    """The sentence, and what it rests on."""
+    if told.whole is None:
+        return _without_steps(told), ()
+    if told.answer == NOT_TOLD and told.whole.mean.told:
+        return say(
+            "Steps take {after} on average instead of {before}, and what was recorded is too short to tell that from "
+            "noise: {enough} steps on each side would be enough",
+            before=seconds(told.whole.before.mean_s),
+            after=seconds(told.whole.after.mean_s),
+            enough=_enough(told.whole),
+        ), ()
+    if told.answer == NOT_TOLD:
+        return say(
+            "Steps take {after} instead of {before}, from too few samples ({few} before, {more} after) to tell that"
+            " from noise: {enough} steps on each side would be enough",
+            before=seconds(told.whole.before.median_s),
+            after=seconds(told.whole.after.median_s),
+            few=told.whole.before.samples,
+            more=told.whole.after.samples,
+            enough=_enough(told.whole),
+        ), ()
+    if told.kind == RANKS:
+        return _of_ranks(told)
+    if told.answer == SAME:
+        return _same(told), tuple(_moved(told))
+    if told.answer == GREW:
+        return _grew(told)
+    change = _steps(told.whole)
+    return say("Steps take {after} instead of {before}: they became faster", **change), ()
+
+
+def _enough(whole: RankPair) -> int:
+    """Steps on each side from which the answer is no longer that it cannot be told: so many samples as are not few, or
+    fewer steps where none of one side is as long as any of the other."""
+    if whole.apart:
+        return ENOUGH
+    return FEW * max(1, round(max(side.count / side.samples for side in (whole.before, whole.after))))
+
+
+def _without_steps(told: Told) -> Text:
+    if told.changes:
+        return say("Only the settings could be compared: {count} are not as they were", count=told.changes)
+    return say("Nothing could be compared")
+
+
+def _steps(whole: RankPair) -> dict[str, str]:
+    most = _most_steps(whole)
+    return {
+        "before": seconds(whole.before.median_s if most else whole.before.mean_s),
+        "after": seconds(whole.after.median_s if most else whole.after.mean_s),
+    }
+
+
+def _most_steps(whole: RankPair) -> bool:
+    """Whether most steps changed, and not only a few by much."""
+    return whole.median.is_real(SMALLEST * whole.before.median_s)
+
+
+def _same(told: Told) -> Text:
+    assert told.whole is not None
+    return say(
+        "No difference beyond noise: steps take {after}, before {before}",
+        after=seconds(told.whole.after.median_s),
+        before=seconds(told.whole.before.median_s),
+    )
+
+
+def _moved(told: Told) -> Iterator[Text]:
+    """Steps are as long as before, and something in them grew all the same."""
+    for part in told.grew[:1]:
+        if part.kind == OWN and part.on == MAIN:
+            yield say(
+                "{place} takes {more} a step more, and something else as much less",
+                place=place(part),
+                more=seconds(part.difference.grew_s),
+            )
+
+
+def lead(told: Told) -> Part | None:
+    """What the growth is put down to: work of a rank's own before waiting, for whoever waits waits for somebody."""
+    if told.whole is None:
+        return None
+    least_s = EXPLAINS * max(told.whole.mean.grew_s, told.whole.median.grew_s)
+    enough = [part for part in told.grew if part.difference.grew_s >= least_s]
+    for kind in (OWN, DEVICE, WAITING):
+        found = next((part for part in enough if part.kind == kind and part.on in (MAIN, CARD)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _grew(told: Told) -> tuple[Text, tuple[Text, ...]]:
+    assert told.whole is not None
+    first, change = lead(told), _steps(told.whole)
+    because = tuple(_because(told, first))
+    if not _most_steps(told.whole):
+        because = (
+            say(
+                "Most steps are as long as before; the longest now takes {longest}",
+                longest=seconds(told.whole.after.longest_s),
+            ),
+            *because,
+        )
+    if first is None and not told.grew:
+        return say(
+            "Steps take {after} instead of {before}; which part of them grew cannot be told from noise: name longer"
+            " spans",
+            **change,
+        ), because
+    if first is None:
+        return say("Steps take {after} instead of {before}, spread over many places", **change), because
+    values = {**change, "place": place(first), "more": seconds(first.difference.grew_s), "ranks": first.ranks}
+    if first.kind == WAITING:
+        return say(
+            "Steps take {after} instead of {before}: ranks wait {more} longer for others in {place}, and none of those"
+            " looked at works longer",
+            **values,
+        ), because
+    if first.on == CARD:
+        return say(
+            "Steps take {after} instead of {before}: the card works {more} longer for {place}", **values
+        ), because
+    if first.kind == DEVICE:
+        return say(
+            "Steps take {after} instead of {before}: in {place} the processor waits {more} longer for the card",
+            **values,
+        ), because
+    if not first.ranks:
+        return say("Steps take {after} instead of {before}: {more} more in {place}", **values), because
+    return say("Steps take {after} instead of {before}: {ranks:who}, {more} more in {place}", **values), because
+
+
+def _because(told: Told, first: Part | None) -> Iterator[Text]:
+    waits = [part for part in told.grew if part.kind == WAITING and part.on == MAIN]
+    if first is not None and first.kind == OWN:
+        if first.called and first.inside:
+            yield say(
+                "There it calls {called}; most of the growth is in {inside}", called=first.called, inside=first.inside
+            )
+        elif first.called and first.where is not None:
+            yield say("There it calls {called}", called=first.called)
+        for part in waits[:1]:
+            others = tuple(rank for rank in part.ranks if rank not in first.ranks)
+            if others and first.ranks:
+                yield say(
+                    "{others:who} {others:waits|wait} for {ranks:who}: {more} longer in {place}",
+                    others=others,
+                    ranks=first.ranks,
+                    more=seconds(part.difference.grew_s),
+                    place=place(part),
+                )
+    elif first is not None and first.kind == WAITING:
+        if told.absent:
+            yield say("The reason is on a rank of which there is nothing here: {ranks:who}", ranks=told.absent)
+        else:
+            yield say(
+                "Every rank was looked at: then what carries the data became slower (network, links, a crowded"
+                " processor), or more is sent"
+            )
+
+
+def _of_ranks(told: Told) -> tuple[Text, tuple[Text, ...]]:
+    """Two sets of ranks: what each does more than the other."""
+    own = [part for part in (*told.grew, *told.shrank) if part.kind == OWN and part.on in (MAIN, CARD)]
+    first = max(own, key=lambda part: abs(part.difference.grew_s), default=None)
+    if first is None:
+        return say("No difference beyond noise between these ranks' own work"), ()
+    summary = say(
+        "{ranks:who} {ranks:spends|spend} {more} a step more in {place}",
+        ranks=first.ranks,
+        more=seconds(abs(first.difference.grew_s)),
+        place=place(first),
+    )
+    waits = [part for part in (*told.grew, *told.shrank) if part.kind == WAITING and part.ranks != first.ranks]
+    because = [
+        say(
+            "{others:who} {others:waits|wait} meanwhile: {more} a step more in {place}",
+            others=part.ranks,
+            more=seconds(abs(part.difference.grew_s)),
+            place=place(part),
+        )
+        for part in waits[:1]
+    ]
+    return summary, tuple(because)

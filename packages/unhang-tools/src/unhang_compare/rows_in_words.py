@@ -1,0 +1,91 @@
+"""The rows of a comparison in words: what text and Markdown share."""
+
+from __future__ import annotations
+
+from unhang.evidence.own_files.rank_times import CARD, DEVICE, OWN, THREAD, WAITING
+from unhang.findings import Text, say
+from unhang_compare.answer import RANKS, Change, Comparison, Part, Side
+from unhang_compare.conclusion import place, seconds
+
+PARTS_SHOWN, CHANGES_SHOWN = 8, 20
+
+HEADLINES: dict[str, Text] = {
+    "grew": say("SLOWER"),
+    "shrank": say("FASTER"),
+    "same": say("SAME"),
+    "not-told": say("NOT TOLD"),
+}
+_KINDS: dict[str, Text] = {
+    OWN: say("works itself"),
+    WAITING: say("waits for other ranks"),
+    DEVICE: say("waits for its card"),
+}
+_ON: dict[str, Text] = {CARD: say("on the card"), THREAD: say("on another thread")}
+
+
+def headline(comparison: Comparison) -> Text:
+    """One word for the answer; ranks differ, they do not become slower."""
+    if comparison.kind == RANKS and comparison.answer == "grew":
+        return say("DIFFERENT")
+    return HEADLINES[comparison.answer]
+
+
+def title(comparison: Comparison, *, grew: bool) -> Text:
+    """Of a list of parts."""
+    if comparison.kind == RANKS:
+        return say("More on the second ranks, a step") if grew else say("More on the first ranks, a step")
+    return say("What grew, a step") if grew else say("What shrank, a step")
+
+
+def side_line(side: Side) -> Text:
+    """What a side holds."""
+    if side.steps is None:
+        return say("{name}: no steps", name=side.name)
+    steps = side.steps
+    return say(
+        "{name}: steps {first}-{last}, {median} a step, half of them {low} to {high}",
+        name=side.name,
+        first=steps.first_step,
+        last=steps.last_step,
+        median=seconds(steps.median_s),
+        low=seconds(steps.low_s),
+        high=seconds(steps.high_s),
+    )
+
+
+def parts_shown(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Without threads that only carry data for the one that waits: that one is shown."""
+    return tuple(part for part in parts if part.on != THREAD or part.kind != WAITING)
+
+
+def part_amount(part: Part) -> str:
+    """``+18.1 ms``."""
+    grew = part.difference.grew_s
+    return f"{'+' if grew > 0 else '-'}{seconds(abs(grew))}"
+
+
+def part_place(part: Part) -> str:
+    """Where, and what is called there."""
+    called = "" if part.where is None or not part.called else f" → {part.called}"
+    return f"{place(part)}{called}"
+
+
+def part_notes(part: Part) -> tuple[Text, ...]:
+    """Whether it works or waits, in which phase, on which ranks, how much before and now."""
+    found: list[Text] = [_KINDS[part.kind]]
+    if part.on in _ON:
+        found.append(_ON[part.on])
+    if part.ranks:
+        found.append(say("{ranks:who}", ranks=part.ranks))
+    before, after = (seconds(max(0.0, value)) for value in (part.difference.before_s, part.difference.after_s))
+    found.append(say("{before} before, {after} now", before=before, after=after))
+    return tuple(found)
+
+
+def change_values(change: Change) -> Text:
+    """``2.7.1 → 2.8.0``."""
+    if change.before is None:
+        return say("new: {after}", after=change.after)
+    if change.after is None:
+        return say("gone, was {before}", before=change.before)
+    return say("{before} → {after}", before=change.before, after=change.after)

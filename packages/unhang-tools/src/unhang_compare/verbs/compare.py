@@ -1,0 +1,155 @@
+"""``unhang compare A B``: two runs, two traces, two spans of steps or two sets of ranks: what grew, and where."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhang.errors import UsageError
+
+if TYPE_CHECKING:
+    from unhang_compare.answer import Comparison
+    from unhang_compare.run_material import Material
+
+
+class Form(str, enum.Enum):
+    """How the answer is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def compare(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A [B]",
+            help="Run folders of unhang run, traces of torch.profiler (.json, .json.gz), or folders of traces.",
+        ),
+    ],
+    steps: Annotated[
+        str | None, typer.Option(metavar="FROM:TO", help="Look at these steps only; with --against: before.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="FROM:TO", help="With one A: compare --steps with these steps of it.")
+    ] = None,
+    ranks: Annotated[str | None, typer.Option(metavar="RANKS", help="Look at these ranks only, as 0,4-7.")] = None,
+    against_ranks: Annotated[
+        str | None, typer.Option(metavar="RANKS", help="With one A: compare --ranks with these ranks of it.")
+    ] = None,
+    form: Annotated[Form, typer.Option("--format", metavar="FORM", help="text, json or markdown.")] = Form.TEXT,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the answer to FILE.")] = None,
+    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+) -> None:
+    """Say what grew between two runs, traces, spans of steps or sets of ranks, where, and what was changed.
+
+    A is before, B is after. Exit code: 0 nothing grew beyond noise, 1 something did (or a version known to be bad came
+    in), 2 nothing could be compared.
+    """
+    sides = _sides(paths, steps, against, ranks, against_ranks)
+    from unhang_compare.compare import compare_ranks, compare_sides, compare_spans
+
+    if len(paths) == 2:
+        comparison = compare_sides(*sides)
+    elif against is not None:
+        comparison = compare_spans(*sides)
+    else:
+        comparison = compare_ranks(*sides)
+    _give(comparison, form, out, lang, redact=redact)
+    raise typer.Exit(comparison.exit_code)
+
+
+def _sides(
+    paths: list[str], steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
+) -> tuple[Material, Material]:
+    """The two sides, cut as the user asked for. UsageError where the options do not go together."""
+    from dataclasses import replace
+
+    from unhang_compare.selection import cuts
+
+    _refuse_what_does_not_go_together(paths, steps, against, ranks, against_ranks)
+    before, after = cuts(steps, against, ranks, against_ranks)
+    first, second = _read(paths)
+    first, second = before.of(first), after.of(second)
+    if len(paths) == 2:
+        return first, second
+    words = (steps, against) if against is not None else (ranks, against_ranks)
+    return replace(first, name=f"{first.name} [{words[0]}]"), replace(second, name=f"{second.name} [{words[1]}]")
+
+
+def _refuse_what_does_not_go_together(
+    paths: list[str], steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
+) -> None:
+    if len(paths) > 2:
+        raise UsageError("compare takes one or two things, not more", next_step="unhang compare BEFORE AFTER")
+    if len(paths) == 2 and (against is not None or against_ranks is not None):
+        raise UsageError(
+            "--against and --against-ranks compare within one run or trace",
+            next_step="name one of them, or leave the option out",
+        )
+    if len(paths) == 1 and (against is None) == (against_ranks is None):
+        raise UsageError(
+            "one run or trace is compared with itself: say which steps or which ranks",
+            next_step=f"unhang compare {paths[0]} --steps 100:200 --against 1900:2000",
+        )
+    if (against is not None and steps is None) or (against_ranks is not None and ranks is None):
+        option = "--steps" if against is not None else "--ranks"
+        raise UsageError(f"say with {option} what to compare with", next_step="unhang compare --help")
+
+
+def _read(paths: list[str]) -> tuple[Material, Material]:
+    from unhang.cli.output.progress_bar import ReadingBar
+    from unhang_compare.run_material import read_material, size_of
+
+    total = sum(size_of(path) for path in paths if Path(path).expanduser().exists())
+    done = 0
+    with ReadingBar() as bar:
+
+        def seen(count: int, name: str) -> None:
+            nonlocal done
+            done += count
+            bar.tell(min(done, total), total, name)
+
+        found = [read_material(path, seen) for path in paths]
+    return found[0], found[-1]
+
+
+def _give(comparison: Comparison, form: Form, out: Path | None, lang: str | None, *, redact: bool) -> None:
+    from unhang.cli.output.verdict_output import write_private
+    from unhang.report.language import resolve_language
+    from unhang.report.redaction.redact import Redactor
+
+    spoken = "en" if form is Form.JSON and not lang else resolve_language(lang)
+    redactor = Redactor(share=redact)
+    nodes = [change for change in comparison.changes if change.kind == "node" and change.name == "nodes"]
+    redactor.learn_hosts(host for one in nodes for told in (one.before, one.after) if told for host in told.split(", "))
+    if form is Form.JSON:
+        from unhang_compare.as_json import to_json
+
+        text = to_json(comparison, lang=spoken, redactor=redactor)
+    elif form is Form.MARKDOWN:
+        from unhang_compare.as_markdown import to_markdown
+
+        text = to_markdown(comparison, lang=spoken, redactor=redactor)
+    else:
+        from unhang.report.localizer import Voice
+        from unhang_compare.as_text import print_comparison, sheet_of
+
+        if out is None:
+            print_comparison(comparison, lang=spoken, redactor=redactor)
+            return
+        text = sheet_of(comparison, Voice(spoken, redactor), 80).plain()
+    if out is None:
+        sys.stdout.write(text)
+        return
+    write_private(out, text)
+    print(f"comparison written to {out}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Grow a job until something breaks, and report what."""

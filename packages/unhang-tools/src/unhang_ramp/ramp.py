@@ -1,0 +1,116 @@
+"""Grow a job until something gives way: one size after another, each judged against the one before."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unhang.findings import Text, say
+from unhang.watch.launch.dry_run import no_orphans
+from unhang_ramp.sizes import Growth, checked, command_at, sizes
+from unhang_ramp.trial import CRASH, GOOD, LIMIT, MEMORY, STALL, Bounds, Trial, trial
+
+LONGER, LEAST_LONGER_S = 1.5, 0.05
+"""A step may take so much longer than its size explains, and at least so many seconds, before that counts."""
+SPREAD, LEAST_SPREAD_S = 3.0, 0.2
+LEAST_FREE = 0.05
+"""Of the memory: with less left, the next peak ends the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """Every size that was tried, in order. ``gave_way``: why the last one is not good; None where all were."""
+
+    trials: tuple[Trial, ...]
+    gave_way: Text | None = None
+    kind: str = ""
+    """``stall``, ``crash``, ``memory``, ``limit``, ``no-steps``, ``step-time``, ``spread`` or ``headroom``."""
+
+    @property
+    def good(self) -> Trial | None:
+        """The largest size that is good."""
+        found = self.trials[:-1] if self.gave_way is not None else self.trials
+        return found[-1] if found else None
+
+
+def ramp(
+    command: Sequence[str],
+    growths: Sequence[Growth],
+    *,
+    bounds: Bounds | None = None,
+    keep: Path | None = None,
+    tell: Callable[[Trial], None] = lambda _: None,
+) -> Ramp:
+    """Run ``command`` at growing sizes; stops at the first that is not good. ``tell`` hears of each.
+
+    ``keep``: a folder for the run folders of all sizes; without one nothing is left.
+
+    Raises:
+        UsageError: the command and what grows do not fit, or the command cannot be started.
+    """
+    checked(command, growths)
+    trials: list[Trial] = []
+    for number, (grown, values) in enumerate(sizes(growths), 1):
+        folder = Path(tempfile.mkdtemp(prefix="unhang-ramp-"))
+        kept = keep / f"{number:02d}-{'-'.join(f'{n}={v}' for n, v in values.items())}" if keep is not None else None
+        with no_orphans(folder):
+            words = command_at(command, growths, values, folder)
+            trials.append(trial(words, values, folder, kept, bounds or Bounds()))
+        tell(trials[-1])
+        kind, because = judged(trials[-1], trials[-2] if grown is not None else None, grown)
+        if because is not None:
+            return Ramp(tuple(trials), because, kind)
+    return Ramp(tuple(trials))
+
+
+def judged(now: Trial, before: Trial | None, grown: Growth | None) -> tuple[str, Text | None]:
+    """What gave way at this size, as a word and a sentence; ("", None) where it is good."""
+    if now.outcome != GOOD:
+        return now.outcome, _failed(now)
+    for free, size, what in (
+        (now.memory_free, now.memory_limit, say("memory of this machine")),
+        (now.card_free, now.card_size, say("memory of a card")),
+    ):
+        if free is not None and size and free < LEAST_FREE * size:
+            share = round(100 * free / size, 1)
+            return "headroom", say("only {share} % of the {what} is left", share=share, what=what)
+    typical, longest = now.typical_s, max(now.step_s, default=0.0)
+    if typical and longest > SPREAD * typical and longest - typical > LEAST_SPREAD_S:
+        return "spread", say(
+            "steps are uneven: the longest took {longest:.2f} s, half of them less than {typical:.2f} s",
+            longest=longest,
+            typical=typical,
+        )
+    return _longer(now, before, grown)
+
+
+def _longer(now: Trial, before: Trial | None, grown: Growth | None) -> tuple[str, Text | None]:
+    if before is None or grown is None or not before.typical_s or not now.typical_s:
+        return "", None
+    factor = grown.expected(before.values[grown.name], now.values[grown.name])
+    if factor is None:
+        return "", None
+    expected = before.typical_s * factor
+    if now.typical_s <= expected * LONGER or now.typical_s - expected <= LEAST_LONGER_S:
+        return "", None
+    return "step-time", say(
+        "a step takes {now:.2f} s where the size explains {expected:.2f} s", now=now.typical_s, expected=expected
+    )
+
+
+def _failed(now: Trial) -> Text:
+    said = now.sentence or (now.last_words[-1] if now.last_words else "")
+    if now.outcome == STALL:
+        return say("the ranks wait for each other: {said}", said=said)
+    if now.outcome == MEMORY:
+        return say("the memory is not enough: {said}", said=said)
+    if now.outcome == LIMIT:
+        return say("the steps were not done in {seconds:.0f} s", seconds=now.seconds)
+    if now.outcome == CRASH:
+        return say("the command ended with {code}: {said}", code=now.code, said=said)
+    return say(
+        "the command ended before its steps were done; no optimizer step was seen after step {steps}",
+        steps=len(now.step_s),
+    )

@@ -1,0 +1,93 @@
+"""``unhang ramp --grow batch=1:64 -- CMD… {batch}``: grow a job until something gives way, and say what."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhang.cli.check import Format
+from unhang.errors import UsageError
+
+if TYPE_CHECKING:
+    from unhang_ramp.trial import Trial
+
+
+def ramp(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="CMD…", help="The command with {NAME} where something grows; it is run at every size."),
+    ],
+    grow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=1,2,4", help="What grows: NAME=1,2,4, NAME=1:64, NAME=2,3@ds.json:key.in.it"),
+    ] = None,
+    tries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="NAME=2,3",
+            help="What is tried instead, each with each: NAME=2,3, ONE*OTHER=1*8,2*4 (together), …@ds.json:key.in.it",
+        ),
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Steps to time at each size, after one to warm up.")
+    ] = 5,
+    limit: Annotated[float, typer.Option(min=1.0, metavar="S", help="End a size after S seconds.")] = 600.0,
+    stall: Annotated[
+        float, typer.Option(min=1.0, metavar="S", help="So long ranks may wait for one before that is a stall.")
+    ] = 60.0,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="Keep the run folder of every size here.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    lang: Annotated[
+        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+) -> None:
+    """Run a command for a few steps at growing size or with several settings, and say what gives way or is fastest.
+
+    Each run is ended after its steps; nothing after them runs. Exit code: 0 every one was sound, 1 something gave
+    way, 2 bad usage.
+    """
+    if not sys.platform.startswith("linux"):
+        raise UsageError("unhang ramp works on Linux only")
+    if command and shutil.which(command[0]) is None and "{" not in command[0]:
+        raise UsageError(f"there is no command {command[0]}", next_step="run it alone first, then under unhang ramp")
+    from unhang.report.language import resolve_language
+    from unhang.report.layout.text_layout import width_of
+    from unhang_ramp import ramp as ramps
+    from unhang_ramp.choices import choice, compare
+    from unhang_ramp.sizes import growth
+    from unhang_ramp.table import sheet_of, to_document, tried_document, tried_sheet
+    from unhang_ramp.trial import Bounds
+
+    spoken = resolve_language(lang) if form is Format.TEXT or lang else "en"
+    bounds = Bounds(steps, limit, stall)
+    if grow and tries:
+        raise UsageError("--grow and --try are two questions", next_step="try first, then grow what was fastest")
+    if tries:
+        tried = compare(command, [choice(text) for text in tries], bounds=bounds, keep=folder, tell=_tell)
+        document, sheet = tried_document(tried, lang=spoken), tried_sheet(tried, width_of(sys.stdout), spoken)
+        sound = len(tried.sound) == len(tried.trials)
+    else:
+        found = ramps.ramp(command, [growth(text) for text in grow or ()], bounds=bounds, keep=folder, tell=_tell)
+        document, sheet = to_document(found, lang=spoken), sheet_of(found, width_of(sys.stdout), spoken)
+        sound = found.gave_way is None
+    if form is Format.JSON:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+    else:
+        sheet.print_to(sys.stdout)
+    raise typer.Exit(0 if sound else 1)
+
+
+def _tell(trial: Trial) -> None:
+    """A line for whoever waits at a terminal."""
+    if sys.stderr.isatty():
+        size = ", ".join(f"{name}={value}" for name, value in trial.values.items())
+        print(f"{size}: {trial.outcome} ({trial.seconds:.0f} s)", file=sys.stderr)

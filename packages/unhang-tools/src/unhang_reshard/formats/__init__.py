@@ -1,0 +1,1 @@
+"""Samples of tables, images and shards: one format a file."""

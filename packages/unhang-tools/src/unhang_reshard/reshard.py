@@ -1,0 +1,262 @@
+"""Write a data set anew as equal shards: look at everything, settle the sizes, write, and say what was done."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unhang import __version__
+from unhang.errors import UnhangError, UsageError
+from unhang_reshard.samples import Broken, Fields, Source
+from unhang_reshard.shard_sizes import Even, WhenUneven, even
+from unhang_reshard.shard_writer import Shard, tar_writer, write_shard
+from unhang_reshard.sources import Reading, files_of, open_source
+from unhang_reshard.survey import LEFT_OUT, Progress, Survey, places_of, survey
+from unhang_reshard.work_folder import MANIFEST, WorkFolder, write_whole
+
+SCHEMA = "unhang.shards/1"
+JOURNAL = "shards.jsonl"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for."""
+
+    ranks: tuple[int, ...]
+    workers: int = 4
+    when_uneven: WhenUneven = "drop"
+    per_shard: int = 10_000
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Resharded:
+    """What is there now."""
+
+    folder: Path
+    survey: Survey
+    even: Even
+    shards: tuple[Shard, ...]
+    went_on: bool
+    """Work of an earlier call was found and kept."""
+
+    @property
+    def changed(self) -> int:
+        """Samples that could be read at first and no longer when they were written."""
+        return sum(shard.changed for shard in self.shards)
+
+
+def reshard(
+    words: Sequence[str],
+    folder: Path,
+    order: Order,
+    reading: Reading,
+    *,
+    again: bool = False,
+    progress: Progress = lambda *_: None,
+) -> Resharded:
+    """Write the data set that ``words`` name into ``folder``.
+
+    Raises:
+        UsageError: nothing usable is there, or ``folder`` holds something else.
+        UnhangError: the disk is full, or the source went away while it was read.
+        MissingExtra: ``webdataset`` (or pyarrow for Parquet) is not installed.
+    """
+    tar_writer()
+    files = files_of(words)
+    place = WorkFolder(folder)
+    with place.held(_call(files, order, reading), again=again) as went_on:
+        done = place.finished()
+        if done is not None:
+            place.close()
+            return _of_manifest(folder, done)
+        source = open_source(files, reading)
+        try:
+            found = survey(source, place.work, progress)
+            sizes = _settled(found, order, place)
+            shards = tuple(_Writing(place, source, sizes).shards(progress))
+            _finish(place, _call(files, order, reading), found, sizes, shards)
+        except OSError as error:
+            raise _stopped(error, folder) from error
+        place.close()
+    return Resharded(folder, found, sizes, shards, went_on)
+
+
+def _call(files: Sequence[Path], order: Order, reading: Reading) -> dict[str, Any]:
+    """What decides every byte that is written, as JSON gives it back."""
+    abouts = [(path, path.stat()) for path in files]
+    asked = {**asdict(order), **asdict(reading), "images": str((reading.images or Path.cwd()).absolute())}
+    sources = [[str(path.absolute()), about.st_size, about.st_mtime_ns] for path, about in abouts]
+    held: dict[str, Any] = json.loads(json.dumps({"sources": sources, **asked}))
+    del held["strict"]
+    return held
+
+
+def _settled(found: Survey, order: Order, place: WorkFolder) -> Even:
+    log = place.work / LEFT_OUT
+    if order.strict and found.left_out:
+        raise UsageError(f"{found.left_out} samples cannot be used; nothing was written", next_step=f"less {log}")
+    if not found.good:
+        raise UsageError("not one sample can be used; nothing was written", next_step=f"less {log}")
+    return even(
+        found.good,
+        found.size,
+        ranks=order.ranks,
+        workers=order.workers,
+        when_uneven=order.when_uneven,
+        per_shard=order.per_shard,
+    )
+
+
+class _Writing:
+    """Shard after shard, beginning with the first that is not there."""
+
+    def __init__(self, place: WorkFolder, source: Source, sizes: Even) -> None:
+        self._place, self._source, self._sizes = place, source, sizes
+        self._places: npt.NDArray[np.int64] = places_of(place.work, sizes.samples)
+        self._spares_used = 0
+
+    def shards(self, progress: Progress) -> Iterator[Shard]:
+        done = list(self._kept())
+        yield from done
+        self._spares_used = sum(shard.spares for shard in done)
+        total = int(self._places[:, 1].sum()) * self._sizes.written // self._sizes.samples
+        written = sum(shard.bytes for shard in done)
+        self._check_room(total - written)
+        with (self._place.work / JOURNAL).open("a", encoding="utf-8") as journal:
+            for number in range(len(done), self._sizes.shards):
+                shard = self._write(number)
+                journal.write(json.dumps(asdict(shard)) + "\n")
+                journal.flush()
+                os.fsync(journal.fileno())
+                written += shard.bytes
+                progress(written, max(total, written), shard.name)
+                yield shard
+
+    def _kept(self) -> Iterator[Shard]:
+        """Shards of an earlier call, as far as the journal and the files agree."""
+        path = self._place.work / JOURNAL
+        lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+        kept = 0
+        for number, line in enumerate(lines):
+            try:
+                shard = Shard(**json.loads(line))
+                there = (self._place.folder / shard.name).stat().st_size == shard.bytes
+            except (ValueError, TypeError, OSError):
+                break
+            if not there or shard.name != shard_name(number) or not line.endswith("\n"):
+                break
+            kept += 1
+            yield shard
+        if kept < len(lines):
+            write_whole(path, "".join(lines[:kept]))
+
+    def _check_room(self, needed: int) -> None:
+        free = shutil.disk_usage(self._place.folder).free
+        if needed > free:
+            raise OSError(errno.ENOSPC, f"{needed >> 20} MiB are needed and {free >> 20} MiB free")
+
+    def _write(self, number: int) -> Shard:
+        first, spares_before, changed = number * self._sizes.per_shard, self._spares_used, 0
+
+        def samples() -> Iterator[tuple[str, Fields]]:
+            nonlocal changed
+            for position, found in enumerate(self._source.take(self._picks(first)), first):
+                changed += isinstance(found, Broken)
+                fields = self._instead(number, position) if isinstance(found, Broken) else found
+                yield f"{position:09d}", fields
+
+        name = shard_name(number)
+        shard = write_shard(self._place.folder / name, self._place.work / "shard.part", samples())
+        return replace(shard, spares=self._spares_used - spares_before, changed=changed)
+
+    def _picks(self, first: int) -> Iterator[tuple[int, int]]:
+        for position in range(first, first + self._sizes.per_shard):
+            place, size = self._places[position % self._sizes.samples]
+            yield int(place), int(size)
+
+    def _instead(self, number: int, position: int) -> Fields:
+        """A sample that stayed out for evenness, else one that is in the same shard already."""
+        while self._sizes.written + self._spares_used < self._sizes.samples:
+            place, size = self._places[self._sizes.written + self._spares_used]
+            self._spares_used += 1
+            for found in self._source.take([(int(place), int(size))]):
+                if not isinstance(found, Broken):
+                    return found
+        for found in self._source.take(self._picks(number * self._sizes.per_shard)):
+            if not isinstance(found, Broken):
+                return found
+        raise UnhangError(
+            f"none of the samples around number {position} can be read any more",
+            next_step="see that the storage is there, then give the same command again",
+        )
+
+
+def shard_name(number: int) -> str:
+    """``shard-000007.tar``."""
+    return f"shard-{number:06d}.tar"
+
+
+def _finish(place: WorkFolder, call: dict[str, Any], found: Survey, sizes: Even, shards: Sequence[Shard]) -> None:
+    """The manifest comes last: where it is, everything is."""
+    if (place.work / LEFT_OUT).exists():  # else a call that was killed just here has moved it
+        (place.work / LEFT_OUT).replace(place.folder / LEFT_OUT)
+    write_whole(place.folder / "sha256sums.txt", "".join(f"{shard.sha256}  {shard.name}\n" for shard in shards))
+    write_whole(place.folder / "sizes.json", json.dumps({shard.name: shard.samples for shard in shards}, indent=1))
+    manifest = {
+        "schema": SCHEMA,
+        "unhang": __version__,
+        "format": "webdataset",
+        "samples": sizes.written,
+        "per_shard": sizes.per_shard,
+        "good": sizes.samples,
+        "left_out_to_be_even": sizes.left_out,
+        "repeated_to_be_even": sizes.repeated,
+        "ranks": list(sizes.ranks),
+        "workers": sizes.workers,
+        "even_for_ranks": list(sizes.even_for),
+        "shards": [asdict(shard) for shard in shards],
+        "survey": asdict(found),
+        "call": call,
+    }
+    write_whole(place.folder / MANIFEST, json.dumps(manifest, indent=1))
+
+
+def _of_manifest(folder: Path, manifest: dict[str, Any]) -> Resharded:
+    try:
+        shards = tuple(Shard(**shard) for shard in manifest["shards"])
+        sizes = Even(
+            tuple(manifest["ranks"]), manifest["workers"], manifest["good"], len(shards), manifest["per_shard"]
+        )
+        found = Survey(**manifest["survey"])
+        gone = next((s.name for s in shards if (folder / s.name).stat().st_size != s.bytes), None)
+    except FileNotFoundError as error:
+        gone = Path(error.filename).name
+    except (KeyError, TypeError):
+        raise UsageError(
+            f"{folder / MANIFEST} is not one of ours", next_step="name another folder: --out DIR"
+        ) from None
+    if gone is not None:
+        raise UsageError(f"{gone} is not as it was written", next_step="write them anew with --again")
+    return Resharded(folder, found, sizes, shards, went_on=True)
+
+
+def _stopped(error: OSError, folder: Path) -> UnhangError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UnhangError(
+            f"no room in {folder}: {error.strerror}; what is written stays",
+            next_step="make room, then give the same command again: it goes on where it stopped",
+        )
+    return UnhangError(
+        f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}; what is written stays",
+        next_step="give the same command again: it goes on where it stopped",
+    )

@@ -1,0 +1,127 @@
+"""From the words of the command line to a source: which kind, and that the files are there."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from unhang.errors import UsageError
+from unhang_reshard.samples import Source
+
+Kind = Literal["csv", "json", "parquet", "shards"]
+ENDINGS: dict[str, Kind] = {
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json",
+    ".parquet": "parquet", ".pq": "parquet", ".tar": "shards", ".tgz": "shards",
+}  # fmt: skip
+SEPARATOR_NAMES = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
+MOST_FILES = 1_000_000
+_BRACES = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sources are read; every field decides what the shards hold."""
+
+    image: str | None = None
+    caption: str | None = None
+    text_only: bool = False
+    keep_others: bool = False
+    separator: str | None = None
+    encoding: str = "utf-8"
+    images: Path | None = None
+
+
+def files_of(words: Sequence[str]) -> list[Path]:
+    """Files that ``words`` name: paths, folders of shards, globs, ``shard-{000..019}.tar``.
+
+    Raises:
+        UsageError: one is not there, or they are no files.
+    """
+    files = [path for word in words for path in _expanded(word)]
+    if not files:
+        raise UsageError(
+            "name a file to read: CSV, JSON lines, Parquet, or shards", next_step="unhang reshard data.csv"
+        )
+    for path in files:
+        if not path.is_file():
+            raise UsageError(f"there is no file {path}")
+    return files
+
+
+def _expanded(word: str) -> list[Path]:
+    braces = _BRACES.search(word)
+    if braces:
+        first, last = braces[1], braces[2]
+        if int(last) - int(first) > MOST_FILES:
+            raise UsageError(f"{word} names more than a million files")
+        numbers = (f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
+        return [path for n in numbers for path in _expanded(word[: braces.start()] + n + word[braces.end() :])]
+    path = Path(word)
+    if path.is_dir():
+        return sorted(p for p in path.iterdir() if _kind(p) in ("shards", "parquet"))
+    if not path.exists() and glob.has_magic(word):
+        return [Path(found) for found in sorted(glob.glob(word))]  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return [path]
+
+
+def _kind(path: Path) -> Kind | None:
+    name = path.name.lower()
+    return "shards" if name.endswith((".tar.gz", ".tar.xz", ".tar.bz2")) else ENDINGS.get(path.suffix.lower())
+
+
+def open_source(files: Sequence[Path], reading: Reading) -> Source:
+    """The source that reads ``files``.
+
+    Raises:
+        UsageError: a kind that is not known, several kinds at once, or a column that is not there.
+        MissingExtra: Parquet without pyarrow.
+    """
+    kinds = {_kind(path) for path in files}
+    if len(kinds) != 1:
+        raise UsageError("the files are of several kinds; give one kind at a time")
+    kind = kinds.pop()
+    if kind is None:
+        raise UsageError(
+            f"{files[0]} ends in none of {', '.join(ENDINGS)}",
+            next_step="rename it, or make a link with such an ending",
+        )
+    if kind == "shards":
+        from unhang_reshard.formats.shard_files import ShardFiles
+
+        return ShardFiles(files)
+    return _table(kind, files, reading)
+
+
+def _table(kind: Kind, files: Sequence[Path], reading: Reading) -> Source:
+    from unhang_reshard.formats.image_rows import ImageRows
+
+    wanted = (reading.image, reading.caption)
+    folders = [reading.images] if reading.images is not None else [Path.cwd(), files[0].absolute().parent]
+    if kind == "csv":
+        from unhang_reshard.formats.csv_rows import CsvRows
+
+        separator = SEPARATOR_NAMES.get(reading.separator, reading.separator) if reading.separator else None
+        if separator is not None and len(separator) != 1:
+            raise UsageError(f"a separator is one character, not {reading.separator!r}", next_step="--separator tab")
+        table = CsvRows(
+            files,
+            image=wanted[0],
+            caption=wanted[1],
+            text_only=reading.text_only,
+            keep_others=reading.keep_others,
+            separator=separator,
+            encoding=reading.encoding,
+        )
+        return ImageRows(table, table.columns, folders)
+    if kind == "json":
+        from unhang_reshard.formats.json_rows import JsonRows as Table
+    else:
+        from unhang_reshard.formats.parquet_rows import ParquetRows as Table  # type: ignore[assignment]
+    rows = Table(
+        files, image=wanted[0], caption=wanted[1], text_only=reading.text_only, keep_others=reading.keep_others
+    )
+    return ImageRows(rows, rows.columns, folders)

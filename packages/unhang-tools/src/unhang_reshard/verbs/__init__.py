@@ -1,0 +1,1 @@
+"""``unhang reshard``."""

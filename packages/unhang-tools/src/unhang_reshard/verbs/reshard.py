@@ -1,0 +1,109 @@
+"""``unhang reshard data.csv --to webdataset --ranks 8``: a data set as shards of which every rank gets the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unhang.cli.check import Format
+from unhang.errors import UsageError
+
+
+class To(str, Enum):
+    """What can be written."""
+
+    WEBDATASET = "webdataset"
+
+
+class Uneven(str, Enum):
+    """What to do with samples that cannot be shared equally."""
+
+    DROP = "drop"
+    REPEAT = "repeat"
+
+
+def reshard(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE…", help="CSV, JSON lines, Parquet, or shards: a file, a folder, 'shard-{000..019}.tar'."
+        ),
+    ],
+    ranks: Annotated[str, typer.Option(metavar="N[,N…]", help="World sizes that must come out even: 8, or 8,12.")],
+    to: Annotated[To, typer.Option(help="What to write.")] = To.WEBDATASET,  # noqa: ARG001 - one for now
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: SOURCE-shards here.")] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Loader workers of each rank that must come out even.")
+    ] = 4,
+    img_key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of the image path; default: the usual names.")
+    ] = None,
+    caption_key: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the caption.")] = None,
+    separator: Annotated[
+        str | None, typer.Option(metavar="C", help="Separator of a CSV; default: as its header has it.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of a CSV.")] = "utf-8",
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where relative image paths begin; default: here, then beside the file."),
+    ] = None,
+    text_only: Annotated[bool, typer.Option("--text-only", help="Samples without an image.")] = False,
+    keep_columns: Annotated[bool, typer.Option("--keep-columns", help="Keep all other columns, as JSON.")] = False,
+    when_uneven: Annotated[
+        Uneven, typer.Option(help="The samples too many: leave them out, or repeat some to fill up.")
+    ] = Uneven.DROP,
+    per_shard: Annotated[int, typer.Option(min=1, metavar="N", help="Most samples of a shard.")] = 10_000,
+    strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any sample cannot be used.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Throw away what an earlier call wrote there, and begin anew.")
+    ] = False,
+    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    lang: Annotated[
+        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+) -> None:
+    """Write a data set anew as equal shards, so that no rank runs out of batches before the others.
+
+    Broken rows and images are left out and listed with their lines. Killed at any moment, the same command goes on
+    and the shards are the same to the byte. Exit code: 0 written, 2 nothing could be written.
+    """
+    from unhang.cli.output.progress_bar import ReadingBar
+    from unhang.report.language import resolve_language
+    from unhang.report.layout.text_layout import width_of
+    from unhang_reshard import answer
+    from unhang_reshard.reshard import Order
+    from unhang_reshard.reshard import reshard as write
+    from unhang_reshard.sources import Reading
+
+    if os.name != "posix":
+        raise UsageError("unhang reshard works on Linux and macOS only")
+    spoken = resolve_language(lang) if form is Format.TEXT or lang else "en"
+    order = Order(_sizes(ranks), workers, when_uneven.value, per_shard, strict)
+    reading = Reading(img_key, caption_key, text_only, keep_columns, separator, encoding, images)
+    with ReadingBar(doing="resharding") as bar:
+        done = write(source, out or _beside(source[0]), order, reading, again=again, progress=bar.tell)
+    if form is Format.JSON:
+        sys.stdout.write(json.dumps(answer.to_document(done, lang=spoken), ensure_ascii=False, indent=2) + "\n")
+    else:
+        answer.sheet_of(done, width_of(sys.stdout), spoken).print_to(sys.stdout)
+
+
+def _sizes(words: str) -> tuple[int, ...]:
+    sizes = tuple(dict.fromkeys(int(word) if word.strip().isdecimal() else 0 for word in words.split(",")))
+    if not all(0 < size <= 1 << 20 for size in sizes):
+        raise UsageError(f"--ranks {words!r} is no list of world sizes", next_step="--ranks 8, or --ranks 8,12")
+    return sizes
+
+
+def _beside(word: str) -> Path:
+    """``data.csv`` is written to ``data-shards`` in this folder."""
+    name = re.sub(r"[{}*?\[\]]|\.\.", "", Path(word).name.split(".")[0]).strip("-_.") or "data"
+    return Path(f"{name}-shards")

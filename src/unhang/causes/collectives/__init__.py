@@ -1,0 +1,1 @@
+"""Causes in the order and arguments of collectives."""

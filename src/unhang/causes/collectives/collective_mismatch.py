@@ -1,0 +1,283 @@
+"""collective-mismatch: ranks of one group issued different collectives at the same position.
+
+What happens: operation, size, dtype or order differ: rank 0 reduces 2,626 numbers where the others reduce 2,625.
+Why it hangs: the library pairs calls by order alone; each rank waits for partners that are in another call. NCCL hangs
+or corrupts, Gloo may abort an innocent rank. Where bytes fit, nothing stops: the job goes on with wrong results.
+Example: a padded batch gathered without equal widths; a parameter missing on one rank; two calls in swapped order.
+Fix: make the shapes equal before the call (pad, or gather sizes first); keep one order of calls on all ranks.
+Certain when: the ranks' records line up at that position.
+Possible when: only stacks tell the operation, and somebody is in no call; likely where some records start later, so
+that positions may be shifted, or the calls stand at different lines and the source is not there to tell why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
+from unhang.causes.wording.cohort_signal import between, grade_of_group
+from unhang.facts.divergence.aborted_in_call import caught_in_a_call, sizes_differ
+from unhang.facts.model import CodeContext, Disagreement, Facts, Stall, SymmetricStall
+from unhang.facts.stacks.rank_cohorts import (
+    Camp,
+    below_the_others,
+    camps_of_disagreement,
+    camps_of_stall,
+    with_a_place_of_its_own,
+)
+from unhang.facts.waiting.concurrent_collectives import two_threads
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
+from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.COLLECTIVE_MISMATCH
+_MOST_TOLD = 8
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Calls that differ, sizes that do not fit, and what Gloo says of ranks without a record."""
+    threads = two_threads(facts)
+    for disagreement in facts.disagreements:
+        if threads is None or threads.group != disagreement.group:  # else the two calls are of two threads
+            yield _found(facts, disagreement)
+    for disagreement in facts.survived:
+        if disagreement.differs_in:
+            yield _found(facts, disagreement, went_on=True)
+    for symmetric in facts.symmetric:
+        yield from _split_sizes(facts, symmetric)
+    for stall in facts.stalls:
+        yield from _of_stall(facts, stall)
+
+
+def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    if stall.call is not None and stall.call.operation == "new_group":
+        yield from _one_group_more(facts, stall)
+    if not facts.disagreements and sizes_differ(facts) and caught_in_a_call(facts, stall):
+        lag, wait = camps_of_stall(facts, stall)
+        if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
+            yield _other_place(facts, stall, lag, wait)
+
+
+def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
+    """Gloo ended a rank because sizes did not fit; those without a record stand in another call than the others."""
+    return signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "{ranks:who} {ranks:is|are} in another call than the others: Gloo met sizes that differ",
+            ranks=lag.ranks,
+        ),
+        **between(facts, lag, wait, stall.group),
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=(
+            say("{ranks:who} left no record; the stack stands in a collective of another line", ranks=lag.ranks),
+            say("which side went another way is not proven: look for a condition on data between these lines"),
+        ),
+        remedies=(remedy("make-all-ranks-issue-the-same-collectives"),),
+    )
+
+
+def _split_sizes(facts: Facts, stall: SymmetricStall) -> Iterator[Answer]:
+    """All are in one exchange of parts, and together they expect another number of elements than they send."""
+    calls = {rank: stall.pending[rank] for rank in stall.ranks if rank in stall.pending}
+    known = [c for c in calls.values() if c.elements is not None and c.output_elements is not None]
+    if not stall.operation.startswith("all_to_all") or len(known) != len(facts.groups[stall.group].members):
+        return
+    sent, wanted = sum(c.elements or 0 for c in known), sum(c.output_elements or 0 for c in known)
+    if sent == wanted:
+        return
+    first = known[0]
+    yield signal(
+        CAUSE,
+        Grade.RECORD,
+        say(
+            "the split sizes of {operation} do not fit: all ranks together send {sent} elements and expect {wanted}",
+            operation=stall.operation,
+            sent=sent,
+            wanted=wanted,
+        ),
+        ranks=stall.ranks,
+        group=group_label(facts, stall.group),
+        phase=Phase.COMMUNICATION,
+        where=first.where,
+        waiter_where=first.where,
+        calls=tuple(call for rank, c in calls.items() for call in call_of((rank,), c)),
+        because=tuple(
+            say(
+                "rank {rank} sends {sent} elements and expects {wanted}",
+                rank=rank,
+                sent=c.elements,
+                wanted=c.output_elements,
+            )
+            for rank, c in list(calls.items())[:_MOST_TOLD]
+        ),
+        evidence=tuple(c.evidence for c in known[:_MOST_TOLD]),
+        remedies=(remedy("exchange-the-split-sizes-first"),),
+    )
+
+
+def _one_group_more(facts: Facts, stall: Stall) -> Iterator[Answer]:
+    """Every rank of the job must come to each new_group; those awaited are in a collective already."""
+    lag, wait = camps_of_stall(facts, stall)
+    if lag.phase is not Phase.COMMUNICATION or wait.context is CodeContext.RANK_BRANCH:
+        return
+    more, fewer = (wait, lag) if len(wait.ranks) <= len(lag.ranks) else (lag, wait)
+    yield signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "ranks make different numbers of groups: {wait:who} {wait:makes|make} one more, and {lag:who} "
+            "{lag:has|have} gone on to a collective",
+            wait=wait.ranks,
+            lag=lag.ranks,
+        ),
+        **between(facts, more, fewer, stall.group),
+        calls=call_of(wait.ranks, stall.call),
+        because=(
+            say("new_group returns only when every rank of the job has come to it, members or not"),
+            say("neither side moves: {lag:who} {lag:is|are} past the last group of {lag:its|their} own", lag=lag.ranks),
+        ),
+        remedies=(remedy("call-new-group-on-every-rank-of"),),
+    )
+
+
+def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -> Answer:
+    camps = camps_of_disagreement(facts, disagreement)
+    place = None if disagreement.odd else with_a_place_of_its_own(camps)
+    below = None if disagreement.odd or place is not None else below_the_others(facts, camps)
+    place = below[0] if below is not None else place
+    ranks = disagreement.odd or (place.ranks if place is not None else tuple(sorted(r for c in camps for r in c.ranks)))
+    odd = next((c for c in camps if set(c.ranks) & set(ranks)), camps[0])
+    other = next((c for c in camps if c is not odd), None)
+    aligned, summary = disagreement.records_align, _summary(disagreement, ranks)
+    parts = between(facts, odd, other, disagreement.group) | {
+        "ranks": ranks,
+        "nodes": hosts_of(facts, ranks),
+        "phase": Phase.COMMUNICATION if went_on else odd.phase,
+        "evidence": quote_disagreement(disagreement),
+    }
+    return signal(
+        CAUSE,
+        Grade.RECORD if went_on else grade_of_group(facts, disagreement.group),
+        say("{told}, and the job went on: results are wrong", told=summary) if went_on else summary,
+        whole=aligned if went_on else place is None and _is_whole(facts, disagreement, camps),
+        severity=Severity.SLOWS if went_on else Severity.STOPS,
+        **parts,
+        calls=calls_of(disagreement),
+        because=(
+            *_because(facts, disagreement, camps, went_on=went_on),
+            *(_came_through(below[0], below[1]) if below is not None else ()),
+        ),
+        remedies=(remedy("stop-the-job-and-make-the-calls"),) if went_on else _remedies(disagreement),
+    )
+
+
+def _is_whole(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> bool:
+    group = facts.groups.get(disagreement.group)
+    if grade_of_group(facts, disagreement.group) is Grade.STACK:
+        # Where somebody is in no call at all, others may wait for it in different groups, which stacks do not name.
+        progress = group.progress.values() if group is not None else ()
+        return disagreement.group != STACK_GROUP or all(p.pending is not None for p in progress)
+    if not disagreement.records_align or disagreement.aborted or _way_unknown(facts, camps):
+        return False
+    heard = {rank for ranks in disagreement.calls.values() for rank in ranks}
+    # With as many on one side as on the other, the record that is missing would decide.
+    return bool(disagreement.odd) or group is None or not set(group.members) - heard
+
+
+def _way_unknown(facts: Facts, camps: tuple[Camp, ...]) -> bool:
+    """Calls at different places, and of some rank no source: a loop that ended early or a branch may lead there."""
+    places = {camp.where for camp in camps}
+    activities = (facts.ranks[rank].activity for camp in camps for rank in camp.ranks if rank in facts.ranks)
+    contexts = (*(camp.context for camp in camps), *(known.context for known in activities if known is not None))
+    return len(places) > 1 and CodeContext.NO_SOURCE in contexts
+
+
+def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
+    kinds = " and ".join(kind.replace("call-site", "line") for kind in disagreement.differs_in)
+    if disagreement.group != STACK_GROUP and disagreement.odd and disagreement.differs_in == ("call-site",):
+        return say(
+            "from position {position} on {ranks:who} called from another line than the others, "
+            "and then another operation",
+            ranks=ranks,
+            position=disagreement.position,
+        )
+    if disagreement.group == STACK_GROUP:
+        return say(
+            "{ranks:who} {ranks:stands|stand} in another call than the others, in the same group as far as can be told",
+            ranks=ranks,
+        )
+    if disagreement.differs_in == ("bytes",):
+        return say(
+            "{ranks:who} called with fewer bytes than the others at position {position}: another size or dtype",
+            ranks=ranks,
+            position=disagreement.position,
+        )
+    if disagreement.odd or len(ranks) < sum(map(len, disagreement.calls.values())):
+        return say(
+            "{ranks:who} called another {kinds} than the others at position {position}",
+            ranks=ranks,
+            kinds=kinds,
+            position=disagreement.position,
+        )
+    return say(
+        "{ranks:who} disagree in {kinds} at position {position}; which side is wrong cannot be told",
+        ranks=ranks,
+        kinds=kinds,
+        position=disagreement.position,
+    )
+
+
+def _because(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...], *, went_on: bool) -> Iterator[Text]:
+    for signature, ranks in disagreement.calls.items():
+        if not signature.input_elements and not signature.input_dtypes:  # a barrier, or a place in a log
+            yield say("{ranks:who}: {operation}", ranks=ranks, operation=signature.operation)
+            continue
+        if not signature.input_dtypes:  # lines of logs name no dtype
+            yield say(
+                "{ranks:who}: {operation} of {elements} elements",
+                ranks=ranks,
+                operation=signature.operation,
+                elements=signature.input_elements,
+            )
+            continue
+        yield say(
+            "{ranks:who}: {operation} of {elements} elements, {dtype}",
+            ranks=ranks,
+            operation=signature.operation,
+            elements=signature.input_elements,
+            dtype="/".join(dict.fromkeys(signature.input_dtypes)),
+        )
+    if disagreement.aborted:
+        yield say(
+            "{ranks:who} left no record: Gloo ended the process because more arrived than this call had asked for",
+            ranks=disagreement.aborted,
+        )
+    if went_on:
+        if disagreement.times > 1:
+            yield say("so far it happened at {times} recorded positions", times=disagreement.times)
+        yield say("nothing stops there: the library moves bytes, and these fit or nearly fit")
+    elif len({camp.where for camp in camps if camp.where is not None}) == 1:
+        yield say("all ranks are at the same line: what they pass to it differs")
+    if not went_on and _way_unknown(facts, camps):
+        yield say("the source was not in the evidence: a branch or the end of a loop may explain the other call")
+    if not disagreement.records_align:
+        yield say("some records start later than others, so positions may be shifted against each other")
+
+
+def _came_through(camp: Camp, line: int) -> Iterator[Text]:
+    yield say(
+        "{ranks:who} {ranks:has|have} come through the call at line {line}, in which the others still are",
+        ranks=camp.ranks,
+        line=line,
+    )
+
+
+def _remedies(disagreement: Disagreement) -> tuple[Remedy, ...]:
+    if {"operation", "call-site"} & set(disagreement.differs_in):
+        return (remedy("make-all-ranks-issue-the-same-collectives"),)
+    sizes, dtypes = remedy("make-the-sizes-equal-before-the-call"), remedy("cast-to-one-dtype-before-the-call")
+    if "dtype" in disagreement.differs_in:
+        return (dtypes,)
+    return (sizes, dtypes) if "bytes" in disagreement.differs_in else (sizes,)

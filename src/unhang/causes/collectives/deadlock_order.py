@@ -1,0 +1,250 @@
+"""deadlock-order: ranks wait for each other in a circle, because they entered groups or partners in opposite order.
+
+What happens: rank 0 is in group A and rank 1 in group B, each waiting for the other; or everyone sends before anyone
+receives; or ranks tear groups down in different order.
+Why it hangs: nobody in the circle can go on until somebody else in it does.
+Example: `send(to next); recv(from previous)` on all ranks with tensors too large to buffer; `action 0SEND_F1` and
+`action 1SEND_F0` as the last lines of a pipeline's schedule.
+Fix: one order of groups on all ranks; even ranks send first and odd ranks receive first, or `batch_isend_irecv`.
+Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive.
+Possible when: a rank is missing, and only stacks or a schedule's lines tell where the others are; likely when names of
+groups alone tell that the ranks wait in different ones, the order of queued calls differs, or no line of the program
+shows where the ranks part: inside a library, whose loop one of them may have left, or in a torn stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import group_label, place_of, quote_rank
+from unhang.evidence.items import LogEvent
+from unhang.facts.alignment.swapped_group_order import swapped_groups
+from unhang.facts.collective_operations import POINT_TO_POINT
+from unhang.facts.divergence.unmatched_p2p import of_cycle, of_unnamed
+from unhang.facts.laggard.teardown import ranks_in_teardown
+from unhang.facts.logs.log_statements import first_attempt, quotes
+from unhang.facts.model import Facts, PendingCall
+from unhang.facts.stacks.stack_divergence import part_unseen, where_they_part
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Text, Where, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.DEADLOCK_ORDER
+_ACTION = re.compile(r"\d+(?P<kind>SEND|RECV)_")
+_PAIR_THEM = "pair-every-send-with-a-receive-that"
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Circles of the wait-for graph, partners that all send or all receive, queues in opposite order, teardown."""
+    for cycle in facts.graph.cycles:
+        if of_cycle(facts, cycle) is None:  # else a call of the circle is missing, whatever the order
+            yield _circle(facts, cycle)
+    if not facts.graph.cycles:
+        yield from _all_in_p2p(facts)
+        yield from _swapped(facts)
+    yield from _teardown(facts)
+    yield from _schedule(facts)
+
+
+def _calls(facts: Facts, ranks: tuple[int, ...]) -> dict[int, PendingCall]:
+    calls: dict[int, PendingCall] = {}
+    for rank in ranks:
+        for _, group in sorted(facts.groups.items()):
+            progress = group.progress.get(rank)
+            if progress is not None and progress.pending is not None:
+                calls.setdefault(rank, progress.pending)
+    return calls
+
+
+def _waits(waiter: int, awaited: int, group: str | None) -> Text:
+    if group is None:  # known from stacks alone
+        return say("rank {waiter} waits for rank {awaited}", waiter=waiter, awaited=awaited)
+    return say("rank {waiter} waits in group {group} for rank {awaited}", waiter=waiter, group=group, awaited=awaited)
+
+
+def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
+    edges = [e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle]
+    calls = _calls_in(facts, cycle, {(e.waiter, e.group) for e in edges})
+    p2p = any(call.operation in POINT_TO_POINT for call in calls.values())
+    # Names tell groups apart, not who belongs to them.
+    by_name = any(call.group.startswith(STACK_GROUP) and call.group != STACK_GROUP for call in calls.values())
+    return _found(
+        facts,
+        cycle,
+        calls,
+        Grade.STACK if by_name else Grade.RECORD,
+        say("{ranks:who} wait for each other in a circle", ranks=cycle),
+        whole=not _part_unseen(facts, cycle),
+        because=tuple(_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]),
+        remedies=(remedy(_PAIR_THEM if p2p else "use-the-groups-in-one-order-on"),),
+    )
+
+
+def _part_unseen(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    stacks = [activity.frames for rank in ranks if (activity := facts.ranks[rank].activity) is not None]
+    return any(part_unseen(stacks[0], stack) for stack in stacks[1:])
+
+
+def _calls_in(facts: Facts, ranks: tuple[int, ...], places: set[tuple[int, str]]) -> dict[int, PendingCall]:
+    calls: dict[int, PendingCall] = {}
+    for rank, name in sorted(places):
+        progress = facts.groups[name].progress.get(rank)
+        if rank in ranks and progress is not None and progress.pending is not None:
+            calls.setdefault(rank, progress.pending)
+    return calls
+
+
+def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
+    """Everybody alive is in a blocking send or receive."""
+    alive = tuple(r for r, known in facts.ranks.items() if known.alive and known.activity is not None)
+    calls = _calls(facts, alive)
+    if len(alive) < 2 or set(calls) != set(alive):
+        return
+    operations = sorted({call.operation for call in calls.values()})
+    if not POINT_TO_POINT.issuperset(operations) or facts.graph.edges:
+        return
+    receiving = all(operation in ("recv", "irecv") for operation in operations)
+    sending = all(operation in ("send", "isend") for operation in operations)
+    if (not receiving and not sending) or of_unnamed(facts) is not None:
+        return
+    yield _found(
+        facts,
+        alive,
+        calls,
+        Grade.RECORD,
+        say("all ranks are in a receive; nobody sends")
+        if receiving
+        else say("all ranks are in a blocking send; nobody has reached its receive"),
+        whole=not facts.ranks_missing,
+        because=(
+            say("{ranks:who} are in {operations} at the same time", ranks=alive, operations=", ".join(operations)),
+            say("a receive returns only when somebody sends to it")
+            if receiving
+            else say("a send of a large tensor returns only when its partner receives"),
+        ),
+        remedies=(remedy(_PAIR_THEM),),
+    )
+
+
+def _swapped(facts: Facts) -> Iterator[Answer]:
+    swap = swapped_groups(facts)
+    if swap is None:
+        return
+    ranks = tuple(sorted({*swap.first_ranks, *swap.second_ranks}))
+    yield _found(
+        facts,
+        ranks,
+        _calls(facts, ranks),
+        Grade.RECORD,
+        say("{ranks:who} use two groups in opposite order", ranks=ranks),
+        whole=False,  # whether the device runs one of them at a time is not recorded
+        because=(
+            say(
+                "{ranks:who} queued group {first} before group {second}",
+                ranks=swap.first_ranks,
+                first=swap.first,
+                second=swap.second,
+            ),
+            say("{ranks:who} queued them the other way round", ranks=swap.second_ranks),
+            say("nobody finished either: on a device that runs one of them at a time this is a deadlock"),
+        ),
+        remedies=(remedy("use-the-groups-in-one-order-on"),),
+    )
+
+
+def _teardown(facts: Facts) -> Iterator[Answer]:
+    ranks = ranks_in_teardown(facts)
+    if not ranks:
+        return
+    yield _found(
+        facts,
+        ranks,
+        _calls(facts, ranks),
+        Grade.STACK,
+        say("{ranks:who} {ranks:is|are} stuck tearing its process groups down", ranks=ranks),
+        whole=not facts.ranks_missing,
+        phase=Phase.SHUTDOWN,
+        because=(
+            say("training is over: no rank has an unfinished step"),
+            say("{ranks:who} {ranks:stands|stand} in the teardown of its groups", ranks=ranks),
+        ),
+        remedies=(remedy("end-all-ranks-together"),),
+    )
+
+
+def _schedule(facts: Facts) -> Iterator[Answer]:
+    """All ranks' last schedule lines are sends, or all are receives."""
+    last: dict[int, LogEvent] = {}
+    for event in first_attempt(facts.events_of("pp.action")):
+        if event.rank is not None:
+            last[event.rank] = event
+    kinds = {rank: found["kind"] for rank, e in last.items() if (found := _ACTION.match(str(e.values["action"])))}
+    if len(kinds) < 2 or len(kinds) != len(last) or len(set(kinds.values())) != 1:
+        return
+    ranks = tuple(sorted(kinds))
+    yield signal(
+        CAUSE,
+        Grade.ORDER,
+        say("{ranks:who} all wait in a send; nobody has reached its receive", ranks=ranks)
+        if "SEND" in kinds.values()
+        else say("{ranks:who} all wait in a receive; nobody sends", ranks=ranks),
+        whole=facts.world_size in (None, len(ranks)),
+        ranks=ranks,
+        phase=Phase.COMMUNICATION,
+        calls=tuple(Call((rank,), kinds[rank].lower()) for rank in ranks),
+        because=(
+            say("the last action of each rank's schedule is of the same kind, and its partner's half comes later"),
+        ),
+        evidence=quotes(last[rank] for rank in ranks),
+        remedies=(remedy("pair-every-send-with-a-receive-that-2"),),
+    )
+
+
+def _found(
+    facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall], grade: Grade, summary: Text, **parts: Any
+) -> Answer:
+    first = next((calls[rank] for rank in ranks if rank in calls), None)
+    where, other_where = _places(facts, ranks)
+    return signal(
+        CAUSE,
+        grade,
+        summary,
+        ranks=ranks,
+        group=group_label(facts, first.group) if first is not None else None,
+        where=where,
+        waiter_where=other_where,
+        calls=tuple(
+            Call((rank,), calls[rank].operation, calls[rank].position, calls[rank].elements, calls[rank].dtype)
+            for rank in ranks[:8]
+            if rank in calls
+        ),
+        evidence=_evidence(facts, ranks, calls),
+        **{"phase": Phase.COMMUNICATION, **parts},
+    )
+
+
+def _places(facts: Facts, ranks: tuple[int, ...]) -> tuple[Where | None, Where | None]:
+    """Two places that differ; where all stand on one line of a function that they share, those that call it."""
+    first = place_of(facts, ranks[0])
+    others = [place_of(facts, rank) for rank in ranks[1:]]
+    if differs := [place for place in others if place != first]:
+        return first, differs[0]
+    stacks = [activity.frames for rank in ranks if (activity := facts.ranks[rank].activity) is not None]
+    for stack in stacks[1:]:
+        parted = where_they_part(stacks[0], stack)
+        if parted is not None:
+            one, other = (Where(frame.file, frame.line, frame.function) for frame in parted)
+            return one, other
+    return first, first
+
+
+def _evidence(facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall]) -> tuple[Evidence, ...]:
+    quotes: list[Evidence] = []
+    for rank in ranks[:3]:
+        quotes.extend(quote_rank(facts.ranks[rank])[:1])
+        if rank in calls:
+            quotes.append(calls[rank].evidence)
+    return tuple(dict.fromkeys(quotes))

@@ -1,0 +1,114 @@
+"""rank-conditional-collective: a rank waits in a guard for others that took another way, or the guard gave up on them.
+
+What happens: one rank calls `unhang.together`, `same_on_all_ranks` or another guard where the others go on training.
+Why it hangs: the guard waits for the others, and they wait for it in their next collective.
+Example: `if rank == 0: save(model)`, with `unhang.together("save")` inside `save`; a barrier inside the block of
+`unhang.rank_zero_first`; rank 0 gets `RanksMissing: together('evaluation') …: rank 1 did not come`.
+Fix: call the guard on every rank, and no collective inside `rank_zero_first`; a guard raises by itself after its limit.
+Certain when: the call of the guard lies in a branch on the rank in the program's source, or its error shows that line.
+Possible when: never; likely where there is no such branch: ranks may have come apart in another way, or be late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import call_of, operation_of
+from unhang.causes.wording.cohort_signal import between
+from unhang.facts.endings.guard_errors import GuardError, guard_errors
+from unhang.facts.model import CodeContext, Facts, Stall
+from unhang.facts.stacks.rank_cohorts import Camp, camps_of_stall, is_past
+from unhang.facts.waiting.guard_waits import GUARD_WAIT, guard_of
+from unhang.findings import Cause, Grade, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
+FIRST = "unhang.rank_zero_first"
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Laggards in a guard while those who wait for them stand in a collective; errors of guards to which some did not
+    come, unless the guard itself says that they died."""
+    for stall in facts.stalls:
+        lag, wait = camps_of_stall(facts, stall)
+        if lag.what != GUARD_WAIT or is_past(lag, wait):
+            continue
+        yield _inside(facts, stall, lag, wait) if _is_inside(facts, lag, wait) else _found(facts, stall, lag, wait)
+    errors = (error for error in guard_errors(facts.tracebacks) if error.kind in ("missing", "apart"))
+    yield from (_raised(error) for error in errors if not error.partner_died)
+
+
+def _is_inside(facts: Facts, lag: Camp, wait: Camp) -> bool:
+    """Those in the collective are the ones that work in the block of the guard in which the others wait."""
+    if not guard_of(facts.ranks[lag.ranks[0]]).startswith(FIRST):
+        return False
+    if any(facts.ranks[rank].marked is not None for rank in wait.ranks):
+        return True
+    here, there = lag.where, wait.where
+    if here is None or there is None or here.line is None or there.line is None:
+        return False
+    return here.file == there.file and there.line > here.line
+
+
+def _inside(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
+    """The few inside are the odd ones: they call what the others cannot join."""
+    guard = guard_of(facts.ranks[lag.ranks[0]])
+    return signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "{ranks:who} {ranks:calls|call} {operation} inside {guard}; the others wait for the end of that block",
+            ranks=wait.ranks,
+            operation=operation_of(stall.call),
+            guard=guard,
+        ),
+        **between(facts, wait, lag, stall.group),
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=(say("{ranks:who} {ranks:waits|wait} in {guard} and cannot join", ranks=lag.ranks, guard=guard),),
+        remedies=(remedy("move-the-collective-out-of-the-block"),),
+    )
+
+
+def _found(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
+    in_branch = lag.context is CodeContext.RANK_BRANCH
+    guard = guard_of(facts.ranks[lag.ranks[0]])
+    because = [say("only {ranks:who} {ranks:calls|call} {guard} here", ranks=lag.ranks, guard=guard)]
+    if in_branch and lag.branch_line is not None:
+        because.append(say("the way to it leads through the branch on the rank at line {line}", line=lag.branch_line))
+    return signal(
+        CAUSE,
+        Grade.SOURCE,
+        say(
+            "{ranks:who} {ranks:waits|wait} in {guard} for ranks that are in {operation} and wait for it there",
+            ranks=lag.ranks,
+            guard=guard,
+            operation=operation_of(stall.call),
+        ),
+        whole=in_branch,
+        **between(facts, lag, wait, stall.group),
+        calls=call_of(stall.direct_waiters, stall.call),
+        because=tuple(because),
+        remedies=(remedy("call-on-every-rank-outside-of-any", guard=guard),),
+    )
+
+
+def _raised(error: GuardError) -> Answer:
+    alone = error.came if error.came and len(error.came) <= len(error.ranks) else error.ranks
+    return signal(
+        CAUSE,
+        Grade.STATED,
+        say(
+            "{ranks:who} took another way than the others, who came to {guard} or wait elsewhere",
+            ranks=alone,
+            guard=error.what,
+        )
+        if error.kind == "apart" or alone == error.ranks
+        else say("{ranks:who} came alone to {guard}; the other ranks took another way", ranks=alone, guard=error.what),
+        whole=error.branch is not None,
+        ranks=alone,
+        where=error.raised_at,
+        because=(say("the program lets only some ranks through: {test}", test=error.test),) if error.test else (),
+        evidence=(error.evidence,),
+        remedies=(remedy("let-every-rank-get-to", guard=error.what),),
+    )

@@ -1,0 +1,113 @@
+"""The evidence a finding quotes: the laggard's place, a waiter's call, the line of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unhang.facts.model import Disagreement, Facts, PendingCall, RankFacts, Stall
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.facts.waiting.last_collective import last_recorded_call
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
+from unhang.findings import Call, Evidence, Where
+
+MOST_QUOTES = 6
+
+
+def quote_stall(facts: Facts, stall: Stall) -> tuple[Evidence, ...]:
+    """Where the laggards stand, then one waiter's call."""
+    quotes = [line for rank in stall.laggards[:2] for line in quote_rank(facts.ranks[rank])]
+    if stall.call is not None:
+        quotes.append(stall.call.evidence)
+    return tuple(quotes[:MOST_QUOTES])
+
+
+def quote_rank(rank: RankFacts) -> list[Evidence]:
+    """What shows where this rank stands: its stack, else its exit, else its last line."""
+    if rank.activity is not None:
+        return [rank.activity.evidence]
+    if rank.exit is not None:
+        return [quote_exit(rank)]
+    last = last_recorded_call(rank)
+    if last is not None:
+        return [last.evidence]
+    return [rank.last_line] if rank.last_line is not None else []
+
+
+def quote_exit(rank: RankFacts) -> Evidence:
+    """The line that tells how the process ended."""
+    assert rank.exit is not None
+    text = rank.exit.text or f"rank {rank.rank} ended with exit code {rank.exit.exit_code}"
+    return Evidence(rank.exit.source, text, rank.rank)
+
+
+def operation_of(call: PendingCall | None) -> str:
+    """The operation's name; with the recorder off only a position is known, and no name."""
+    return (call.operation if call is not None else "") or "a collective"
+
+
+def quote_disagreement(disagreement: Disagreement) -> tuple[Evidence, ...]:
+    """One record for each kind of call."""
+    quotes = []
+    for ranks in disagreement.calls.values():
+        first = next((disagreement.pending[r] for r in ranks if r in disagreement.pending), None)
+        if first is not None:
+            quotes.append(first.evidence)
+    return tuple(quotes[:MOST_QUOTES])
+
+
+def calls_of(disagreement: Disagreement) -> tuple[Call, ...]:
+    """The calls side by side, biggest camp first."""
+    return tuple(
+        Call(
+            ranks=ranks,
+            operation=signature.operation,
+            position=disagreement.position,
+            elements=signature.input_elements,
+            dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
+        )
+        for signature, ranks in disagreement.calls.items()
+    )
+
+
+def call_of(ranks: Iterable[int], pending: PendingCall | None) -> tuple[Call, ...]:
+    """The waiters' call as a line of the verdict."""
+    if pending is None:
+        return ()
+    return (Call(tuple(sorted(ranks)), pending.operation, pending.position, pending.elements, pending.dtype),)
+
+
+def place_of(facts: Facts, rank: int) -> Where | None:
+    """The first user frame of a rank: of its stack, else its traceback, its pending call, its last recorded call."""
+    known = facts.ranks.get(rank)
+    if known is None:
+        return None
+    if known.activity is not None and known.activity.where is not None:
+        return known.activity.where
+    for traceback in known.tracebacks:
+        where = first_user_frame(traceback.frames)
+        if where is not None:
+            return where
+    for group in facts.groups.values():
+        progress = group.progress.get(rank)
+        if progress is not None and progress.pending is not None and progress.pending.where is not None:
+            return progress.pending.where
+    last = last_recorded_call(known)
+    return last.where if last is not None else None
+
+
+def hosts_of(facts: Facts, ranks: Iterable[int]) -> tuple[str, ...]:
+    """Nodes of these ranks, each once, in order of rank."""
+    hosts = (facts.ranks[rank].host for rank in sorted(ranks) if rank in facts.ranks)
+    return tuple(dict.fromkeys(host for host in hosts if host))
+
+
+def group_label(facts: Facts, name: str | None) -> str | None:
+    """A group as the user knows it: its description where it has one."""
+    if name is None or name == STACK_GROUP:
+        return None
+    if name not in facts.groups:
+        return name
+    group = facts.groups[name]
+    if group.description and group.description != "undefined":
+        return group.description
+    return "default_pg" if group.is_default and group.members_known else name

@@ -1,0 +1,1 @@
+"""Causes in devices, memory and installed versions."""

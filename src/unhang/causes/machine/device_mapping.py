@@ -1,0 +1,149 @@
+"""device-mapping: a rank uses a GPU that is not its own, that is shared, or that does not exist for it.
+
+What happens: two ranks of one node on one card; `cuda:3` where only one card is visible; a barrier that guesses.
+Why it hangs: NCCL refuses (or deadlocks with) two ranks on one device; the rank that failed is awaited by the others.
+Example: `Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10`; `invalid device ordinal` on ranks 1-7.
+Fix: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first collective, `device_id=` at init, and
+CUDA_VISIBLE_DEVICES either for the whole node or for each task, not both.
+Certain when: NCCL or CUDA names the device.
+Possible when: a barrier guessed its device; alone this is a note, for most jobs guess right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer
+from unhang.causes.evidence_lines import hosts_of
+from unhang.causes.wording.effect_on_waiters import timeouts_after
+from unhang.causes.wording.log_signal import lines_signal
+from unhang.evidence.items import LogEvent
+from unhang.facts.logs.log_statements import first_attempt, ranks_in, saying
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Grade, Severity, say
+from unhang.knowledge.thresholds import whole_threshold
+
+CAUSE = Cause.DEVICE_MAPPING
+_OWN_GPU = "give-every-rank-its-own-gpu-before"
+FIRST_POSITIONS = whole_threshold("device_mapping.first_positions")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Devices named twice, devices that do not exist, an unexplained wrong use of NCCL, guessed devices."""
+    duplicates = first_attempt(facts.events_of("n.dup", "n.dup30"))
+    missing = first_attempt(facts.events_of("cuda.ordinal", "cuda.busy"))
+    if duplicates:
+        yield _shared(facts, duplicates)
+    elif missing:
+        yield _not_there(facts, missing)
+    else:
+        yield from _invalid_usage(facts)
+    yield from _guessed(facts)
+
+
+def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
+    pairs = {r for e in events for name in ("a_rank", "b_rank") if isinstance(r := e.values.get(name), int)}
+    ranks = tuple(sorted(pairs)) or ranks_in(events)
+    return lines_signal(
+        CAUSE,
+        Grade.STATED,
+        say("{ranks:who} {ranks:uses|use} the same GPU", ranks=ranks)
+        if len(ranks) > 1
+        else say("two ranks use the same GPU"),
+        events,
+        _OWN_GPU,
+        ranks=ranks,
+        because=(say("NCCL compares the bus ids of all ranks and found one twice"),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
+    ranks = ranks_in(events) or _failed_tasks(facts)
+    return lines_signal(
+        CAUSE,
+        Grade.STATED,
+        say("{ranks:who} asked for a GPU that it cannot use", ranks=ranks)
+        if ranks
+        else say("a process asked for a GPU that it cannot use"),
+        events,
+        _OWN_GPU,
+        whole=all(e.kind == "cuda.ordinal" for e in events),
+        ranks=ranks,
+        because=(
+            say("a task that sees one GPU has only cuda:0, whatever its local rank is"),
+            say("the ranks that failed are awaited by those that did not"),
+        ),
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _failed_tasks(facts: Facts) -> tuple[int, ...]:
+    """Ranks that a launcher saw fail by themselves."""
+    return tuple(
+        sorted({e.rank for e in facts.exits if e.rank is not None and e.exit_code and not e.terminated_by_launcher})
+    )
+
+
+def _invalid_usage(facts: Facts) -> Iterator[Answer]:
+    """NCCL calls it invalid usage without a word more: a shared GPU, or ranks of different versions."""
+    events = [e for e in first_attempt(facts.events_of("ncclerr", "ncclerr.kind")) if _is_usage(e)]
+    if not events or facts.events_of("n.mixver", "n.warn"):
+        return
+    ranks = ranks_in(events)
+    yield lines_signal(
+        CAUSE,
+        Grade.STATED,
+        say("NCCL refused to start: most often two ranks share a GPU"),
+        events,
+        _OWN_GPU,
+        whole=False,
+        ranks=(),
+        nodes=hosts_of(facts, ranks),
+        because=(
+            say("'invalid usage' at start means that ranks share a device, or run different versions of NCCL"),
+            say("NCCL_DEBUG=WARN prints which of the two it is"),
+        ),
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _is_usage(event: LogEvent) -> bool:
+    return "invalid usage" in event.text or "ncclInvalidUsage" in event.text
+
+
+def _guessed(facts: Facts) -> Iterator[Answer]:
+    """A guessed device is a note; only a stall at the very first collective makes it a suspect."""
+    events = saying(facts, "device-guess")
+    if not events:
+        return
+    incident = incident_of(facts)
+    first = incident is not None and all(p is not None and p <= FIRST_POSITIONS for p in incident.positions)
+    right = _guessed_its_own_number(facts, events)
+    first = first and not right
+    yield lines_signal(
+        CAUSE,
+        Grade.USUAL,
+        say("torch guessed which GPU {ranks:who} {ranks:uses|use}, because nothing had told it", ranks=ranks_in(events))
+        if ranks_in(events)
+        else say("torch guessed which GPU a rank uses, because nothing had told it"),
+        events,
+        _OWN_GPU,
+        severity=Severity.STOPS if first else Severity.NOTE,
+        ranks=ranks_in(events) if first else (),
+        because=(
+            say(
+                "the guess is right: on one machine rank and GPU have the same number (counted among the visible cards)"
+            )
+            if right
+            else say("a guess is right where rank and GPU have the same number; where it is wrong the barrier hangs"),
+        ),
+    )
+
+
+def _guessed_its_own_number(facts: Facts, events: tuple[LogEvent, ...]) -> bool:
+    """Several ranks of one machine, and each took the GPU of its own number, as its local rank would."""
+    hosts = {known.host for known in facts.ranks.values() if known.host is not None}
+    pairs = [(event.rank, event.values.get("device")) for event in events]
+    return len(hosts) <= 1 and len({rank for rank, _ in pairs}) > 1 and all(rank == device for rank, device in pairs)

@@ -1,0 +1,171 @@
+"""gpu-hardware: a GPU, its memory or its links failed: Xid, ECC, NVLink, fell off the bus.
+
+What happens: the driver reports an event of one card, or CUDA calls on it fail with an error no program can cause.
+Why it hangs: that card's rank dies or its kernels never end; the others wait in the next collective.
+Example: `Xid 79, GPU has fallen off the bus` on one node; ten minutes later every other rank times out.
+Fix: take the node out, reset or replace the card; the program is not at fault.
+Certain when: the driver names a hardware event, or CUDA an uncorrectable ECC error.
+Possible when: CUDA reports an unknown error and nothing else tells why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer
+from unhang.causes.evidence_lines import hosts_of
+from unhang.causes.wording.effect_on_waiters import timeouts_after
+from unhang.causes.wording.log_signal import lines_signal
+from unhang.evidence.items import LogEvent
+from unhang.facts.logs.log_statements import first_attempt, hosts_in, ranks_in, saying, value_of
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Grade, Severity, Text, say, shortened
+from unhang.knowledge.hardware.xid import XidRow, xid_row
+from unhang.knowledge.thresholds import threshold
+
+CAUSE = Cause.GPU_HARDWARE
+# Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
+_ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
+# A kernel of the program brings these about as well.
+_MAY_BE_A_KERNEL = ("cuda.launch", "hip.hang")
+OLD_S = threshold("gpu_hardware.old_s")
+_VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified launch failure")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains."""
+    faults = [e for e in saying(facts, "gpu-fault", "pcie") if _is_fault(e) and not is_of_another_job(facts, e)]
+    if faults:
+        yield _found(facts, faults, Grade.KERNEL, _summary(faults), whole=not _doubtful(facts, faults))
+        return
+    vague = [
+        e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch", "n.cuda", "hip.hang")) if _is_vague(e)
+    ]
+    program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
+    if vague and not program and not _other_exception(facts):
+        grade = Grade.USUAL if any(e.kind in _MAY_BE_A_KERNEL for e in vague) else Grade.STATED
+        yield _found(facts, vague, grade, _vague_summary(vague[0]), whole=False)
+        return
+    yield from _noted(facts)
+
+
+def _vague_summary(event: LogEvent) -> Text:
+    if event.kind == "hip.hang":
+        return say("a GPU made no more progress, and its runtime ended the process ({error})", error=_words(event))
+    return say("a GPU failed with an error that programs do not cause ({error})", error=_words(event))
+
+
+def _noted(facts: Facts) -> Iterator[Answer]:
+    """Codes that stop nothing by themselves are a note."""
+    told = [e for e in saying(facts, "gpu-fault") if not is_of_another_job(facts, e)]
+    events = [e for e in told if (row := _xid_of(e)) is not None and row.kind == "note"]
+    if not events:
+        return
+    row = _xid_of(events[0])
+    assert row is not None
+    told_of = say(
+        "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
+    )
+    mended_by = "tell-who-runs-the-machine-and-look"
+    yield lines_signal(CAUSE, Grade.USUAL, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
+
+
+def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
+    """A fabric manager that does not run is mended without hardware; some codes are effects; old ones another job's."""
+    return all(_is_doubtful(facts, e) for e in faults) or _long_before(facts, faults)
+
+
+def _is_doubtful(facts: Facts, event: LogEvent) -> bool:
+    row = _xid_of(event)
+    an_effect = event.kind in ("cuda.noninit", "k.busoff_load") or (row is not None and row.doubt)
+    return an_effect or may_be_of_another_job(facts, event)
+
+
+def _xid_of(event: LogEvent) -> XidRow | None:
+    code = event.values.get("xid")
+    return xid_row(code) if event.kind == "k.xid" and isinstance(code, int) else None
+
+
+def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
+    """All of it happened more than an hour before the ranks began to wait: it may be another job's."""
+    incident = incident_of(facts)
+    stalled = min((m.stalled_since_s for m in facts.manifests if m.stalled_since_s is not None), default=None)
+    began = incident.began_s if incident is not None else stalled
+    times = [e.time_s for e in faults]
+    return began is not None and all(t is not None and t < began - OLD_S for t in times)
+
+
+def _is_fault(event: LogEvent) -> bool:
+    if event.kind in _ELSEWHERE:
+        return False
+    if event.kind == "k.xid":
+        row = _xid_of(event)
+        return row is not None and row.kind in ("gpu", "link")
+    if event.kind == "k.aer":
+        return "Corrected" not in value_of(event, "severity")
+    if event.kind == "k.sxid":
+        return "Non-fatal" not in event.text
+    return True
+
+
+def _is_vague(event: LogEvent) -> bool:
+    return event.kind in _MAY_BE_A_KERNEL or any(word in value_of(event, "error").lower() for word in _VAGUE)
+
+
+def _words(event: LogEvent) -> str:
+    return shortened(value_of(event, "error").strip() or event.text.strip(), 80)
+
+
+def _other_exception(facts: Facts) -> bool:
+    """The program raised something of its own: the device's error may follow from it."""
+    return any(t.exception and "CUDA" not in t.message and "cuda" not in t.message for t in facts.tracebacks)
+
+
+def _summary(faults: list[LogEvent]) -> Text:
+    first = min(faults, key=_severity)
+    row = _xid_of(first)
+    if row is not None:
+        return say(
+            "the driver reports Xid {code} on the GPU at {bus}: {meaning}",
+            code=row.code,
+            bus=value_of(first, "bus"),
+            meaning=row.meaning,
+        )
+    if first.kind in ("cuda.ecc", "cuda.nvlink", "cuda.lost", "cuda.noninit"):
+        return say("CUDA reports a hardware fault of the GPU: {error}", error=first.text.strip()[-120:])
+    return say("the machine reports a hardware fault: {error}", error=first.text.strip()[-120:])
+
+
+def _severity(event: LogEvent) -> int:
+    order = ("k.busoff", "k.xid", "k.sxid", "cuda.ecc", "cuda.lost", "cuda.nvlink", "cuda.noninit")
+    return order.index(event.kind) if event.kind in order else len(order)
+
+
+def _found(facts: Facts, faults: list[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> Answer:
+    ranks = ranks_in(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
+    nodes = tuple(dict.fromkeys((*hosts_in(faults), *hosts_of(facts, ranks))))
+    return lines_signal(
+        CAUSE,
+        grade,
+        summary,
+        faults,
+        "take-the-node-out-and-test-the",
+        whole=whole,
+        ranks=ranks,
+        nodes=nodes,
+        because=(say("no line of a program explains such an event; what other ranks report follows from it"),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _ranks_of_processes(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
+    pids = {e.values["pid"] for e in facts.events_of("k.xid") if isinstance(e.values.get("pid"), int)}
+    pids |= {e.values["pid"] for e in faults if isinstance(e.values.get("pid"), int)}
+    return tuple(sorted(r for r, known in facts.ranks.items() if known.pid in pids and known.pid is not None))
+
+
+def _ranks_on_cards(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
+    """Several ranks may share a card."""
+    return tuple(sorted({rank for e in faults if e.kind == KIND for rank in users_of(facts, e) or ()}))

@@ -1,0 +1,61 @@
+"""gpu-oom: a rank ran out of accelerator memory; it died, or waits in a handler, and the others wait for it.
+
+What happens: `torch.OutOfMemoryError` on one rank, often only one: longer sequences, another process on its card.
+Why it hangs: the rank never joins the next collective; its peers wait until their limit.
+Example: rank 2 raises `CUDA out of memory` in backward; ten minutes later every other rank times out in all_reduce.
+Fix: less memory per step (batch, sequence, checkpointing) or an even share of the load; free the card of strangers.
+Certain when: the out-of-memory exception is recorded with its rank.
+Possible when: the memory error comes from NCCL's own set-up, or no rank is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import call_of, group_label
+from unhang.facts.endings.crashes import own_crashes
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Consequence, Grade, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.GPU_OOM
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """The first own failure is an out-of-memory error of the accelerator."""
+    crashes = own_crashes(facts)
+    memory = [c for c in crashes if c.is_gpu_memory]
+    if not memory:
+        return
+    first = memory[0]
+    ranks = tuple(sorted({c.rank for c in memory if c.rank is not None and c.attempt == first.attempt}))
+    stall = next((s for s in facts.stalls if set(s.laggards) & set(ranks)), None)
+    others = tuple(sorted(set(facts.ranks) - set(ranks)))
+    leads = crashes[0] is first or crashes[0].time_s is None
+    yield signal(
+        CAUSE,
+        Grade.STATED,
+        say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
+        if ranks
+        else say("a process ran out of GPU memory"),
+        whole=bool(ranks) and leads,
+        ranks=ranks,
+        group=group_label(facts, stall.group) if stall else None,
+        where=first.where,
+        waiter_where=stall.call.where if stall and stall.call else None,
+        calls=call_of(stall.direct_waiters, stall.call) if stall else (),
+        because=(
+            say("{exception} is the first failure; what other ranks report follows from it", exception=first.exception),
+        ),
+        evidence=tuple(c.evidence for c in memory[:3]),
+        remedies=(
+            remedy("use-less-memory-per-step-on-this"),
+            remedy("if-much-memory-is-reserved-but-unallocated"),
+        ),
+        consequences=(
+            Consequence(CAUSE, others, len(others), say("{ranks:who} waited for it or were ended", ranks=others)),
+        )
+        if others
+        else (),
+    )

@@ -1,0 +1,220 @@
+"""host-memory: the host's memory ran out, or one of its limits: OOM killer, /dev/shm, locked memory, open files.
+
+What happens: the kernel kills a process or a data-loader worker; NCCL cannot make its shared segment in a container;
+the network card may not lock memory; too many sockets are open.
+Why it hangs: the process that lost its memory does not come to the next collective, or never finishes setting up.
+Example: `DataLoader worker (pid 4711) is killed by signal: Killed`; `failed to extend /dev/shm/nccl-… : No space left`.
+Fix: `--shm-size=16g` (or `--ipc=host`), `--ulimit memlock=-1`, `ulimit -n 65536`, fewer workers, a larger request.
+Certain when: the kernel, the scheduler or NCCL says so.
+Possible when: a process ended by SIGKILL or SIGBUS and nothing says who sent it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unhang.causes.detector import Answer, Signal, signal
+from unhang.causes.evidence_lines import hosts_of
+from unhang.causes.wording.effect_on_waiters import timeouts_after
+from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.evidence.items import LogEvent
+from unhang.facts.endings.crashes import own_crashes
+from unhang.facts.logs.log_statements import first_attempt, hosts_in, ranks_in, saying, value_of
+from unhang.facts.logs.logged_settings import settings_of
+from unhang.facts.machine.shm_segments import SegmentTrouble, trouble_with
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Consequence, Grade, Text, say, shortened
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.HOST_MEMORY
+SIGKILL, SIGBUS = 9, 7
+_SYSTEM_ERROR = "unhandled system error"
+_BY_LAUNCHER = ("te.closing", "te.closefail", "ds.kill")
+_LESS = "use-less-host-memory-or-ask-for"
+_NO_MEMORY = re.compile(r"Cannot allocate memory|ENOMEM")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """What the kernel, a scheduler, NCCL or Python say about memory; the first of them leads."""
+    looks = (_killed, _shared_memory, _locked_memory, _open_files, _exception, _silent_kill)
+    yield from (answer for look in looks if (answer := look(facts)) is not None)
+
+
+def _killed(facts: Facts) -> Answer | None:
+    events = list(saying(facts, "host-memory"))
+    loader = [
+        e for e in first_attempt(facts.events_of("dl.killed")) if value_of(e, "signal").strip().startswith("Killed")
+    ]
+    if not events and not loader:
+        return None
+    told = bool(events)
+    ours = bool(loader) or any(_ours(facts, event) for event in events)
+    return _found(
+        facts,
+        [*events, *loader],
+        Grade.KERNEL,
+        say("the host ran out of memory and a process of the job was killed")
+        if told
+        else say("a data-loader worker was killed by SIGKILL: the sign of the host's memory running out"),
+        _LESS,
+        whole=told and ours,
+    )
+
+
+def _ours(facts: Facts, event: LogEvent) -> bool:
+    """The killed process is one of the job's, as its pid or the scheduler says."""
+    pids = {known.pid for known in facts.ranks.values()} | {e.pid for e in facts.exits}
+    if event.kind.startswith("k."):
+        return event.values.get("pid") in pids - {None}
+    return True
+
+
+def _shared_memory(facts: Facts) -> Answer | None:
+    bus = [e for e in first_attempt(facts.events_of("dl.killed")) if "Bus error" in value_of(e, "signal")]
+    events = [*saying(facts, "shm"), *bus]
+    if not events:
+        return None
+    trouble = trouble_with(events)
+    if trouble is not SegmentTrouble.NO_ROOM:
+        return _not_opened(facts, events, trouble)
+    summary = say("shared memory (/dev/shm) is too small on this machine")
+    told = _found(facts, events, Grade.STATED, summary, "give-the-container-a-larger-dev-shm")
+    found = told.finding
+    if not found.ranks and any(event.kind.startswith("dl.") for event in events):
+        lost = _lost_a_loader(facts)
+        found = replace(found, ranks=lost)
+    without_p2p = settings_of(facts).get("NCCL_P2P_DISABLE")
+    if without_p2p is None or without_p2p.value != "1":
+        return replace(told, finding=found)
+    # The workaround for one fault leads into the next: the verdict says both.
+    found = replace(
+        found,
+        because=(
+            say("NCCL_P2P_DISABLE=1 sends what GPUs exchange through shared memory, which needs the more of it"),
+            *found.because,
+        ),
+        evidence=(*found.evidence, without_p2p.evidence),
+        consequences=(
+            *found.consequences,
+            Consequence(
+                Cause.P2P_BROKEN,
+                found.ranks,
+                1,
+                say("P2P had been switched off: whatever was behind that is still there"),
+            ),
+        ),
+    )
+    return replace(told, finding=found)
+
+
+def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -> Signal | None:
+    """There was room: a larger /dev/shm would not help."""
+    if trouble is SegmentTrouble.NO_NAME:
+        return None  # a defect of NCCL, not a lack of memory
+    if trouble is SegmentTrouble.NO_RIGHT:
+        summary = say("this user may not write to /dev/shm on this machine")
+        return _found(facts, events, Grade.STATED, summary, "let-every-user-write-to-dev-shm", whole=False)
+    summary = say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed")
+    return _found(facts, events, Grade.USUAL, summary, "let-all-ranks-of-a-machine-share")
+
+
+def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
+    """Ranks whose own exception says that a worker of their loader ended: the line about the worker names nobody."""
+    lost = {t.rank for t in facts.tracebacks if t.rank is not None and "DataLoader worker" in t.message}
+    return tuple(sorted(lost))
+
+
+def _locked_memory(facts: Facts) -> Answer | None:
+    events = [
+        e
+        for e in first_attempt(facts.events_of("n.ibcall"))
+        if "reg_mr" in value_of(e, "call") or "create_qp" in value_of(e, "call") or "create_cq" in value_of(e, "call")
+    ]
+    events = [e for e in events if _NO_MEMORY.search(e.text) or e.values.get("errno") == 12]
+    if not events:
+        return None
+    summary = say("the network card could not lock memory: the limit of locked memory (ulimit -l) is too low")
+    return _found(facts, events, Grade.STATED, summary, "lift-the-limit-of-locked-memory", whole=False)
+
+
+def _open_files(facts: Facts) -> Answer | None:
+    events = list(saying(facts, "limits"))
+    if not events:
+        return None
+    summary = say("the limit of open files is too low: connections to other ranks could not be made")
+    return _found(facts, events, Grade.STATED, summary, "raise-the-limit-of-open-files", whole=False)
+
+
+def _exception(facts: Facts) -> Answer | None:
+    crashes = [c for c in own_crashes(facts) if c.is_host_memory]
+    if not crashes:
+        return None
+    ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
+    return signal(
+        CAUSE,
+        Grade.STATED,
+        say("a process found no memory on the host: {message}", message=shortened(crashes[0].message, 100)),
+        whole=bool(ranks),
+        ranks=ranks,
+        where=crashes[0].where,
+        because=(say("it is the first failure; what other ranks report follows from it"),),
+        evidence=tuple(c.evidence for c in crashes[:3]),
+        remedies=(remedy(_LESS),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _silent_kill(facts: Facts) -> Answer | None:
+    """SIGKILL or SIGBUS without a word of the kernel: memory is the usual sender, not the only one."""
+    crashes = [c for c in own_crashes(facts) if c.signal in (SIGKILL, SIGBUS)]
+    if not crashes or saying(facts, "host-memory", "shm") or _sender_is_told(facts):
+        return None
+    ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
+    return signal(
+        CAUSE,
+        Grade.USUAL,
+        say("possible: the host's OOM killer sends SIGKILL, a full /dev/shm SIGBUS; no kernel log was given"),
+        ranks=ranks,
+        evidence=tuple(c.evidence for c in crashes[:3]),
+        remedies=(remedy(_LESS),),
+    )
+
+
+def _sender_is_told(facts: Facts) -> bool:
+    """A scheduler or a person ended the job. That a launcher ended the others tells nothing of the first."""
+    return any(event.kind not in _BY_LAUNCHER for event in saying(facts, "killed"))
+
+
+def _found(
+    facts: Facts, events: list[LogEvent], grade: Grade, summary: Text, mended_by: str, *, whole: bool = True
+) -> Signal:
+    ranks = ranks_in(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
+    return lines_signal(
+        CAUSE,
+        grade,
+        summary,
+        events,
+        mended_by,
+        whole=whole,
+        ranks=ranks,
+        nodes=tuple(dict.fromkeys((*hosts_in(events), *hosts_of(facts, ranks)))),
+        because=(say("the line quoted says so; socket and collective errors of other ranks follow from it"),),
+        consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _ranks_by_pid(facts: Facts, events: list[LogEvent]) -> tuple[int, ...]:
+    """The kernel names a process, which may be a rank's."""
+    pids = {event.values.get("pid") for event in events} - {None}
+    ended = {e.rank for e in facts.exits if e.rank is not None and e.pid in pids}
+    return tuple(sorted(ended | {rank for rank, known in facts.ranks.items() if known.pid in pids}))
+
+
+def _ranks_of_failed_calls(facts: Facts, events: list[LogEvent]) -> tuple[int, ...]:
+    """NCCL's warning names no rank; the rank whose exception says that a system call inside NCCL failed is it."""
+    if not all(event.kind.startswith("n.") for event in events):
+        return ()
+    failed = ranks_in(e for e in first_attempt(facts.events_of("ncclerr", "py.error")) if _SYSTEM_ERROR in e.text)
+    return few(failed)

@@ -1,0 +1,154 @@
+"""p2p-broken: GPUs cannot exchange directly although the driver says they can: ACS, IOMMU, virtual machines, NVLS.
+
+What happens: NCCL chooses P2P (or GPUDirect RDMA, or NVSwitch multicast); the first transfer hangs or is refused.
+Why it hangs: requests between GPUs are sent through the CPU's root complex and get lost there; kernels spin at 100 %.
+Example: two PCIe cards at PHB distance, `via P2P/direct`, `ACSCtl: … ReqRedir+`, all-reduce never returns.
+Fix: switch ACS off on the bridges (or IOMMU to passthrough); NCCL_P2P_DISABLE=1 as a test; NCCL_NVLS_ENABLE=0.
+Certain when: never from logs alone; run the test that the remedy names.
+Possible when: consumer cards exchange over P2P and nothing ever finishes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer
+from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.evidence.items import LogEvent
+from unhang.facts.logs.log_statements import first_attempt, ranks_in, value_of
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.machine.host_identity import machines_taken_for_one
+from unhang.facts.machine.transport_errors import MEMORY_STATUS
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Grade, Text, say
+from unhang.knowledge.thresholds import whole_threshold
+
+CAUSE = Cause.P2P_BROKEN
+FIRST_POSITIONS = whole_threshold("p2p_broken.first_positions")
+_NVLS = re.compile(r"nvls\.cc|NVLS|Multicast", re.IGNORECASE)
+_P2P_FILE = re.compile(r"transport/p2p\.c[cu]|shm\.cc|cudaIpc|IPC", re.IGNORECASE)
+_CONSUMER = re.compile(r"GeForce|RTX \d{4}|TITAN|GTX")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """NVSwitch multicast, GPUDirect RDMA, then P2P over PCIe."""
+    looks = (_multicast, _p2p_refused, _gpudirect, _silent_p2p)
+    yield from (answer for look in looks if (answer := look(facts)) is not None)
+
+
+def _multicast(facts: Facts) -> Answer | None:
+    events = [
+        e
+        for e in first_attempt(facts.events_of("n.nvls", "n.cuda", "n.p2poff", "k.fabric"))
+        if e.kind in ("n.nvls", "n.p2poff", "k.fabric") or _NVLS.search(e.text.split("NCCL WARN")[0])
+    ]
+    if not events:
+        return None
+    return _found(
+        events,
+        say("GPUs could not set up NVLink or NVSwitch multicast: {error}", error=events[0].text.strip()[-100:]),
+        (say("the fabric manager does not run, its version differs from the driver's, or slots are used up"),),
+        "run-without-nvswitch-multicast-then-mend-the",
+    )
+
+
+def _p2p_refused(facts: Facts) -> Answer | None:
+    events = [e for e in first_attempt(facts.events_of("n.cuda")) if _P2P_FILE.search(e.text.split("NCCL WARN")[0])]
+    events.extend(e for e in first_attempt(facts.events_of("cuda.error")) if "peer" in value_of(e, "error"))
+    if not events or machines_taken_for_one(facts) is not None:
+        return None
+    return _found(
+        events,
+        say("GPUs could not map each other's memory: {error}", error=value_of(events[0], "error")),
+        (say("the failing call is the one that opens a peer's memory"),),
+        "run-once-without-p2p",
+    )
+
+
+def _gpudirect(facts: Facts) -> Answer | None:
+    """The card may not read or write the GPU's memory."""
+    events = [e for e in first_attempt(facts.events_of("n.ibwc")) if e.values.get("status") in MEMORY_STATUS]
+    if not events:
+        return None
+    if _acs_is_off(facts):
+        # The usual cause is shown not to be there; what else it may be is not told.
+        return None
+    return _found(
+        events,
+        say("the network card was refused access to memory (error {status})", status=value_of(events[0], "status")),
+        (
+            say(
+                "this error speaks of memory, not of the way: GPUDirect RDMA through ACS or an IOMMU is the usual cause"
+            ),
+        ),
+        "run-once-without-gpudirect-rdma",
+    )
+
+
+def _silent_p2p(facts: Facts) -> Answer | None:
+    """Everything was set up over P2P, nothing complains, nothing moves."""
+    channels = [e for e in facts.events_of("n.channel") if value_of(e, "path").startswith("P2P")]
+    if not channels or not _nothing_else(facts):
+        return None
+    acs = [e for e in facts.events_of("look.acs") if value_of(e, "redirect") == "+"]
+    consumer = [e for e in facts.events_of("look.gpuname", "look.gpumodel") if _CONSUMER.search(value_of(e, "gpu"))]
+    busy = [e for e in facts.events_of("look.gpuuse") if value_of(e, "percent") in ("99", "100")]
+    if acs:
+        return _found(
+            [*acs[:2], channels[0]],
+            say("GPUs exchange over P2P through bridges that redirect such requests (ACS), and nothing ever finishes"),
+            (say("ReqRedir+ sends requests between GPUs up to the CPU, where many platforms lose them"),),
+            "switch-acs-off-on-the-bridges-above",
+            "run-once-without-p2p",
+            grade=Grade.ORDER,
+            whole=True,
+        )
+    stuck = incident_of(facts)
+    if consumer and (busy or stuck is not None or _peer_test(facts)):
+        return _found(
+            [consumer[0], *busy[:1], channels[0]],
+            say("cards without supported P2P exchange over it, and the job does not move"),
+            (
+                say("the GPUs are busy at low power: kernels that spin while they wait")
+                if busy
+                else say("the first collectives never end, and no rank is late"),
+                say("NCCL_P2P_DISABLE=1 settles it within a minute"),
+            ),
+            "run-once-without-p2p",
+            grade=Grade.ORDER,
+            whole=stuck is not None and bool(facts.symmetric),
+        )
+    return None
+
+
+def _nothing_else(facts: Facts) -> bool:
+    """No step, no error, no traceback: the stall is right behind the set-up."""
+    if facts.tracebacks or facts.events_of("n.ibwc", "n.ofi", "n.sockerr", "n.cuda", "oom", "k.xid"):
+        return False
+    incident = incident_of(facts)
+    if incident is not None and any(p is not None and p > FIRST_POSITIONS for p in incident.positions):
+        return False
+    return not any(p.last_step > p.first_step for log in facts.logs for p in log.progress)
+
+
+def _peer_test(facts: Facts) -> bool:
+    return any("Access Peer" in line.text for log in facts.logs for line in log.last_lines)
+
+
+def _acs_is_off(facts: Facts) -> bool:
+    looks = facts.events_of("look.acs")
+    return bool(looks) and all(value_of(e, "redirect") == "-" for e in looks)
+
+
+def _found(
+    events: list[LogEvent],
+    summary: Text,
+    because: tuple[Text, ...],
+    *remedies: str,
+    grade: Grade = Grade.STATED,
+    whole: bool = False,
+) -> Answer:
+    """A program that names the failing call does not name what made it fail: the remedy's test does."""
+    ranks = few(ranks_in(events))
+    return lines_signal(CAUSE, grade, summary, events, *remedies, ranks=ranks, whole=whole, because=because)

@@ -1,0 +1,93 @@
+"""version-mismatch: a version in use has a known defect, and the job shows what that defect needs.
+
+What happens: the log prints a version of which a defect is known: in this operation, at this moment, on such a machine.
+Why it hangs: the library waits for itself; no rank is late and no line of the program is wrong.
+Example: `NCCL version 2.19.3`, and all ranks wait in an all-to-all that never ends.
+Fix: the version in which it is mended; until then the way around it.
+Certain when: never: other causes look the same.
+Possible when: the version is affected and what the defect needs is seen. An affected version alone is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, signal
+from unhang.facts.endings.crashes import own_crashes
+from unhang.facts.logs.logged_versions import PrintedVersion, printed_versions
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.machine.known_defect_signs import seen_signs
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Evidence, Grade, Remedy, Severity, say
+from unhang.knowledge.job.versions import VersionRow, known_of
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.VERSION_MISMATCH
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Known defects of the versions printed, where nothing failed by itself."""
+    signs = seen_signs(facts)
+    if "stalled" not in signs or own_crashes(facts):
+        return
+    for used in printed_versions(facts):
+        rows = [row for row in known_of(used.package, used.version, ("bad",)) if row.signs]
+        fitting = [row for row in rows if signs.issuperset(row.signs)]
+        if fitting:
+            yield _suspected(facts, used, max(fitting, key=lambda row: len(row.signs)), signs)
+        elif narrow := [row for row in rows if row.introduced]:
+            yield _noted(used, narrow[0])
+
+
+def _suspected(facts: Facts, used: PrintedVersion, row: VersionRow, signs: frozenset[str]) -> Answer:
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "{package} {version} has a known defect that fits: {defect}",
+            package=used.package,
+            version=used.version,
+            defect=row.symptom,
+        ),
+        whole=bool(row.telling) and signs.issuperset(row.telling),
+        because=(
+            say("it is known from {source}", source=row.source),
+            say("nothing that was read tells of another reason; the same waiting has other causes too"),
+        ),
+        evidence=(used.evidence, *_waits(facts)),
+        remedies=(*_newer(used, row), *_around(row)),
+    )
+
+
+def _noted(used: PrintedVersion, row: VersionRow) -> Answer:
+    return signal(
+        CAUSE,
+        Grade.USUAL,
+        say(
+            "{package} {version} has a known defect; nothing that was read shows it here: {defect}",
+            package=used.package,
+            version=used.version,
+            defect=row.symptom,
+        ),
+        severity=Severity.NOTE,
+        because=(say("it is known from {source}", source=row.source),),
+        evidence=(used.evidence,),
+        remedies=(*_newer(used, row), *_around(row)),
+    )
+
+
+def _waits(facts: Facts) -> tuple[Evidence, ...]:
+    incident = incident_of(facts)
+    return tuple(w.evidence for w in incident.waits[:2]) if incident is not None else ()
+
+
+def _newer(used: PrintedVersion, row: VersionRow) -> Iterator[Remedy]:
+    if not row.fixed:
+        return
+    yield remedy("use-a-version-of-without-it", package=used.package, version=row.fixed, source=row.source)
+
+
+def _around(row: VersionRow) -> Iterator[Remedy]:
+    if not row.workaround:
+        return
+    yield remedy("or-go-around-it-until-then", way=row.workaround)

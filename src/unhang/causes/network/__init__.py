@@ -1,0 +1,1 @@
+"""Causes in addresses, links and the rendezvous."""

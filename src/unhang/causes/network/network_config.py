@@ -1,0 +1,234 @@
+"""network-config: the ranks cannot reach each other the way they were told to: interface, address, firewall, GID, MTU.
+
+What happens: NCCL or Gloo binds to the wrong interface, gets a loopback address, or a firewall or security group stands
+between the nodes; InfiniBand is there and its ports are not joined; a plugin or its settings do not fit the fabric.
+Why it hangs: set-up, or the first collective between nodes, waits for a partner that cannot answer.
+Example: `connect [127.0.1.1]:18907: Connection refused` because /etc/hosts maps the host's name to loopback.
+Fix: name the interface (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME), open the ports, choose the right GID and HCA.
+Certain when: the address or interface in the line cannot work between nodes.
+Possible when: nothing shows that it had worked before; likely when it failed at first use, or in a look at a live rank,
+whose kernel waits for the first answer of another one: a rank that was just stopped does not answer either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import hosts_of, place_of, quote_rank
+from unhang.causes.wording.interface_remedies import name_the_interface, search_the_setting
+from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.evidence.items import LogEvent
+from unhang.facts.logs.job_stages import Stage
+from unhang.facts.logs.log_statements import first_attempt, ranks_in, value_of
+from unhang.facts.logs.logged_settings import overruled, settings_of
+from unhang.facts.machine.fabric import first_use_stall, ports_down
+from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, transport_trouble
+from unhang.facts.model import Facts, RankFacts
+from unhang.facts.waiting.progress_from_stacks import in_collective
+from unhang.findings import Cause, Grade, Phase, Text, say, shortened
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.NETWORK_CONFIG
+_MAKES_A_GROUP, _MAKES_THE_STORE = "_new_process_group_helper", "_create_c10d_store"
+_LOOPBACK = re.compile(r"^\[?(?:127\.|localhost|::1)")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Complaints about addresses, ports and first use, and connections that wait for their first answer."""
+    looks = (_no_interface, _gloo, _loopback_socket, _port_down, _first_use, _fabric, _unanswered)
+    yield from (answer for look in looks if (answer := look(facts)) is not None)
+
+
+def _no_interface(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("n.noif", "gloo.noif"))
+    if not events:
+        return None
+    name = "NCCL_SOCKET_IFNAME" if events[0].kind == "n.noif" else "GLOO_SOCKET_IFNAME"
+    setting = settings_of(facts).get(name)
+    return _found(
+        events,
+        Grade.STATED,
+        say("no network interface of this machine fits {name}={value}", name=name, value=setting.value)
+        if setting is not None
+        else say("no usable network interface was found (see {name})", name=name),
+        because=(say("every rank that prints this leaves before the first collective"),),
+        remedies=(name_the_interface(),),
+        more_evidence=(setting.evidence,) if setting is not None else (),
+    )
+
+
+def _gloo(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("gloo.refused", "gloo.mesh"))
+    if not events:
+        return None
+    loopback = next((e for e in events if _LOOPBACK.match(value_of(e, "peer"))), None)
+    ranks = tuple(sorted({r for e in events if isinstance(r := e.values.get("rank"), int)})) or ranks_in(events)
+    if loopback is not None:
+        return _found(
+            events,
+            Grade.STATED,
+            say("a rank was told to connect to {peer}: an address of its own machine", peer=value_of(loopback, "peer")),
+            because=(say("the partner's host name resolves to loopback there, and it published that address"),),
+            remedies=(remedy("let-every-host-name-resolve-to-an"),),
+            ranks=ranks,
+            whole=facts.world_size is None or facts.world_size > 1,
+        )
+    return _found(
+        events,
+        Grade.STATED,
+        say("Gloo could not connect the ranks with each other"),
+        because=(say("it failed while connecting, before any collective: address, interface or firewall"),),
+        remedies=(name_the_interface(), search_the_setting(), remedy("let-every-host-name-resolve-to-an")),
+        ranks=ranks,
+        whole=False,
+    )
+
+
+def _loopback_socket(facts: Facts) -> Answer | None:
+    """NCCL chose the loopback interface on one machine, and another machine could not reach it."""
+    chosen = [e for e in facts.events_of("n.sockif", "n.boot") if _LOOPBACK.match(value_of(e, "address"))]
+    others = [e for e in facts.events_of("n.sockif", "n.boot") if not _LOOPBACK.match(value_of(e, "address"))]
+    failed = first_attempt(facts.events_of("n.conn", "n.sock", "n.sockerr"))
+    if not chosen or not failed or not others:
+        return None
+    return _found(
+        (chosen[0], *failed),
+        Grade.STATED,
+        say("NCCL took the loopback interface on one machine, and the others cannot reach it"),
+        because=(say("{address} is only reachable from the machine itself", address=value_of(chosen[0], "address")),),
+        remedies=(name_the_interface(),),
+        whole=False,
+    )
+
+
+def _port_down(facts: Facts) -> Answer | None:
+    down = ports_down(facts)
+    trouble = transport_trouble(facts)
+    if not down or trouble is None or trouble.partner_ended:
+        return None
+    return _found(
+        trouble.events,
+        Grade.KERNEL,
+        say("port {port} is down or disabled, and transfers are not answered", port=", ".join(p.name for p in down)),
+        because=(say("a library that uses all cards it finds will use this one too"),),
+        remedies=(remedy("use-only-ports-that-reach-the-other"),),
+        more_evidence=tuple(p.evidence for p in down[:3]),
+        whole=False,
+    )
+
+
+def _first_use(facts: Facts) -> Answer | None:
+    trouble = transport_trouble(facts)
+    if trouble is None or trouble.partner_ended or trouble.few_of_many or trouble.one_peer is not None:
+        return None
+    if (trouble.stage is Stage.RUNNING and not trouble.connecting) or any(
+        e.kind in ("n.ibasync", "k.mlx5", "n.ibresil") for e in trouble.events
+    ):
+        return None
+    first = trouble.stage is Stage.FIRST_USE or (trouble.stage is Stage.UNKNOWN and trouble.connecting)
+    overrides = overruled(facts)
+    because = [
+        say("it failed at first use, before anything had worked over it")
+        if first
+        else say("nothing shows that the network had worked before")
+    ]
+    because.extend(
+        say(
+            "NCCL uses {name}={theirs}, not the shell's {yours}, which did not reach the rank (/etc/nccl.conf?)",
+            name=mine.name,
+            theirs=library.value,
+            yours=mine.value,
+        )
+        for mine, library in overrides[:2]
+    )
+    return _found(
+        trouble.events,
+        Grade.ORDER,
+        _first_use_summary(trouble.events[0]),
+        because=tuple(because),
+        remedies=(
+            remedy("use-only-ports-that-reach-the-other") if _is_verbs(trouble.events[0]) else name_the_interface(),
+        ),
+        more_evidence=tuple(library.evidence for _, library in overrides[:2]),
+        whole=first,
+    )
+
+
+def _is_verbs(event: LogEvent) -> bool:
+    return event.kind in ("n.ibwc", "n.ibcall", "tp.retry")
+
+
+def _first_use_summary(event: LogEvent) -> Text:
+    if event.kind == "n.ibwc" and event.values.get("status") == RETRY_EXCEEDED:
+        return say("the peer did not answer the first transfers over InfiniBand or RoCE (error 12)")
+    if event.kind == "n.ibcall":
+        return say("the network card could not set up a connection: {error}", error=_verbs_error(event))
+    if event.kind == "n.ofi":
+        return say("the first transfers over libfabric failed: {error}", error=shortened(value_of(event, "error"), 100))
+    return say("ranks could not connect with each other: {error}", error=event.text.strip()[-100:].strip())
+
+
+def _verbs_error(event: LogEvent) -> str:
+    """What the verbs call said; the device and GIDs behind it stand in the evidence."""
+    return value_of(event, "error").partition(", on dev")[0].strip() or value_of(event, "call")
+
+
+def _fabric(facts: Facts) -> Answer | None:
+    """Communicators were made over an external plugin and no collective between nodes ever finished."""
+    stall = first_use_stall(facts)
+    if stall is None:
+        return None
+    return _found(
+        (),
+        Grade.ORDER,
+        say("the first collectives between nodes never finish over {network}", network=stall.network),
+        because=(
+            say(
+                "communicators were set up, and {ranks:who} {ranks:waits|wait} in their first collectives",
+                ranks=stall.ranks,
+            ),
+            say("no rank is missing from them: it is the transport and its settings, not the program"),
+        ),
+        remedies=(remedy("run-with-the-fabric-s-recommended-settings"),),
+        more_evidence=stall.evidence[:3],
+    )
+
+
+def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, **parts: Any) -> Answer:
+    return lines_signal(CAUSE, grade, summary, events, **{"ranks": few(ranks_in(events)), **parts})
+
+
+def _unanswered(facts: Facts) -> Answer | None:
+    """In a look at live ranks: all that try to connect to another one, and whose kernel waits for the first answer."""
+    ranks = tuple(rank for rank, known in sorted(facts.ranks.items()) if known.alive and _connects(known))
+    if not ranks:
+        return None
+    peers = sorted({peer for rank in ranks for peer in facts.ranks[rank].unanswered})
+    return signal(
+        CAUSE,
+        Grade.KERNEL,
+        say("{ranks:who} {ranks:tries|try} to connect to {peer}, and nothing answers", ranks=ranks, peer=peers[0]),
+        whole=False,  # a rank that was just stopped does not answer either
+        nodes=hosts_of(facts, ranks),
+        phase=Phase.INIT,
+        where=place_of(facts, ranks[0]),
+        because=(
+            say("the others have come: the address is what one of them told, and it does not lead there"),
+            *((say("addresses without an answer: {peers}", peers=", ".join(peers[:4])),) if len(peers) > 1 else ()),
+        ),
+        evidence=tuple(quote for rank in ranks[:3] for quote in quote_rank(facts.ranks[rank])),
+        remedies=(search_the_setting(), name_the_interface()),
+    )
+
+
+def _connects(known: RankFacts) -> bool:
+    """To another rank, not to the store: it makes a group, or stands in a collective that makes its connections."""
+    if not known.unanswered or known.stack is None:
+        return False
+    functions = {frame.function for thread in known.stack.threads for frame in thread.frames}
+    if _MAKES_THE_STORE in functions:
+        return False
+    return _MAKES_A_GROUP in functions or in_collective(known.activity)

@@ -1,0 +1,179 @@
+"""network-fault: a link, a port or a network card failed while the job ran, or slows it down.
+
+What happens: transfers that worked for hours are no longer answered; a port reports an error; a card is given up; all
+ranks joined a collective and none finished it, and counters of the machine tell of a link that was lost.
+Why it hangs: NCCL retries until its own limit, or waits for ever for data that never comes. Over a link that is only
+slow, all move at its pace.
+Example: `mlx5_2:1 Got async event : port error` on two nodes after five hours, then completion error 12; 38 % of the
+segments of h3 had to be sent again.
+Fix: find the link (ibstat, dmesg, switch counters), start again without it; the configuration had worked.
+Certain when: the card or the kernel itself reports the link's loss.
+Possible when: nothing tells how far the job was, an interface only counted errors, or only the way between two slow
+nodes is seen. Errors that all name one peer are left to `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import group_label
+from unhang.causes.wording import machine_reasons, transport_reasons
+from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.facts.logs.job_stages import Stage
+from unhang.facts.logs.log_statements import ranks_in
+from unhang.facts.machine.machine_state import Sign, network_signs
+from unhang.facts.machine.transport_errors import TransportTrouble, transport_trouble
+from unhang.facts.model import AllWait, Facts
+from unhang.facts.pace.slow_links import SlowLink, slow_link
+from unhang.findings import Cause, Evidence, Grade, Severity, Text, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.NETWORK_FAULT
+_LINK = ("n.ibasync", "n.ibresil", "k.mlx5")
+_LOOK_AT_LINKS = "find-the-link-or-card-and-start"
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Trouble of the way itself after the way had worked, what machines count while all wait, a slow link."""
+    yield from _complaints(facts)
+    yield from _counted(facts)
+    yield from _slow(facts)
+
+
+def _complaints(facts: Facts) -> Iterator[Answer]:
+    trouble = transport_trouble(facts)
+    if trouble is None or trouble.partner_ended or trouble.one_peer is not None:
+        # Errors that all name one peer tell of that side: dead, frozen or cut off.
+        return
+    link = [e for e in trouble.events if e.kind in _LINK]
+    told = (link or trouble.events)[0].text.strip()[-100:]
+    if any(e.kind == "k.mlx5" for e in link):
+        yield _found(facts, trouble, Grade.KERNEL, say("a network port or link failed: {error}", error=told))
+    elif link:
+        summary = say("a network port or link failed: {error}", error=told)
+        yield _found(facts, trouble, Grade.STATED, summary, whole=False)
+    elif trouble.stage is Stage.RUNNING and not trouble.connecting:
+        yield _found(facts, trouble, Grade.ORDER, say("the network failed after it had worked: {error}", error=told))
+    elif trouble.few_of_many:
+        ranks = ranks_in(trouble.events)
+        summary = say("{ranks:who} could not connect; other ranks that were read do not complain", ranks=ranks)
+        yield _found(facts, trouble, Grade.ORDER, summary)
+    elif trouble.stage is not Stage.FIRST_USE:
+        summary = say("possible: the network failed; nothing tells whether it had worked")
+        yield _found(facts, trouble, Grade.ORDER, summary, whole=False)
+
+
+def _found(facts: Facts, trouble: TransportTrouble, grade: Grade, summary: Text, *, whole: bool = True) -> Answer:
+    signs = network_signs(facts)
+    return lines_signal(
+        CAUSE,
+        grade,
+        summary,
+        trouble.events,
+        _LOOK_AT_LINKS,
+        whole=whole,
+        ranks=few(ranks_in(trouble.events)),
+        because=(*_because(trouble), *machine_reasons.because(signs)),
+        more_evidence=machine_reasons.evidence(signs),
+    )
+
+
+def _because(trouble: TransportTrouble) -> Iterator[Text]:
+    if trouble.stage is Stage.RUNNING and not trouble.connecting:
+        yield say("steps had been finished over the same connections, so the configuration was right")
+    if trouble.few_of_many:
+        yield say("so the network as a whole is set up right, and one link or node is not")
+
+
+def _counted(facts: Facts) -> Iterator[Answer]:
+    """Where all joined and nobody is behind: a link that was lost, segments sent again, errors of an interface."""
+    if facts.graph.edges or not facts.symmetric:
+        return
+    signs = sorted(network_signs(facts), key=lambda sign: sign.kind == "link-errors")
+    if not signs:
+        return
+    stall = facts.symmetric[0]
+    only_errors = signs[0].kind == "link-errors"
+    yield signal(
+        CAUSE,
+        Grade.ORDER if only_errors else Grade.KERNEL,
+        _summary(signs[0]),
+        whole=False,
+        nodes=tuple(dict.fromkeys(sign.node for sign in signs)),
+        group=group_label(facts, stall.group),
+        because=(
+            *machine_reasons.because(signs),
+            *transport_reasons.ways(facts),
+            say(
+                "every member of the group issued the same call with the same shape: no line of the program explains it"
+            ),
+        ),
+        evidence=machine_reasons.evidence(signs),
+        remedies=(remedy(_LOOK_AT_LINKS),),
+    )
+
+
+def _summary(sign: Sign) -> Text:
+    if sign.kind == "link-lost":
+        return say(
+            "the network failed: the link of {link} on {node} was lost", link=sign.values["link"], node=sign.node
+        )
+    if sign.kind == "sent-again":
+        return say(
+            "the network fails: {percent} % of what {node} sends has to be sent again",
+            percent=sign.values["percent"],
+            node=sign.node,
+        )
+    return say("possible: {link} on {node} counts errors", link=sign.values["link"], node=sign.node)
+
+
+def _slow(facts: Facts) -> Iterator[Answer]:
+    """Only where nobody stalls and no rank is late."""
+    slow = facts.all_wait
+    if slow is None or facts.graph.edges or facts.symmetric or facts.straggler is not None:
+        return
+    link = slow_link(facts)
+    if link is None or not any(known.moving for known in facts.ranks.values()):
+        return
+    one = len(link.nodes) == 1
+    signs = [sign for sign in network_signs(facts) if sign.node in link.nodes]
+    yield signal(
+        CAUSE,
+        Grade.ORDER,
+        say("the job moves at the pace of the network: the link of {node} is slow", node=link.nodes[0])
+        if one
+        else say("the job moves at the pace of the network between {nodes}", nodes=", ".join(link.nodes)),
+        whole=one,
+        severity=Severity.SLOWS,
+        nodes=link.nodes,
+        because=(*_why_slow(slow, link), *machine_reasons.because(signs)),
+        evidence=(*_queues(facts, link), *machine_reasons.evidence(signs)),
+        remedies=(remedy(_LOOK_AT_LINKS),),
+    )
+
+
+def _why_slow(slow: AllWait, link: SlowLink) -> Iterator[Text]:
+    yield say(
+        "since about step {step} a step takes {since} s; before, it took {before} s",
+        step=slow.change.step,
+        since=f"{slow.change.since_s:.2g}",
+        before=f"{slow.change.before_s:.2g}",
+    )
+    yield say(
+        "every rank waits in {percent} % of {looks} looks or more: none is late",
+        percent=round(100 * slow.waits),
+        looks=slow.looks,
+    )
+    yield say(
+        "what {ranks:who} {ranks:sends|send} stands in the send queue most of the time: {ways}",
+        ranks=link.ranks,
+        ways=", ".join(way.replace(">", " > ") for way in link.ways[:4]),
+    )
+
+
+def _queues(facts: Facts, link: SlowLink) -> Iterator[Evidence]:
+    for rank in link.ranks[:3]:
+        known = facts.ranks[rank]
+        if known.stack is not None:
+            yield Evidence(known.stack.source, ", ".join(known.piled_up[:4]), rank)

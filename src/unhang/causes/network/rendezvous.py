@@ -1,0 +1,138 @@
+"""rendezvous: the ranks did not find each other at start: address, port, world size, store.
+
+What happens: the port is taken, the host name leads nowhere (or to loopback), fewer or more processes come than
+announced.
+Why it hangs: everyone waits at the store until the last rank has come; it never does.
+Example: `Timed out after 601 seconds waiting for clients. 3/4 clients joined`; `Address already in use` on rank 0.
+Fix: one free port, a MASTER_ADDR that every node reaches, the same --nnodes and --nproc-per-node everywhere.
+Certain when: the store says which of these it is.
+Possible when: only a connection attempt failed; that is harmless while rank 0 still starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer
+from unhang.causes.wording.log_signal import lines_signal
+from unhang.evidence.items import LogEvent
+from unhang.facts.endings.failure_kinds import port_of_the_job
+from unhang.facts.logs.log_statements import first_attempt, value_of
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Grade, say
+from unhang.knowledge import numbers
+
+CAUSE = Cause.RENDEZVOUS
+LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")
+_KEY_NUMBER = re.compile(r":(\d+)$")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Port taken, address wrong, ranks missing or too many: whatever the store says first."""
+    for answer in (_port_taken(facts), _unreachable(facts), _too_many(facts), _too_few(facts)):
+        if answer is not None:
+            yield answer
+            return
+
+
+def _port_taken(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("store.bind", "store.inuse"))
+    if not events or not (events[0].kind == "store.bind" or port_of_the_job(facts.tracebacks)):
+        return None
+    port = next((p for e in events for name in ("bind_port", "port") if (p := value_of(e, name))), "")
+    return lines_signal(
+        CAUSE,
+        Grade.STATED,
+        say("port {port} of the store is already in use on this machine", port=port)
+        if port
+        else say("the port of the store is already in use on this machine"),
+        events,
+        "use-a-free-port",
+        whole=False,
+        because=(say("another job, or a process left over from the last one, listens there"),),
+    )
+
+
+def _unreachable(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("store.connect", "rdzv.connect", "store.noaddr"))
+    if not any(e.kind in ("store.connect", "rdzv.connect") for e in events):
+        return None
+    place = next((e for e in events if value_of(e, "host")), None)
+    host = value_of(place, "host") if place is not None else ""
+    loopback = bool(LOOPBACK.match(host))
+    because = [say("no process answered there within the limit")]
+    if loopback:
+        because.insert(0, say("{host} is this machine itself: other nodes can never be reached through it", host=host))
+    return lines_signal(
+        CAUSE,
+        Grade.STATED,
+        say("rank 0's store at {host}:{port} was not reached", host=host, port=value_of(place, "port"))
+        if place is not None
+        else say("the rendezvous store was not reached"),
+        events,
+        "name-rank-0-by-an-address-that",
+        whole=False,
+        because=tuple(because),
+    )
+
+
+def _too_many(facts: Facts) -> Answer | None:
+    events = [e for e in first_attempt(facts.events_of("store.barrier_wait", "store.barrier_to")) if _joined(e)]
+    over = [e for e in events if e.values["joined"] > e.values["world_size"]]
+    if not over:
+        return None
+    return lines_signal(
+        CAUSE,
+        Grade.STATED,
+        say(
+            "{joined} processes joined a store that waits for {world}: two jobs "
+            "share it, or a restart met the old store",
+            joined=over[0].values["joined"],
+            world=over[0].values["world_size"],
+        ),
+        over,
+        "give-each-job-a-store-of-its",
+        because=(say("a count above the world size never comes back to it, so the barrier waits for ever"),),
+    )
+
+
+def _too_few(facts: Facts) -> Answer | None:
+    events = first_attempt(facts.events_of("store.count", "store.barrier_to", "rdzv.to"))
+    if not events:
+        return None
+    counted = next((e for e in events if _joined(e)), None)
+    group = _group_number(events) or 1
+    later = group > 1
+    if counted is not None:
+        summary = say(
+            "only {joined} of {world} processes came",
+            joined=counted.values["joined"],
+            world=counted.values["world_size"],
+        )
+    else:
+        summary = say("not all nodes came to the rendezvous in time")
+    return lines_signal(
+        CAUSE,
+        Grade.ORDER,
+        summary,
+        events,
+        "start-the-same-number-of-processes-that",
+        whole=not later,
+        because=(
+            say("group {group} of this job: earlier ones were made, so addresses and ports are right", group=group),
+            say("ranks that did not come were late, or do not call new_group for it"),
+        )
+        if later
+        else (say("the missing ones were not started, cannot reach the address, or have another world size"),),
+    )
+
+
+def _joined(event: LogEvent) -> bool:
+    return isinstance(event.values.get("joined"), int) and isinstance(event.values.get("world_size"), int)
+
+
+def _group_number(events: tuple[LogEvent, ...]) -> int | None:
+    """How many groups had been made: the number at the end of the barrier's key."""
+    told = [numbers.whole(m[1]) for e in events if (m := _KEY_NUMBER.search(value_of(e, "key")))]
+    return min((number for number in told if number is not None), default=None)

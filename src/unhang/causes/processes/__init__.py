@@ -1,0 +1,1 @@
+"""Causes in a process: it ended, or it was stopped."""

@@ -1,0 +1,47 @@
+"""rank-crashed: an actor that is a rank has ended its call, and waits for the next one.
+
+What happens: the method of one actor raised (or returned) in the middle of the training; its process lives on.
+Why it hangs: an exception of an actor goes to whoever asks for its result, and nobody asks before the others are done.
+Example: `ray.get(runs[0])` in the driver, while the method behind `runs[1]` has raised `IndexError`.
+Fix: ask for all results at once (`ray.wait`), which raises the exception of the first that fails.
+Certain when: never: the process does not tell how its last call ended.
+Possible when: likely, where its stack shows it in the loop that waits for the next call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer
+from unhang.causes.wording.stall_signal import stall_signal, waiters_line
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Grade, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.RANK_CRASHED
+IDLE = "actor-idle"
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Laggards without a call, while the others are in theirs."""
+    for stall in facts.stalls:
+        activities = [facts.ranks[rank].activity for rank in stall.laggards]
+        if any(activity is None or activity.what != IDLE for activity in activities):
+            continue
+        yield stall_signal(
+            CAUSE,
+            Grade.STACK,
+            say(
+                "{ranks:who} {ranks:has|have} left the method of the actor, most likely by an exception; the others "
+                "are still in it",
+                ranks=stall.laggards,
+            ),
+            facts,
+            stall,
+            because=(
+                say("{ranks:who} {ranks:waits|wait} for the next call of an actor", ranks=stall.laggards),
+                *waiters_line(stall),
+                say("what an actor raises is told to whoever asks for its result, and to nobody before"),
+            ),
+            remedies=(remedy("ask-for-all-results-at-once"),),
+        )

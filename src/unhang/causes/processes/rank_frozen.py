@@ -1,0 +1,142 @@
+"""rank-frozen: a rank was stopped from outside, holds the interpreter lock in native code, or sleeps for ever.
+
+What happens: the process exists, its last collective is finished, and nothing in it moves: no log line, no heartbeat,
+no answer to a request for a flight-recorder dump.
+Why it hangs: a stopped process (SIGSTOP, a debugger, a suspended container or laptop) executes nothing; a native call
+that keeps the interpreter lock lets no other Python thread run, and NCCL's watchdog may block on it as well. A rank
+that sleeps waits for a task, a lock or a library that never answers it.
+Example: `ctypes.PyDLL("libx.so").compute()` for ten minutes on one rank; `kill -STOP` by a batch system's preemption.
+Fix: continue the process (`kill -CONT PID`); release the lock around long native work
+(`ctypes.CDLL`, `py::gil_scoped_release`).
+Certain when: the process state is T; or two looks show the same thread holding the lock at the same line, and either
+the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on.
+Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
+it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, others wait and it does not, or
+every look found it asleep at one line of its own, in no work or wait that has a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import place_of
+from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.wording.stall_signal import stall_signal, waiters_line
+from unhang.evidence.items import ThreadStack
+from unhang.facts.logs.log_statements import first_attempt, ranks_in
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.model import Facts, RankState, Stall
+from unhang.facts.stacks.gil_holders import holds_lock, lock_holder, sleeps_with_lock
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Cause, Certainty, Grade, Remedy, Text, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.RANK_FROZEN
+_WHO = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Laggards that execute nothing; without a stall, processes that are stopped; lines about the lock."""
+    for stall in facts.stalls:
+        stopped = tuple(r for r in stall.laggards if facts.ranks[r].state is RankState.STOPPED)
+        if stopped:
+            yield _stopped(facts, stall, stopped)
+            continue
+        for rank in stall.laggards:
+            sure = holds_lock(facts, facts.ranks[rank])
+            if sure is not None:
+                yield _lock_holder(facts, stall, rank, whole=sure is Certainty.CERTAIN)
+    if not facts.stalls:
+        yield from _stopped_alone(facts)
+    yield from _lock_lines(facts)
+
+
+def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Answer:
+    return stall_signal(
+        CAUSE,
+        Grade.KERNEL,
+        say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=ranks),
+        facts,
+        stall,
+        ranks=ranks,
+        because=(
+            say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks),
+            *waiters_line(stall),
+            _WHO,
+        ),
+        remedies=(_resume(facts, ranks),),
+    )
+
+
+def _stopped_alone(facts: Facts) -> Iterator[Answer]:
+    """Nothing tells who waits for whom (nobody may look at the stacks): the process states tell this much."""
+    ranks = tuple(r for r, known in sorted(facts.ranks.items()) if known.state is RankState.STOPPED and known.alive)
+    if not ranks:
+        return
+    yield signal(
+        CAUSE,
+        Grade.KERNEL,
+        say("{ranks:who} {ranks:is|are} stopped (state T); a job cannot go on without {ranks:it|them}", ranks=ranks),
+        whole=all(known.stack is not None or known.recording is not None for known in facts.ranks.values()),
+        ranks=ranks,
+        where=place_of(facts, ranks[0]),
+        because=(say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks), _WHO),
+        remedies=(_resume(facts, ranks),),
+    )
+
+
+def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
+    pids = " ".join(str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None) or "PID"
+    return remedy("continue-the-stopped-process", pids=pids, listed=pids.replace(" ", ","))
+
+
+def _lock_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> Answer:
+    stack = facts.ranks[rank].stack
+    holder = lock_holder(stack) if stack is not None else None
+    where = first_user_frame(holder.frames, facts.sources) if holder is not None else None
+    return stall_signal(
+        CAUSE,
+        Grade.RECORD,  # read from the interpreter itself
+        say("rank {rank} is inside a native call that holds the interpreter lock; the others wait for it", rank=rank),
+        facts,
+        stall,
+        whole=whole,
+        ranks=(rank,),
+        where=where or place_of(facts, rank),
+        because=(
+            say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
+            _no_other_runs(rank, holder),
+            *waiters_line(stall),
+        ),
+        remedies=(remedy("release-the-interpreter-lock-around-the-native"),),
+    )
+
+
+def _no_other_runs(rank: int, holder: ThreadStack | None) -> Text:
+    if holder is not None and sleeps_with_lock(holder):
+        return say("rank {rank}: that thread sleeps in native code and keeps the lock meanwhile", rank=rank)
+    return say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank)
+
+
+def _lock_lines(facts: Facts) -> Iterator[Answer]:
+    """The lock's line on few ranks; with a blocked watchdog on the same rank it is likely."""
+    locked = first_attempt(facts.events_of("gil"))
+    if not locked:
+        return
+    stuck = set(ranks_in(facts.events_of("hb.stuck", "hb.old")))
+    ranks = ranks_in(locked)
+    incident = incident_of(facts)
+    waiting = set(incident.ranks) if incident is not None else set()
+    alone = bool(ranks) and not set(ranks) & waiting
+    yield lines_signal(
+        CAUSE,
+        Grade.ORDER,
+        say("a thread of {ranks:who} held the interpreter lock in a native call", ranks=ranks)
+        if ranks
+        else say("a thread held the interpreter lock in a native call"),
+        locked,
+        "see-which-native-call-keeps-the-lock",
+        whole=bool(set(ranks) & stuck) or (alone and bool(waiting)),
+        because=(say("torch could not take the lock within its time, and so could not run Python there"),),
+    )

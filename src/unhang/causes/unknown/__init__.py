@@ -1,0 +1,1 @@
+"""What is said where nothing tells the cause."""

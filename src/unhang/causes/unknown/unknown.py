@@ -1,0 +1,279 @@
+"""unknown: something is stuck and the evidence does not tell why; says what was seen and what would settle it.
+
+What happens: all ranks joined a collective and none finished it; or a laggard is known and not what it was doing; or
+ranks timed out and nothing tells about the rank they waited for.
+Why it hangs: everyone at the same call with the same shape is the transport's fault (network, GPU, P2P), not the
+program's; a laggard without a stack may be anything.
+Example: sixteen ranks in all_reduce number 41, all enqueued, none completed.
+Fix: collect what is missing (the command stands in the verdict), then ask again.
+Certain when: never; it is the honest answer.
+Possible when: the followers (`network-fault`, `gpu-hardware`, `p2p-broken`) are listed as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import call_of, group_label, hosts_of, operation_of, quote_stall
+from unhang.causes.wording import transport_reasons
+from unhang.causes.wording.stall_signal import stall_signal
+from unhang.causes.wording.transport_suspects import transport_suspects
+from unhang.facts.model import CodeContext, Facts, RankState, Stall, SymmetricStall
+from unhang.facts.stacks.gil_holders import holds_lock
+from unhang.facts.waiting.last_collective import last_recorded_call
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
+from unhang.findings import Cause, Grade, Phase, Severity, Text, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.UNKNOWN
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Who is behind, or that nobody is: diagnosis lets it lead only where nothing explains it."""
+    # Where somebody is behind, groups that look symmetric only wait behind the others.
+    for symmetric in () if facts.graph.edges else facts.symmetric:
+        yield _all_joined(facts, symmetric)
+        yield from transport_suspects(facts, symmetric)
+    for stall in facts.stalls:
+        yield _laggard(facts, stall)
+        if _device_behind(facts, stall):
+            yield _device(facts, stall)
+
+
+def _all_joined(facts: Facts, stall: SymmetricStall) -> Answer:
+    first = stall.pending[stall.ranks[0]]
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "all {count} ranks joined {operation} at position {position} and none finished it: not your code, "
+            "but what carries it",
+            count=len(stall.ranks),
+            operation=stall.operation,
+            position=stall.position,
+        ),
+        group=group_label(facts, stall.group),
+        where=first.where,
+        waiter_where=first.where,
+        calls=call_of(stall.ranks, first),
+        because=(
+            say("every member of the group issued the same call with the same shape"),
+            say("no rank is behind, so no line of the program explains it"),
+            *transport_reasons.ways(facts),
+        ),
+        evidence=(
+            *(stall.pending[rank].evidence for rank in stall.ranks[:2]),
+            *transport_reasons.evidence(facts),
+        ),
+        remedies=(remedy("look-below-the-program-kernel-log-nccl"),),
+    )
+
+
+def _laggard(facts: Facts, stall: Stall) -> Answer:
+    at_work = _all_at_work(facts, stall)
+    held = stall_signal(
+        CAUSE,
+        Grade.ORDER,
+        say("{ranks:who} {ranks:works|work} still; the others wait for {ranks:it|them}", ranks=stall.laggards)
+        if at_work
+        else _laggard_summary(facts, stall),
+        facts,
+        stall,
+        whole=not (stall.reason == "silent" or _told_by_logs(facts, stall) or _waits_itself(facts, stall)),
+        severity=Severity.SLOWS if at_work else Severity.STOPS,
+        nodes=hosts_of(facts, stall.laggards),
+        because=tuple(_why_laggard(facts, stall)),
+        remedies=(
+            remedy(
+                "see-whether-through-look-again-later" if at_work else "look-at-while-the-job-is-stuck",
+                ranks=stall.laggards,
+                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in stall.laggards[:_MOST_PIDS]),
+            ),
+        ),
+    )
+    # none of most ranks, of which nothing was read, is to blame for that
+    return replace(held, finding=replace(held.finding, ranks=())) if _most_are_silent(stall) else held
+
+
+_MOST_PIDS = 8
+
+
+def _all_at_work(facts: Facts, stall: Stall) -> bool:
+    """Each laggard lives, moved between two looks or was on a processor, and waits for nobody: a first step that takes
+    longer on most ranks than on one is no hang."""
+    for rank in stall.laggards:
+        known = facts.ranks[rank]
+        activity = known.activity
+        if not known.alive or activity is None or holds_lock(facts, known) is not None:
+            return False
+        if activity.phase in (Phase.COMMUNICATION, Phase.SHUTDOWN) or activity.context is CodeContext.EXCEPT_HANDLER:
+            return False
+        if not known.moving and known.process_state != "R":
+            return False
+    return True
+
+
+def _waits_itself(facts: Facts, stall: Stall) -> bool:
+    """The laggards wait as well, in groups of which no other member's record was read."""
+    return all(
+        any(
+            group.name != stall.group
+            and not group.members_known
+            and (progress := group.progress.get(rank)) is not None
+            and progress.pending is not None
+            for group in facts.groups.values()
+        )
+        for rank in stall.laggards
+    )
+
+
+def _told_by_logs(facts: Facts, stall: Stall) -> bool:
+    """Only watchdog lines tell positions: old ones name no group, so that numbers of two groups may be compared."""
+    group = facts.groups.get(stall.group)
+    return group is not None and all(progress.told_by == "log" for progress in group.progress.values())
+
+
+def _device_behind(facts: Facts, stall: Stall) -> bool:
+    """Every laggard has a collective unfinished that some peer has finished: it was queued and never run.
+
+    Gloo queues nothing on a device: there the rank itself is still in the call.
+    """
+    recordings = [known.recording for known in facts.ranks.values() if known.recording is not None]
+    if any(recording.backend == "gloo" for recording in recordings):
+        return False
+    return all(
+        any(
+            (mine := group.progress.get(rank)) is not None
+            and mine.pending is not None
+            and mine.pending.position is not None
+            and mine.told_by != "log"
+            and any(p.completed >= mine.pending.position for r, p in group.progress.items() if r != rank)
+            for group in facts.groups.values()
+            if not group.p2p
+        )
+        for rank in stall.laggards
+    )
+
+
+def _device(facts: Facts, stall: Stall) -> Answer:
+    return signal(
+        Cause.GPU_HARDWARE,
+        Grade.USUAL,
+        say("possible: {ranks:who} queued work that its device never ran", ranks=stall.laggards),
+        ranks=stall.laggards,
+        group=group_label(facts, stall.group),
+        because=(say("its peers have finished collectives that it has queued and not finished"),),
+        evidence=quote_stall(facts, stall),
+        remedies=(remedy("look-below-the-program-kernel-log-nccl"),),
+    )
+
+
+def _most_are_silent(stall: Stall) -> bool:
+    """Nothing was read from as many ranks as wait: none of them is to blame for that."""
+    return stall.reason == "silent" and len(stall.laggards) >= len(stall.waiters)
+
+
+def _silent_summary(stall: Stall) -> Text:
+    if len(stall.laggards) == 1:
+        return say(
+            "{waiters:who} {waiters:waits|wait}; nothing tells how far {ranks:who} came",
+            waiters=stall.waiters,
+            ranks=stall.laggards,
+        )
+    return say(
+        "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, "
+        "none of which tells how far it came",
+        waiters=stall.waiters,
+        ranks=stall.laggards,
+    )
+
+
+def _laggard_summary(facts: Facts, stall: Stall) -> Text:
+    if _device_behind(facts, stall):
+        return say(
+            "{ranks:who} {ranks:holds|hold} the others up: the device has not run what the peers have finished",
+            ranks=stall.laggards,
+        )
+    if _most_are_silent(stall):
+        return _silent_summary(stall)
+    if stall.reason == "silent" and all(facts.ranks[r].stack is not None for r in stall.laggards):
+        return say("the others wait for {ranks:who}; what its stack shows tells no cause", ranks=stall.laggards)
+    if stall.reason == "silent" and any(facts.ranks[r].state is not RankState.MISSING for r in stall.laggards):
+        return say("the others wait for {ranks:who}; its log does not tell how far it came", ranks=stall.laggards)
+    if stall.reason == "silent":
+        return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
+    if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
+        return say("{ranks:who} ended; how is not recorded", ranks=stall.laggards)
+    if _waits_itself(facts, stall):
+        return say(
+            "the others wait for {ranks:who}, {ranks:which waits itself|who wait themselves} in a group "
+            "whose other members left no record",
+            ranks=stall.laggards,
+        )
+    doing = {a.what for r in stall.laggards if (a := facts.ranks[r].activity) is not None}
+    if doing == {"store-wait"}:
+        return say(
+            "{ranks:who} {ranks:holds|hold} the others up: it waits at the store for a key that nobody has set",
+            ranks=stall.laggards,
+        )
+    if doing:
+        return say("{ranks:who} {ranks:holds|hold} the others up; its stack tells no cause", ranks=stall.laggards)
+    return say(
+        "{ranks:who} {ranks:holds|hold} the others up; what {ranks:it was|they were} doing is not recorded",
+        ranks=stall.laggards,
+    )
+
+
+def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
+    operation = operation_of(stall.call)
+    group = facts.groups.get(stall.group)
+    if stall.group.startswith(STACK_GROUP):
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in {operation}", waiters=stall.direct_waiters, operation=operation
+        )
+    else:
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in {operation} at position {position} of group {group}",
+            waiters=stall.direct_waiters,
+            operation=operation,
+            position=stall.position,
+            group=group_label(facts, stall.group),
+        )
+    if stall.call is not None and stall.call.timeout_ms is not None:
+        yield say("the limit in force is {limit:g} s", limit=stall.call.timeout_ms / 1000)
+    yield from _last_seen(facts, stall)
+    for rank in stall.laggards[:4]:
+        progress = group.progress.get(rank) if group is not None else None
+        if stall.group.startswith(STACK_GROUP):
+            continue
+        if progress is None:
+            yield say("rank {rank} left no record in this group", rank=rank)
+        elif progress.pending is not None:
+            yield say(
+                "rank {rank} entered up to position {enqueued}, but its oldest unfinished call is {position}",
+                rank=rank,
+                enqueued=progress.enqueued,
+                position=progress.pending.position,
+            )
+        else:
+            yield say(
+                "rank {rank} entered up to position {enqueued} and has nothing unfinished",
+                rank=rank,
+                enqueued=progress.enqueued,
+            )
+
+
+def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
+    """Where a laggard without a stack recorded its last collective: the place named above is that call's."""
+    for rank in stall.laggards[:2]:
+        last = last_recorded_call(facts.ranks[rank]) if facts.ranks[rank].activity is None else None
+        if last is not None and last.where is not None:
+            yield say(
+                "rank {rank} was last seen in {operation} at {file}:{line}; what came after was not recorded",
+                rank=rank,
+                operation=last.operation,
+                file=last.where.file,
+                line=last.where.line,
+            )

@@ -1,0 +1,179 @@
+"""unknown: in logs alone: ranks timed out, libraries complain or steps slow down, and nothing read tells why.
+
+What happens: a paste holds one watchdog line, or those of some ranks at one position; or a report names the ranks that
+did not come and not what they did; or connections were closed, NCCL reported an error, a watchdog was blocked, and no
+exception tells more; or nothing is stuck, and the steps take longer and longer.
+Why it hangs: somebody did not come to that call, or nobody's transfer ended; the line is the same for both. What others
+saw of a process that ended or froze first is an echo.
+Example: one line `Watchdog caught collective operation timeout: WorkNCCL(… NumelIn=262675456, NumelOut=1050701824 …)`;
+`Rank 3 failed to pass monitoredBarrier in 30000 ms`; `Call to recv failed : Connection reset by peer` on two nodes.
+Fix: collect the other ranks' logs, dumps and stacks; then ask again.
+Certain when: never; it is the honest answer.
+Possible when: always: the limit, the operation and the moment the stall began are known, the cause is not. *Likely* is
+only that named ranks are late, or that steps slow down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, Signal, signal
+from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.wording.pace_reasons import slowed
+from unhang.evidence.items import LogEvent
+from unhang.facts.logs.log_statements import first_attempt, ranks_in, saying
+from unhang.facts.logs.reported_missing_ranks import named_late
+from unhang.facts.logs.waits_in_logs import Incident, incident_of
+from unhang.facts.machine.transport_errors import transport_trouble
+from unhang.facts.model import Facts
+from unhang.facts.pace.step_slowdown import growing_steps
+from unhang.findings import Call, Cause, Grade, Severity, Text, say
+from unhang.knowledge.numbers import written
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.UNKNOWN
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """What the lines tell where neither dumps nor stacks say who waits for whom; the most telling of them."""
+    if facts.stalls:
+        return
+    late = _named_late(facts)
+    if late is not None:
+        yield late
+    if facts.symmetric:
+        return
+    for look in (_timeouts, _complaints, _slower_steps):
+        told = look(facts)
+        if told is not None:
+            yield told
+            return
+
+
+def _named_late(facts: Facts) -> Signal | None:
+    """A monitored barrier or the desync debug mode lists the ranks that never reached the call."""
+    late = named_late(facts)
+    if late is None:
+        return None
+    most = len(late.ranks) * 2 > (facts.world_size or max(late.ranks) + 1)
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "{ranks:who} did not come; {told_by} says so, and not what held them",
+            ranks=late.ranks,
+            told_by=late.told_by,
+        ),
+        whole=not most,  # then the few that came may be the odd ones
+        ranks=late.ranks,
+        because=(say("it counted who had arrived when its limit passed"),),
+        evidence=late.evidence,
+        remedies=(remedy("look-at", ranks=late.ranks),),
+    )
+
+
+def _timeouts(facts: Facts) -> Signal | None:
+    """Ranks timed out; the limit and the moment the stall began are known."""
+    incident = incident_of(facts)
+    if incident is None:
+        return None
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=incident.ranks)
+        if incident.ranks
+        else say("a collective timed out; nothing that was read tells who was missing"),
+        whole=False,
+        calls=tuple(
+            Call((w.rank,) if w.rank is not None else (), w.operation, w.position, w.elements)
+            for w in incident.waits[:8]
+            if w.operation
+        ),
+        because=tuple(_known(facts, incident)),
+        evidence=tuple(w.evidence for w in incident.waits[:3]),
+        remedies=(remedy("collect-what-tells-ranks-apart"),),
+    )
+
+
+def _known(facts: Facts, incident: Incident) -> Iterator[Text]:
+    for limit in incident.limits[:2]:
+        yield say("the limit in force is {limit:g} s", limit=limit)
+    if facts.world_size is not None:
+        yield say(
+            "the job has at least {count} ranks; {seen} of them were read",
+            count=facts.world_size,
+            seen=len(facts.ranks_seen),
+        )
+    if any(w.barrier and w.operation for w in incident.waits):
+        yield say("an all-reduce of one element is a barrier")
+    first = incident.began
+    began = written(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
+    if began:
+        yield say(
+            "the stall began at {moment} by the log's clock: the timeout's time less its limit",
+            moment=began,
+        )
+
+
+def _complaints(facts: Facts) -> Signal | None:
+    """The first kind of complaint that is there."""
+    trouble = transport_trouble(facts)
+    stuck = saying(facts, "stuck", "gil")
+    gone = saying(facts, "peer-gone", "network", "connect")
+    failed = saying(facts, "async-error", "nccl-error", "aborted", "cuda-error", "call-path", "warning")
+    waiting = saying(facts, "waiting", "timeout")
+    inside = facts.events_of("look.native")
+    truncated = first_attempt(facts.events_of("n.truncated"))
+    if trouble is not None and trouble.one_peer is not None:
+        return _complaint(
+            trouble.events,
+            say("all network errors name one peer, {peer}: it is dead, frozen or cut off", peer=trouble.one_peer),
+        )
+    if truncated:
+        return _complaint(
+            truncated,
+            say(
+                "peers sent different amounts: other sizes, another order of calls, another NCCL, or a stranger's bytes"
+            ),
+        )
+    if stuck:
+        return _complaint(
+            stuck,
+            say("the watchdog was blocked: a CUDA or NCCL call, or the interpreter lock, did not come back"),
+            ranks_in(stuck)[:1],
+        )
+    if gone:
+        return _complaint(
+            gone, say("connections between ranks failed or were closed; nothing tells who ended first, or why")
+        )
+    if failed:
+        return _complaint(failed, say("a library reports an error, and nothing tells what was behind it"))
+    if waiting:
+        return _complaint(waiting, say("somebody waited for too long; nothing tells for whom"))
+    if inside:
+        return _complaint(
+            inside, say("threads stand inside NCCL, and nothing complains: what they wait for is not told")
+        )
+    return None
+
+
+def _complaint(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] = ()) -> Signal:
+    because = (say("such lines are often an echo: the first process to end or freeze prints something else"),)
+    mended_by = "collect-what-the-other-ranks-and-the"
+    return lines_signal(CAUSE, Grade.WORDS, summary, events, mended_by, ranks=ranks, because=because)
+
+
+def _slower_steps(facts: Facts) -> Signal | None:
+    """Nobody waits in vain, and the time between two step lines grows."""
+    growing = growing_steps(facts)
+    if growing is None:
+        return None
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        slowed(growing),
+        severity=Severity.SLOWS,
+        because=(say("the lines of '{label}' tell how long each took, and they stay slow", label=growing.label),),
+        evidence=(growing.evidence,),
+        remedies=(remedy("find-what-grows-with-the-steps"),),
+    )

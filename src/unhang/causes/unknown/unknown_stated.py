@@ -1,0 +1,71 @@
+"""unknown: a failure that somebody states in words: an exception, a library, a launcher, a pasted output.
+
+What happens: a process says what failed, in words that no table of messages knows: `Network is unreachable`, `host not
+found`, `the GPU is lost`.
+Why it hangs: it ends or never gets there, and the others wait for it.
+Example: `ValueError: host not found: Name or service not known` on the workers while the master's pod is created.
+Fix: what the line names; the cause of the finding is that of the words, not `unknown`.
+Certain when: an exception names its cause itself, and its rank is known.
+Possible when: only words of failure in general hint at a cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import hosts_of
+from unhang.facts.endings.stated_failures import Failure, fails, failures_of, leading_failures
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Grade, Text, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.UNKNOWN
+MOST = 2
+SUMMARY_CHARS = 120
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """The first failure of each cause that is stated, else what the words of the first one hint at."""
+    for failure in leading_failures(facts)[:MOST]:
+        yield _found(facts, failure)
+
+
+def _found(facts: Facts, failure: Failure) -> Answer:
+    stated = failure.names_cause and (failure.is_exception or fails(facts))
+    ranks = () if failure.rank is None else (failure.rank,)
+    return signal(
+        failure.cause or CAUSE,
+        Grade.STATED if stated else Grade.WORDS,
+        _summary(failure, ranks, stated=stated),
+        whole=failure.raised and failure.rank is not None and failure.also is None and _is_first(facts, failure),
+        ranks=ranks,
+        nodes=hosts_of(facts, ranks) or ((failure.host,) if failure.host else ()),
+        where=failure.where,
+        because=tuple(_because(facts, failure)),
+        evidence=(failure.evidence,),
+        remedies=(remedy("mend-what-this-line-names"),),
+    )
+
+
+def _is_first(facts: Facts, failure: Failure) -> bool:
+    """Whether it came before what others say can be told: it has a time, or all stands in one log."""
+    return len(facts.logs) == 1 or failure.time_s is not None
+
+
+def _summary(failure: Failure, ranks: tuple[int, ...], *, stated: bool) -> Text:
+    words = failure.evidence.text.strip()
+    words = words if len(words) <= SUMMARY_CHARS else f"{words[:SUMMARY_CHARS].rsplit(' ', 1)[0]} …"
+    if not stated:
+        return say("possible: a line speaks of it in general words: {words}", words=words)
+    if ranks:
+        return say("{ranks:who} {ranks:says|say} what failed: {words}", ranks=ranks, words=words)
+    return say("a process says what failed: {words}", words=words)
+
+
+def _because(facts: Facts, failure: Failure) -> Iterator[Text]:
+    echoes = sum(other.elsewhere for other in failures_of(facts))
+    if echoes:
+        yield say("{count} other line(s) only point to a failure elsewhere", count=echoes)
+    if failure.also is not None:
+        yield say("such words are also said of {other}", other=failure.also.value)

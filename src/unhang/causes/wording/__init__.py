@@ -1,0 +1,1 @@
+"""Reasons and remedies that several detectors say alike."""

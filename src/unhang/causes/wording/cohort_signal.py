@@ -1,0 +1,36 @@
+"""What a signal about two camps says of them: who, on which nodes, in which group, where, with what evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unhang.causes.evidence_lines import call_of, calls_of, group_label, hosts_of
+from unhang.facts.model import Disagreement, Facts, Stall
+from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.findings import Call, Grade
+
+
+def between(facts: Facts, odd: Camp, others: Camp | None, group: str) -> dict[str, Any]:
+    """The parts of a finding: ``odd`` is whom ``others`` wait for."""
+    camps = (odd,) if others is None else (odd, others)
+    return {
+        "ranks": odd.ranks,
+        "nodes": hosts_of(facts, odd.ranks),
+        "group": group_label(facts, group),
+        "phase": odd.phase,
+        "where": odd.where,
+        "waiter_where": others.where if others is not None else None,
+        "evidence": tuple(camp.evidence for camp in camps if camp.evidence is not None),
+    }
+
+
+def calls_of_division(told_by: Disagreement | Stall) -> tuple[Call, ...]:
+    """The calls side by side, or that of those who wait."""
+    return calls_of(told_by) if isinstance(told_by, Disagreement) else call_of(told_by.direct_waiters, told_by.call)
+
+
+def grade_of_group(facts: Facts, name: str) -> Grade:
+    """What is known of a group's calls rests on: records, lines of logs, or stacks; the weakest of them."""
+    group = facts.groups.get(name)
+    told = {progress.told_by for progress in group.progress.values()} if group is not None else set()
+    return Grade.STATED if "log" in told else Grade.STACK if "stack" in told else Grade.RECORD

@@ -1,0 +1,18 @@
+"""What a cause did to the ranks that waited for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Consequence, say
+
+
+def timeouts_after(facts: Facts, cause: Cause, ranks: Collection[int]) -> tuple[Consequence, ...]:
+    """The timeouts of all other ranks as one consequence of ``cause`` on ``ranks``; empty when none is told."""
+    incident = incident_of(facts)
+    others = tuple(sorted(incident.rank_set.difference(ranks))) if incident is not None else ()
+    if not others:
+        return ()
+    return (Consequence(cause, others, len(others), say("{ranks:who} waited in vain and timed out", ranks=others)),)

@@ -1,0 +1,46 @@
+"""What to change when ranks run different numbers of steps: equal data, and a loop that they leave together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from unhang.facts.model import Facts
+from unhang.findings import Evidence, Remedy, RemedyKind, Where, say
+from unhang.knowledge.remedies import remedy
+from unhang.program.rank_dependence.data_loading_code import guarded_loop, reads_tables_or_shards
+from unhang.program.syntax.syntax_tree import find_source
+
+_TABLE = re.compile(r"[\w./{}-]*\w\.(?:csv|tsv|jsonl|parquet|tar)\b")
+
+
+def equal_shards(facts: Facts, said: Sequence[Evidence] = ()) -> Remedy | None:
+    """For programs that read tables or shards: write them anew; None for others. ``said``: lines that may name one."""
+    names = list(dict.fromkeys(name for line in said for name in _TABLE.findall(line.text)))
+    if not names and not reads_tables_or_shards(facts.sources.values()):
+        return None
+    return remedy(
+        "write-the-data-as-equal-shards-without", data=names[0] if names else "DATA", ranks=facts.world_size or "N"
+    )
+
+
+def same_batches() -> Remedy:
+    """Nobody's data ends before that of the others."""
+    return remedy("give-every-rank-the-same-number-of-2")
+
+
+def leave_together(facts: Facts, loop: Where | None = None) -> Remedy:
+    """A guard around the data of the loop; ``loop`` is a line in its header, where one is known."""
+    source = find_source(facts.sources, loop.file) if loop is not None else None
+    code = (
+        guarded_loop(source, loop.line) if source is not None and loop is not None and loop.line is not None else None
+    )
+    return Remedy(
+        title=say("Stop together when the first rank runs out"),
+        kind=RemedyKind.CODE,
+        change=say("{path}:{line}: {code}", path=loop.file, line=loop.line, code=code)
+        if code is not None and loop is not None
+        else say("for batch in unhang.even_batches(loader): in the place of the loop over the loader"),
+        cost=say("batches that only some ranks have are not used"),
+        verify=say("all ranks leave the loop at the same step"),
+    )

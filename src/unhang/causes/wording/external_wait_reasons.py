@@ -1,0 +1,128 @@
+"""What one rank waits for outside of the job, and what ends that wait: a prompt, a lock, a peer, an actor, a child."""
+
+from __future__ import annotations
+
+import signal as signals
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+from unhang.evidence.own_files.recorder_items import EndedChild, HeldLock
+from unhang.facts.model import Facts, RankFacts
+from unhang.facts.stacks.calls_on_line import call_spelled_on_line
+from unhang.facts.stacks.locks_held_over_fork import InheritedLock, inherited_lock
+from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.findings import Evidence, Remedy, Text, say
+from unhang.knowledge.remedies import remedy
+from unhang.program.syntax.syntax_tree import find_source
+
+_ASKS_A_PEER = ("http", "socket", "download")
+_OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
+
+
+def because(facts: Facts, lag: Camp) -> Iterator[Text]:
+    """What it waits for, as far as it could be seen."""
+    known = facts.ranks[lag.ranks[0]]
+    if lag.reading.tried_again is not None:
+        yield say(
+            "what line {line} tries fails, and the loop around it tries again, without an end so far",
+            line=lag.reading.tried_again,
+        )
+    if lag.what == "file-lock":
+        yield from (_held_by(lock) for lock in _locks(facts, known))
+    if lag.what in _ASKS_A_PEER and known.awaits.peers:
+        yield say("it waits for {peer}, and nothing comes", peer=", ".join(known.awaits.peers))
+    if lag.what in _OF_CHILDREN:
+        yield from (_ended(child) for child in known.awaits.ended_children)
+        lock = inherited_lock(facts, known)
+        if lock is not None:
+            yield _inherited(lock)
+
+
+def evidence(facts: Facts, lag: Camp) -> tuple[Evidence, ...]:
+    """The stack of the child that cannot go on."""
+    lock = inherited_lock(facts, facts.ranks[lag.ranks[0]]) if lag.what in _OF_CHILDREN else None
+    return (lock.evidence,) if lock is not None else ()
+
+
+def remedies(facts: Facts, lag: Camp) -> Iterator[Remedy]:
+    """What ends this wait; nothing for work that only takes long."""
+    known = facts.ranks[lag.ranks[0]]
+    place = f"{lag.where.file}:{lag.where.line}" if lag.where is not None else "?"
+    if lag.what == "debugger":
+        yield remedy("remove-the-breakpoint-or-question", place=place)
+    elif lag.what == "file-lock":
+        yield _free_the_lock(facts, known)
+    elif lag.what in _ASKS_A_PEER:
+        peer = ", ".join(known.awaits.peers) or "the server"
+        yield remedy("give-the-request-a-limit", place=place, peer=peer)
+    elif lag.what == "ray-get":
+        yield remedy("look-at-the-actor", call=_spelled(facts, lag) or place)
+    elif lag.what in _OF_CHILDREN:
+        yield from _of_children(facts, known)
+    if lag.reading.tried_again is not None:
+        yield remedy("give-the-tries-an-end", line=lag.reading.tried_again)
+
+
+def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:
+    """Those that the program names, where it names one: other programs of the machine hold locks as well."""
+    texts = [source.text for source in facts.sources.values()]
+    named = tuple(o for o in known.awaits.locks if any(PurePosixPath(o.path).name in text for text in texts))
+    return named or known.awaits.locks
+
+
+def _free_the_lock(facts: Facts, known: RankFacts) -> Remedy:
+    lock = next(iter(_locks(facts, known)), None)
+    if lock is None:
+        return remedy("find-who-holds-the-lock", pid=known.pid or "PID")
+    return remedy("free-the-lock", path=lock.path or "?", pid=lock.pid)
+
+
+def _of_children(facts: Facts, known: RankFacts) -> Iterator[Remedy]:
+    lock = inherited_lock(facts, known)
+    if lock is not None:
+        yield remedy("start-children-by-spawn", holder=lock.holder or "?")
+    child = next(iter(known.awaits.ended_children), None)
+    if child is not None:
+        yield remedy("find-why-the-child-ended", pid=child.pid)
+
+
+def _spelled(facts: Facts, lag: Camp) -> str | None:
+    source = find_source(facts.sources, lag.where.file) if lag.where is not None else None
+    if source is None or lag.where is None or lag.where.line is None:
+        return None
+    return call_spelled_on_line(source, lag.where.line, "get")
+
+
+def _held_by(lock: HeldLock) -> Text:
+    if lock.started_s is None:
+        return say("{path} is locked by process {pid} ({command})", path=lock.path, pid=lock.pid, command=lock.command)
+    return say(
+        "{path} is locked by process {pid} ({command}), which runs since {since}",
+        path=lock.path,
+        pid=lock.pid,
+        command=lock.command,
+        since=time.strftime("%H:%M:%S", time.localtime(lock.started_s)),
+    )
+
+
+def _ended(child: EndedChild) -> Text:
+    if not child.signal:
+        return say("its child {pid} has ended with exit code {code}", pid=child.pid, code=child.exit_code)
+    name = str(child.signal)
+    with suppress(ValueError):
+        name = signals.Signals(child.signal).name
+    return say("its child {pid} was ended by {signal}", pid=child.pid, signal=name)
+
+
+def _inherited(lock: InheritedLock) -> Text:
+    return say(
+        "its child {pid} was forked while a thread held `{lock}`, and waits for it at {file}:{line}: in the child that "
+        "thread does not exist{holder}",
+        pid=lock.pid,
+        lock=lock.name,
+        file=lock.where.file,
+        line=lock.where.line,
+        holder=f" ({lock.holder})" if lock.holder else "",
+    )

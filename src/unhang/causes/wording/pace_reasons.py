@@ -1,0 +1,105 @@
+"""What the rules about a rank that slows a moving job say alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from unhang.causes.detector import Signal, signal
+from unhang.causes.wording import machine_reasons
+from unhang.facts.laggard.single_rank_loop import LOADING
+from unhang.facts.machine.machine_state import Sign
+from unhang.facts.model import Activity, Facts, Straggler
+from unhang.facts.pace.step_slowdown import TRAINER_LINES, GrowingSteps
+from unhang.facts.stacks.child_process_stacks import loader_workers
+from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
+from unhang.knowledge.thresholds import whole_threshold
+
+MANY_LOOKS = whole_threshold("pace_reasons.many_looks")
+_OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)
+_OWN_WORK = {"file-io", "subprocess", "http", "json", "tokenize", "file-lock", "plot", "download"}
+
+
+def is_loading(activity: Activity | None) -> bool:
+    """It waits for its next batch."""
+    return activity is not None and activity.what.startswith(LOADING)
+
+
+def is_own_work(activity: Activity | None) -> bool:
+    """Work besides the training itself: saving, logging, evaluating, files, another program."""
+    if activity is None or is_loading(activity):
+        return False
+    return activity.phase in _OWN_PHASES or activity.what in _OWN_WORK
+
+
+def slows(
+    cause: Cause, facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[Sign], *remedies: Remedy
+) -> Signal:
+    """That ``straggler`` sets the pace: whole from many looks, when it comes last to nearly all collectives, or when
+    its machine shows what holds it up."""
+    activity = straggler.activity
+    many = straggler.positions or straggler.pace_looks or straggler.looks >= MANY_LOOKS
+    workers = loader_workers(facts, straggler.rank)[:2] if is_loading(activity) else []
+    return signal(
+        cause,
+        Grade.STACK,
+        summary,
+        whole=bool(many or signs or is_loading(activity)),
+        severity=Severity.SLOWS,
+        ranks=(straggler.rank,),
+        phase=activity.phase if activity is not None else None,
+        where=activity.where if activity is not None else None,
+        waiter_where=straggler.waiter.where if straggler.waiter else None,
+        because=(*because(straggler), *machine_reasons.because(signs)),
+        evidence=(*((activity.evidence,) if activity is not None else ()), *workers, *machine_reasons.evidence(signs)),
+        remedies=(*machine_reasons.remedies(signs), *remedies),
+    )
+
+
+def slowed(growing: GrowingSteps) -> Text:
+    """How much longer steps take than before, and since when."""
+    values = {"times": growing.times, "step": growing.since_step, "now": growing.now_s, "before": growing.before_s}
+    if growing.unit == TRAINER_LINES:
+        return say(
+            "the Trainer's lines come {times:.2g} times as slowly since about the {step}th: {now:.2g} s each; "
+            "before, {before:.2g} s",
+            **values,
+        )
+    return say(
+        "steps take {times:.2g} times as long since about step {step}: {now:.2g} s each; before, {before:.2g} s",
+        **values,
+    )
+
+
+def because(straggler: Straggler) -> Iterator[Text]:
+    """Since when, and what was seen."""
+    change = straggler.change
+    if change is not None:
+        yield say(
+            "since about step {step} a step takes {since} s; before, it took {before} s",
+            step=change.step,
+            since=f"{change.since_s:.2g}",
+            before=f"{change.before_s:.2g}",
+        )
+    if straggler.pace_looks:
+        yield say(
+            "rank {rank} waited in {own} % of {looks} looks, every other rank in {others} % or more",
+            rank=straggler.rank,
+            own=round(100 * straggler.waits),
+            looks=straggler.pace_looks,
+            others=min(99, round(100 * straggler.others)),
+        )
+    if straggler.positions:
+        yield say(
+            "rank {rank} came last to nearly all of {positions} collectives, late by a good part of a step",
+            rank=straggler.rank,
+            positions=straggler.positions,
+        )
+    elif straggler.looks:
+        yield say(
+            "in {looks} looks rank {rank} was busy each time while {waiters:who} waited",
+            looks=straggler.looks,
+            rank=straggler.rank,
+            waiters=straggler.waiters,
+        )
+    if is_loading(straggler.activity):
+        yield say("rank {rank} waited for its next batch meanwhile", rank=straggler.rank)

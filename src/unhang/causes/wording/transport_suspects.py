@@ -1,0 +1,50 @@
+"""What may carry a collective that all joined and none finished: suspects without evidence, each with its test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Signal, signal
+from unhang.causes.evidence_lines import group_label
+from unhang.facts.machine.chosen_transports import transport_chosen
+from unhang.facts.model import Facts, SymmetricStall
+from unhang.findings import Cause, Grade, Remedy, say
+from unhang.knowledge.remedies import remedy
+
+SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
+# Groups that never touch a GPU.
+CPU_BACKENDS = {"gloo", "mpi", "ucc"}
+
+
+def transport_suspects(facts: Facts, stall: SymmetricStall | None = None) -> Iterator[Signal]:
+    """One *possible* finding each, without ``stall`` of no known group; where no GPU takes part only the network."""
+    cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
+    for cause in SUSPECTS[:1] if cpu else SUSPECTS:
+        if not _may_carry(facts, cause):
+            continue
+        yield signal(
+            cause,
+            Grade.USUAL,
+            say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
+            group=group_label(facts, stall.group) if stall is not None else None,
+            remedies=(_test_of(cause),),
+        )
+
+
+def _may_carry(facts: Facts, cause: Cause) -> bool:
+    """False for a way that NCCL, as every rank's lines of the start tell, does not use."""
+    chosen = transport_chosen(facts)
+    if chosen is None or not chosen.all_told:
+        return True
+    if cause is Cause.P2P_BROKEN:
+        return chosen.uses("P2P")
+    one_node = len({known.host for known in facts.ranks.values()}) == 1
+    return cause is not Cause.NETWORK_FAULT or chosen.uses("NET") or not one_node
+
+
+def _test_of(cause: Cause) -> Remedy:
+    if cause is Cause.NETWORK_FAULT:
+        return remedy("test-the-network-between-the-nodes-by")
+    if cause is Cause.GPU_HARDWARE:
+        return remedy("ask-the-driver-and-test-the-cards")
+    return remedy("run-once-without-p2p-2")

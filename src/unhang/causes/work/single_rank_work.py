@@ -1,0 +1,305 @@
+"""single-rank-work: one rank works alone (tokenises, saves, logs, evaluates, downloads) while the others wait.
+
+What happens: one rank, mostly rank 0, does long legitimate work; its stack moves, or stands in a library that works.
+Why it hangs: the others are already in the next collective, whose limit runs while that work goes on.
+Example: rank 0 tokenises the data set for 40 minutes before a barrier; the others' limit is 30 minutes.
+Fix: let every rank do its share, cache the result before the job, move writes off the training thread; or wait without
+a collective (on the store or a file) and with a limit that fits.
+Certain when: the laggard's stack stands in such work and the others wait for it in a collective, of a save or an
+evaluation also its source; or a guard's error names the line at which the rank it waited for was last seen, working.
+Possible when: in a job that moves, two looks show the same rank at such work while all others wait; *likely* from many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
+from unhang.causes.wording.log_writing_remedies import log_remedies
+from unhang.causes.wording.stall_signal import stall_signal, waiters_line
+from unhang.causes.wording.store_wait_remedy import wait_on_the_store
+from unhang.evidence.stacks.torn_stacks import is_torn
+from unhang.facts.collective_operations import is_barrier
+from unhang.facts.endings.guard_errors import guard_errors
+from unhang.facts.laggard.actor_waits import asked_actor
+from unhang.facts.laggard.file_lock_cycle import locked_by_waiter
+from unhang.facts.laggard.idle_at_line import stands_still
+from unhang.facts.laggard.main_process_first import turnstile_of
+from unhang.facts.laggard.single_rank_loop import LOADING, runs_a_loop_of_its_own
+from unhang.facts.laggard.uneven_generation import longer_generation
+from unhang.facts.machine.machine_state import storage_signs
+from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.stacks.gil_holders import holds_lock
+from unhang.facts.stacks.rank_cohorts import Camp, camps_of_stall, is_past
+from unhang.facts.waiting.guard_waits import is_guard
+from unhang.facts.waiting.progress_from_stacks import MEETINGS
+from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.knowledge.remedies import remedy
+from unhang.knowledge.single_rank_work_words import OwnWork, own_work
+
+CAUSE = Cause.SINGLE_RANK_WORK
+
+_OWN_LOOP = "own-loop"
+_SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """A laggard that is alive, not frozen, and busy with its own work; a straggler; what a guard's error tells."""
+    yield from _slows(facts)
+    yield from _guard_gave_up(facts)
+    for stall in facts.stalls:
+        if not _can_work(facts, stall):
+            continue
+        lag, wait = camps_of_stall(facts, stall)
+        # On a processor at the look, it computes, although both looks fell on one line.
+        moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
+        validates = lag.what.startswith(LOADING) and runs_a_loop_of_its_own(facts, lag, wait)
+        if not validates and (_belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag)):
+            continue
+        if longer_generation(facts, stall) is not None:
+            continue  # the others did the same work, and are done
+        if asked_actor(facts, stall) is not None or locked_by_waiter(facts, stall) is not None:
+            continue  # no work: it waits for who waits for it
+        if not validates and lag.reading.tried_again is None and all(stands_still(facts.ranks[r]) for r in lag.ranks):
+            yield _asleep(facts, stall, lag)
+        else:
+            yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
+
+
+def _can_work(facts: Facts, stall: Stall) -> bool:
+    """Alive, seen, not frozen, and few: work of most ranks is not work of one."""
+    at_work = {rank for other in facts.stalls if other.group == stall.group for rank in other.laggards}
+    if len(at_work) > max(1, len(stall.waiters)):
+        return False
+    for rank in stall.laggards:
+        known = facts.ranks[rank]
+        if known.activity is None or not known.outlived_the_others or known.state is RankState.STOPPED:
+            return False
+        if known.stack is None:
+            # All there is of it is an exception that says that a partner is gone: it waited as well.
+            return False
+        if holds_lock(facts, known) is not None or _stands_in_its_own_call(facts, stall, rank):
+            return False
+    return True
+
+
+def _stands_in_its_own_call(facts: Facts, stall: Stall, rank: int) -> bool:
+    """It waits as well, in another call than the others at that position."""
+    if all(disagreement.group != stall.group for disagreement in facts.disagreements):
+        return False
+    progress = facts.groups[stall.group].progress.get(rank)
+    return progress is not None and progress.pending is not None
+
+
+def _may_wait_too(stall: Stall, lag: Camp) -> bool:
+    """In backward with no record of its collectives: its hooks may have issued one that does not fit the others'."""
+    return lag.what == "backward" and stall.reason in ("silent", "dead")
+
+
+def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
+    """It is no work of its own: it waits for data, ends, handles an exception, or is past the loop."""
+    if lag.where is None and lag.what not in own_work():
+        # A thread without a line of the program, in nothing that is known as work.
+        return True
+    if lag.what == "native" and not moving:
+        return True
+    if lag.what in _SPARED or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
+        return True
+    if lag.context is CodeContext.EXCEPT_HANDLER or is_past(lag, wait):
+        return True
+    return lag.phase is Phase.DATA and lag.what.startswith(("dataloader", "dataset-item", "collate", "pin-memory"))
+
+
+def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
+    doing = _doing(lag)
+    moving = any(facts.ranks[r].moving for r in stall.laggards)
+    known = lag.what in own_work() or lag.what == _OWN_LOOP
+    if lag.reading.tried_again is not None:
+        doing = say("trying line {line} again and again", line=lag.reading.tried_again)
+    known_work = known and lag.what not in ("compute", "sleep")
+    signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
+    seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
+    answerer_known = lag.what == "file-lock" and any(facts.ranks[rank].awaits.locks for rank in stall.laggards)
+    if _kind(lag.what).asks and not answerer_known:
+        seen_whole = False  # whoever has to answer may be a rank that waits for this one
+    return stall_signal(
+        CAUSE,
+        Grade.SOURCE if known_work or moving else Grade.STACK,
+        _summary(stall, doing),
+        facts,
+        stall,
+        whole=not (known_work or moving) or seen_whole,
+        phase=lag.phase,
+        because=(
+            *_because(stall, doing, moving=moving),
+            *external_wait_reasons.because(facts, lag),
+            *machine_reasons.because(signs),
+        ),
+        more_evidence=(*external_wait_reasons.evidence(facts, lag), *machine_reasons.evidence(signs)),
+        remedies=(*machine_reasons.remedies(signs), *_remedies(facts, stall, lag)),
+    )
+
+
+def _doing(lag: Camp) -> str | Text:
+    if lag.where is None:
+        return _kind(lag.what).said or "working alone"
+    if lag.what == _OWN_LOOP:
+        return say("going through batches of its own in {function}", function=lag.where.function)
+    return _kind(lag.what).said or say("busy in {function}", function=lag.where.function)
+
+
+def _may_have_left_its_loop(lag: Camp) -> bool:
+    """What stands behind a loop is done too early by a rank whose data ran out; only the source tells them apart."""
+    return lag.context is CodeContext.NO_SOURCE and lag.phase in (Phase.SAVE, Phase.EVAL)
+
+
+def _torn(facts: Facts, stall: Stall) -> bool:
+    """Where its work was called from was lost: the others may do the same work, and be done."""
+    stacks = (facts.ranks[rank].stack for rank in stall.laggards)
+    return any(stack is not None and is_torn(stack) for stack in stacks)
+
+
+def writes_or_reads(phase: Phase | None, what: str) -> bool:
+    """Work that storage may hold up."""
+    return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _kind(what).files
+
+
+def _asleep(facts: Facts, stall: Stall, lag: Camp) -> Answer:
+    """No work at all: what it sleeps in, and who would wake it, no stack of Python shows."""
+    function = lag.where.function if lag.where is not None else "?"
+    return stall_signal(
+        Cause.RANK_FROZEN,
+        Grade.STACK,
+        say(
+            "{ranks:who} {ranks:stands|stand} still in {function}; the others wait for it in a collective",
+            ranks=stall.laggards,
+            function=function,
+        ),
+        facts,
+        stall,
+        phase=lag.phase,
+        because=(
+            say(
+                "every look found {ranks:who} asleep at one line: it waits for something that does not come",
+                ranks=lag.ranks,
+            ),
+            *waiters_line(stall),
+            *external_wait_reasons.because(facts, lag),
+        ),
+        more_evidence=external_wait_reasons.evidence(facts, lag),
+        remedies=(
+            *external_wait_reasons.remedies(facts, lag),
+            remedy(
+                "find-what-it-sleeps-in",
+                function=function,
+                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in lag.ranks[:4]),
+            ),
+        ),
+    )
+
+
+def _summary(stall: Stall, doing: str | Text) -> Text:
+    if stall.call is not None and is_guard(stall.call):
+        return say(
+            "{ranks:who} {ranks:is|are} {doing}; the others wait for it in {guard}, on the store",
+            ranks=stall.laggards,
+            doing=doing,
+            guard=stall.call.operation,
+        )
+    return say(
+        "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective",
+        ranks=stall.laggards,
+        doing=doing,
+    )
+
+
+def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
+    if not is_guard(stall.call):
+        yield say(
+            "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
+            ranks=stall.laggards,
+            doing=doing,
+        )
+    if moving:
+        yield say("its stack moves between two looks: it works, it is not stuck")
+    yield from waiters_line(stall)
+    indirect = set(stall.waiters) - set(stall.direct_waiters)
+    if indirect:
+        yield say(
+            "{indirect:who} {indirect:waits|wait} for those in turn, in other groups", indirect=tuple(sorted(indirect))
+        )
+
+
+def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
+    waiter = stall.call.where if stall.call is not None else None
+    outside = tuple(external_wait_reasons.remedies(facts, lag))
+    if outside:
+        yield from outside  # it is no work with a result, and a longer limit only waits longer
+        return
+    turnstile = turnstile_of(facts, stall)
+    at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
+    if turnstile is not None:
+        yield wait_on_the_store(turnstile, waiter)
+    if lag.phase is Phase.LOG:
+        yield from log_remedies()
+    elif lag.phase is Phase.SAVE:
+        yield remedy("move-the-write-off-the-training-thread")
+    else:
+        yield remedy("do-this-work-before-the-job-or" if _kind(lag.what).result else "let-all-ranks-do-this-work")
+        if turnstile is None and at_a_barrier:
+            yield wait_on_the_store("", waiter)
+    if is_guard(stall.call):
+        return
+    yield remedy("if-it-must-stay-on-one-rank")
+
+
+def _slows(facts: Facts) -> Iterator[Answer]:
+    """The straggler of a moving job, where it does work that is not training."""
+    straggler = facts.straggler
+    if straggler is None or facts.graph.edges or not pace_reasons.is_own_work(straggler.activity):
+        return
+    activity = straggler.activity
+    assert activity is not None
+    summary = say(
+        "the job moves at the pace of rank {rank}, which is {doing} while the others wait for it",
+        rank=straggler.rank,
+        doing=_work_between_steps(activity.what, activity.phase),
+    )
+    signs = storage_signs(facts, (straggler.rank,)) if writes_or_reads(activity.phase, activity.what) else ()
+    remedies = log_remedies() if activity.phase is Phase.LOG else (remedy("take-this-work-out-of-the-training"),)
+    yield pace_reasons.slows(CAUSE, facts, straggler, summary, signs, *remedies)
+
+
+def _work_between_steps(what: str, phase: Phase | None) -> str | Text:
+    by_phase = {Phase.SAVE: "saving a checkpoint", Phase.LOG: "writing a log", Phase.EVAL: "evaluating"}
+    kind, part = _kind(what), by_phase.get(phase or Phase.OTHER, "")
+    return (part or kind.said if kind.means else kind.said or part) or "working alone"
+
+
+def _kind(what: str) -> OwnWork:
+    return own_work().get(what, OwnWork(""))
+
+
+def _guard_gave_up(facts: Facts) -> Iterator[Answer]:
+    """Ranks waited in `rank_zero_first`, and the first rank was still at work when the time given was over."""
+    error = next((error for error in guard_errors(facts.tracebacks) if error.kind == "slow"), None)
+    if error is None:
+        return
+    yield signal(
+        CAUSE,
+        Grade.STATED,
+        say(
+            "{ranks:who} {ranks:was|were} still at work after {waited:.0f} s, and the others in {guard} gave up",
+            ranks=error.ranks,
+            waited=error.waited_s,
+            guard=error.what,
+        ),
+        whole=error.at is not None,  # the line at which it was last seen, working
+        ranks=error.ranks,
+        where=error.at,
+        waiter_where=error.raised_at,
+        evidence=(error.evidence,),
+        remedies=(remedy("give-the-time-the-work-takes", guard=error.what),),
+    )

@@ -1,0 +1,209 @@
+"""slow-data-loading: a data-loader worker or the storage stalls, and one rank waits for its next batch.
+
+What happens: one rank's training thread waits in the loader's queue; its worker is blocked in a read or is gone.
+Why it hangs: this rank does not start its step, the others are already in the step's collective.
+Example: a worker reads from a network file system that no longer answers; the others wait in backward's all_reduce.
+In logs: seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET …c4-train.00002-of-01024.json.gz`.
+Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
+Certain when: two looks found the laggard in the loader's queue and the others wait for it; a loop of batches of its own
+(rank 0 alone validates) is single-rank-work.
+Possible when: only the log's last lines speak of data; *likely* when one look shows the laggard there or it moves, when
+a loader's or a file server's own limit passed, when few of many stacks without ranks wait for data and all others stand
+in collectives, or when the lines of the steps tell that most of their time goes into waiting for data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.wording import machine_reasons, pace_reasons
+from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.wording.stall_signal import stall_signal, waiters_line
+from unhang.facts.laggard.single_rank_loop import LOADING, runs_a_loop_of_its_own
+from unhang.facts.logs.last_log_lines import last_words
+from unhang.facts.logs.log_statements import first_attempt
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.machine.machine_state import signs_of_rank, storage_signs
+from unhang.facts.model import Facts, Stall
+from unhang.facts.pace.data_wait_share import data_pace
+from unhang.facts.stacks.child_process_stacks import loader_workers
+from unhang.facts.stacks.rank_cohorts import camps_of_stall
+from unhang.facts.stacks.unattributed_stacks import stray_camps
+from unhang.findings import Cause, Evidence, Grade, Phase, Severity, Text, say
+from unhang.knowledge.remedies import remedy
+from unhang.knowledge.thresholds import whole_threshold
+
+CAUSE = Cause.SLOW_DATA_LOADING
+FEW = whole_threshold("slow_data_loading.few")
+"""Of stacks without ranks, at most one in so many waits for data."""
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Laggards or a straggler that wait for a batch; the same from stacks without ranks, and from lines."""
+    yield from _slows(facts)
+    for stall in facts.stalls:
+        lag, wait = camps_of_stall(facts, stall)
+        alive = all(facts.ranks[rank].outlived_the_others for rank in stall.laggards)
+        loads = lag.phase is Phase.DATA and lag.what.startswith(LOADING)
+        if loads and alive and not runs_a_loop_of_its_own(facts, lag, wait):
+            yield _holds_up(facts, stall)
+    yield from _stray(facts)
+    yield from _own_limit(facts)
+    yield from _waits_in_steps(facts)
+    yield from _last_words(facts)
+
+
+def _slows(facts: Facts) -> Iterator[Answer]:
+    straggler = facts.straggler
+    if straggler is None or not pace_reasons.is_loading(straggler.activity):
+        return
+    yield pace_reasons.slows(
+        CAUSE,
+        facts,
+        straggler,
+        say("the job moves at the pace of rank {rank}'s data loader", rank=straggler.rank),
+        (*signs_of_rank(facts, straggler.rank), *storage_signs(facts, (straggler.rank,))),
+        remedy("give-this-rank-s-loader-more-workers"),
+        remedy("see-what-the-loader-s-worker-waits"),
+    )
+
+
+def _holds_up(facts: Facts, stall: Stall) -> Answer:
+    workers = [worker for rank in stall.laggards for worker in loader_workers(facts, rank)]
+    signs = storage_signs(facts, stall.laggards)
+    return stall_signal(
+        CAUSE,
+        Grade.SOURCE,
+        say("{ranks:who} {ranks:waits|wait} for its data loader; the others wait for it", ranks=stall.laggards),
+        facts,
+        stall,
+        whole=all(facts.ranks[rank].moving is False for rank in stall.laggards),  # one look is one moment
+        phase=Phase.DATA,
+        because=(*_because(stall, workers), *machine_reasons.because(signs)),
+        more_evidence=(*workers[:2], *machine_reasons.evidence(signs)),
+        remedies=(
+            *machine_reasons.remedies(signs),
+            remedy("see-what-the-loader-s-worker-waits"),
+            remedy("give-the-loader-a-limit-so-that"),
+        ),
+    )
+
+
+def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
+    yield say("{ranks:who} {ranks:stands|stand} in the loader's queue, before its next step", ranks=stall.laggards)
+    for worker in workers[:2]:
+        yield say("its worker stands in {place}", place=worker.text)
+    yield from waiters_line(stall)
+
+
+def _stray(facts: Facts) -> Iterator[Answer]:
+    """A minority of the stacks without ranks in the loader's queue, everybody else in communication."""
+    camps = stray_camps(facts)
+    loading = [camp for camp in camps if camp.what.startswith("dataloader")]
+    others = [camp for camp in camps if camp not in loading]
+    if not loading or not others or any(c.activity.phase is not Phase.COMMUNICATION for c in others):
+        return
+    few, many = sum(c.count for c in loading), sum(c.count for c in others)
+    if few > many:
+        return
+    yield signal(
+        CAUSE,
+        Grade.STACK,
+        say("{few} of {all} processes wait for their data loader, all others in collectives", few=few, all=few + many),
+        whole=few * FEW <= few + many,  # else the stacks may be of different moments
+        phase=Phase.DATA,
+        where=loading[0].activity.where,
+        waiter_where=others[0].activity.where,
+        because=(say("whoever waits for a batch has not begun the step in which the others wait"),),
+        evidence=(loading[0].activity.evidence, others[0].activity.evidence),
+        remedies=(remedy("see-what-these-processes-loader-workers-wait"),),
+    )
+
+
+def _own_limit(facts: Facts) -> Iterator[Answer]:
+    limits = first_attempt(facts.events_of("dl.timeout", "k.nfs"))
+    if limits:
+        yield lines_signal(
+            CAUSE,
+            Grade.STATED,
+            say("data did not come: the file server or a loader worker did not answer in time"),
+            limits,
+            "bring-the-data-nearer-and-let-reads",
+            whole=False,  # what held the worker up is not told
+            phase=Phase.DATA,
+            because=(say("the line quoted says so; collective timeouts follow from it"),),
+        )
+
+
+def _waits_in_steps(facts: Facts) -> Iterator[Answer]:
+    """The lines of the steps tell how long each waited for its data."""
+    pace = data_pace(facts)
+    if pace is None:
+        return
+    because = [
+        say(
+            "{waits} of {steps} steps waited longer for their data than they computed, up to {longest:.3g} s; "
+            "computing takes {compute:.2g} s",
+            waits=pace.waits,
+            steps=pace.steps,
+            longest=pace.longest_s,
+            compute=pace.compute_s,
+        )
+    ]
+    if pace.every is not None and pace.every > 1:
+        because.append(
+            say(
+                "such a step comes every {every} lines, as when all of the loader's workers read at once",
+                every=pace.every,
+            )
+        )
+    yield signal(
+        CAUSE,
+        Grade.STATED,
+        say("{percent} % of the time of a step goes into waiting for its data", percent=round(100 * pace.share)),
+        whole=False,  # which rank or which part of the storage is slow is not told
+        severity=Severity.SLOWS,
+        ranks=() if pace.rank is None else (pace.rank,),
+        phase=Phase.DATA,
+        because=tuple(because),
+        evidence=(pace.evidence,),
+        remedies=(remedy("give-this-rank-s-loader-more-workers"), remedy("bring-the-data-nearer-and-let-reads")),
+    )
+
+
+def _was_ended(facts: Facts) -> bool:
+    """Somebody, a launcher or a limit ended the job: lines of a start alone do not show that it stood."""
+    return bool(incident_of(facts) or facts.exits or facts.events_of("te.", "slurm.", "k8s."))
+
+
+def _last_words(facts: Facts) -> Iterator[Answer]:
+    """The last lines of ranks of which nothing but lines is known speak of data: of a minority after steps, or of all
+    before any."""
+    silent = {r for r, known in facts.ranks.items() if known.last_line and not (known.stack or known.recording)}
+    stepping = {r for r in silent if facts.ranks[r].progress}
+    incident = incident_of(facts)
+    waited = incident.rank_set if incident is not None else ()  # they had their batch and waited for others
+    words = [w for w in last_words(facts) if w.phase is Phase.DATA and w.rank in silent and w.rank not in waited]
+    ranks = tuple(sorted({w.rank for w in words if w.rank is not None}))
+    few = [rank for rank in ranks if rank in stepping]
+    if few and len(few) * 2 < len(stepping):
+        ranks = tuple(few)
+        summary = say("possible: {ranks:who} {ranks:was|were} fetching data when everything stopped", ranks=ranks)
+        why = say("all ranks had finished the same step; the last words of {ranks:who} are about data", ranks=ranks)
+    elif len(ranks) > 1 and len(ranks) == len(facts.ranks) and not stepping and _was_ended(facts):
+        summary = say("possible: all ranks were still loading their data when everything stopped")
+        why = say("no rank had made a step, and the last words of each are about data")
+    else:
+        return
+    yield signal(
+        CAUSE,
+        Grade.ORDER,
+        summary,
+        whole=False,  # its log simply ends a moment later than the others', or another line was never flushed
+        ranks=ranks if few else (),
+        phase=Phase.DATA,
+        because=(why,),
+        evidence=tuple(w.evidence for w in words if w.rank in ranks)[:3],
+        remedies=(remedy("bring-the-data-nearer-and-let-reads"),),
+    )

@@ -1,0 +1,274 @@
+"""timeout-too-short: a legitimate operation outlasts the limit, or the limit the user set is not the one in force.
+
+What happens: one rank does planned work that ends; the others' limit passed before it ended. Such work may be a save,
+an evaluation that the program marked (`unhang.phase`), or the longest answer of a rank that generates text.
+Why it hangs: the limit counts from the moment a rank enters the collective, however good the reason of the others is.
+Example: rank 0 saves for 12 minutes, the limit is 10; rank 0 then enters the same collective and finds it closed.
+Or: `--ddp_timeout 180000` in the command, `Timeout(ms)=1800000` in the watchdog's line: it did not reach the group.
+Fix: a limit that fits the longest planned work (`init_process_group(timeout=…)`, per group), or a shorter work.
+Certain when: after the others' timeout the late rank is seen entering the very same call, its work done; or the program
+marks the work with a bound that lies behind the limit, and the limit is near or has passed.
+Possible when: only the limit printed is remarkably small, or not the one that was set; *likely* where work is seen that
+would have ended within the limit that was meant, a mark has no bound, or some ranks still generate and others are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.causes.detector import Answer, Signal, signal
+from unhang.causes.wording.stall_signal import stall_signal
+from unhang.facts.evidence_quotes import quote_traceback
+from unhang.facts.laggard.bounded_work import PlannedWork, planned_work
+from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation, longer_generation_printed
+from unhang.facts.laggard.user_marked_work import OutlastsLimit, outlasts_limit
+from unhang.facts.laggard.work_spanning_timeout import spanning_work
+from unhang.facts.model import Facts, Stall
+from unhang.facts.waiting.late_arrivals import LateArrival, late_arrivals, tiny_limits
+from unhang.facts.waiting.timeout_settings import limit_not_in_force
+from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.knowledge.remedies import remedy
+
+CAUSE = Cause.TIMEOUT_TOO_SHORT
+# torch's own limit is 600 s (NCCL) or 1800 s (Gloo); a shorter one was chosen by somebody. At the default and above,
+# work that outlasts the limit is named as such: single-rank-work.
+DEFAULT_LIMIT_S = 600.0
+_SPARE = 1.5
+"""A limit should be so many times longer than the longest planned work."""
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """Each way to see it, once."""
+    for look in (_late, _cut_off, _tiny, _marked, _generation, _not_in_force):
+        told = look(facts)
+        if told is not None:
+            yield told
+
+
+def _late(facts: Facts) -> Signal | None:
+    """Ranks that reached the call after the others had given up."""
+    late = late_arrivals(facts)
+    if late is None:
+        return None
+    return signal(
+        CAUSE,
+        Grade.STATED,
+        say(
+            "{ranks:who} reached the collective after the others' limit of {limit:g} s had passed",
+            ranks=late.ranks,
+            limit=late.limit_s,
+        )
+        if late.limit_s is not None
+        else say("{ranks:who} reached the collective after the others had given up", ranks=late.ranks),
+        whole=late.by_line and late.by_time,
+        ranks=late.ranks,
+        where=late.where,
+        waiter_where=late.waiter_where,
+        because=tuple(_why_late(late)),
+        evidence=tuple(quote_traceback(t) for t in (*late.waiter_tracebacks[:1], *late.tracebacks[:1])),
+        remedies=(_longer(late.limit_s),),
+    )
+
+
+def _why_late(late: LateArrival) -> Iterator[Text]:
+    yield say(
+        "{waiters:who} gave up first; {ranks:who} entered the same call later",
+        waiters=late.waiters,
+        ranks=late.ranks,
+    )
+    if late.late_by_s is not None:
+        yield say("it came {late:.0f} s after the first timeout: its work was planned, and ended", late=late.late_by_s)
+
+
+def _cut_off(facts: Facts) -> Signal | None:
+    """Planned work that was on its way to its end when a limit below torch's own passed."""
+    found = next(((stall, work) for stall in facts.stalls if (work := _short(facts, stall)) is not None), None)
+    if found is None:
+        return None
+    stall, work = found
+    return stall_signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "{ranks:who} {ranks:was|were} at {done} of {total} of planned work "
+            "when the others' limit of {limit:g} s passed",
+            ranks=stall.laggards,
+            done=work.done,
+            total=work.total,
+            limit=work.limit_s,
+        ),
+        facts,
+        stall,
+        where=work.where,
+        because=(
+            say("{ranks:who} counted on: its work has an end and was on its way to it", ranks=stall.laggards),
+            say("the limit in force is {limit:g} s, below torch's default", limit=work.limit_s),
+        ),
+        evidence=(work.evidence, work.timeout),
+        remedies=(_longer(work.limit_s),),
+    )
+
+
+def _short(facts: Facts, stall: Stall) -> PlannedWork | None:
+    work = planned_work(facts, stall)
+    return work if work is not None and work.limit_s < DEFAULT_LIMIT_S else None
+
+
+def _tiny(facts: Facts) -> Signal | None:
+    tiny = tiny_limits(facts)
+    if tiny is None:
+        return None
+    limit_s, evidence = tiny
+    return signal(
+        CAUSE,
+        Grade.STATED,
+        say("the limit in force is {limit:g} s: shorter than an ordinary step", limit=limit_s),
+        whole=limit_s < 1,
+        because=(say("the log prints the limit: {limit:g} s", limit=limit_s),),
+        evidence=(evidence,),
+        remedies=(_longer(limit_s),),
+    )
+
+
+def _longer(limit_s: float | None) -> Remedy:
+    return remedy("give-the-group-a-limit-that-fits" if limit_s is not None else "give-the-group-a-limit-unseen")
+
+
+def _marked(facts: Facts) -> Signal | None:
+    """Marked work that the others' limit does not cover, where that limit is near or has passed."""
+    outlasting = ((stall, found) for stall in facts.stalls if (found := outlasts_limit(facts, stall)) is not None)
+    stall, found = next(outlasting, (None, None))
+    if stall is None or found is None:
+        return None
+    return stall_signal(
+        CAUSE,
+        Grade.RECORD,
+        _marked_summary(found),
+        facts,
+        stall,
+        whole=found.work.at_most_s is not None,
+        ranks=(found.rank,),
+        phase=Phase(found.work.phase) if found.work.phase in {phase.value for phase in Phase} else None,
+        because=tuple(_why_marked(stall, found)),
+        evidence=found.evidence,
+        remedies=(_above_the_mark(found),),
+    )
+
+
+def _marked_summary(found: OutlastsLimit) -> Text:
+    if found.left_s is None:
+        return say(
+            "rank {rank} was in {label}, as planned, when the others' limit of {limit:g} s passed",
+            rank=found.rank,
+            label=found.work.label,
+            limit=found.limit_s,
+        )
+    return say(
+        "rank {rank} is in {label}, as planned; the others' limit of {limit:g} s ends the job before it need be done",
+        rank=found.rank,
+        label=found.work.label,
+        limit=found.limit_s,
+    )
+
+
+def _why_marked(stall: Stall, found: OutlastsLimit) -> Iterator[Text]:
+    work = found.work
+    if work.at_most_s is not None:
+        yield say(
+            "the program marks {label} with {allowed:g} s at most; it has gone on for {gone:.0f} s",
+            label=work.label,
+            allowed=work.at_most_s,
+            gone=work.gone_s,
+        )
+    else:
+        yield say(
+            "the program marks {label} without a bound; it has gone on for {gone:.0f} s",
+            label=work.label,
+            gone=work.gone_s,
+        )
+    if found.left_s is not None:
+        yield say(
+            "{waiters:who} {waiters:waits|wait} in a collective whose limit passes in {left:.0f} s",
+            waiters=stall.direct_waiters,
+            left=found.left_s,
+        )
+
+
+def _above_the_mark(found: OutlastsLimit) -> Remedy:
+    at_most_s = found.work.at_most_s if found.work.at_most_s is not None else 2 * found.limit_s
+    minutes = max(1, -(-int(at_most_s * _SPARE) // 60))
+    return remedy("give-the-collectives-a-limit-above-what", seconds=minutes * 60, minutes=minutes)
+
+
+def _generation(facts: Facts) -> Signal | None:
+    """One rank's answers are longer than the others': from stacks where there are any, else from what was printed."""
+    found = next((one for stall in facts.stalls if (one := longer_generation(facts, stall)) is not None), None)
+    found = found or longer_generation_printed(facts)
+    if found is None:
+        return None
+    return signal(
+        CAUSE,
+        Grade.STACK if found.seen else Grade.ORDER,
+        say(
+            "{ranks:who} still {ranks:generates|generate} text; "
+            "{waiters:who} {waiters:is|are} done and {waiters:waits|wait}",
+            ranks=found.ranks,
+            waiters=found.waiters,
+        )
+        if found.ranks
+        else say("other ranks still generate text; {waiters:who} waited for them", waiters=found.waiters),
+        ranks=found.ranks,
+        phase=Phase.EVAL,
+        where=found.where,
+        waiter_where=found.waiter_where,
+        because=tuple(_why_longer(found)),
+        evidence=found.evidence,
+        remedies=(
+            remedy("shorten-the-longest-answer-or-generate-fewer"),
+            remedy("generate-with-vllm"),
+            remedy("give-the-group-a-limit-that-the"),
+        ),
+    )
+
+
+def _why_longer(found: LongerGeneration) -> Iterator[Text]:
+    if found.seen:
+        yield say("all of them are in {function}; the others are past the generation in it", function=found.function)
+    else:
+        yield say(
+            "{waiters:who} gave up in {function}, behind the generation; the other ranks did not time out",
+            waiters=found.waiters,
+            function=found.function,
+        )
+    yield say("every rank answers its own prompts, and the longest answer of all ranks decides")
+    if found.limit_s is not None:
+        yield say("the limit in force is {limit:g} s", limit=found.limit_s)
+
+
+def _not_in_force(facts: Facts) -> Signal | None:
+    """A longer limit was set than the one that passed."""
+    limit = limit_not_in_force(facts)
+    if limit is None:
+        return None
+    working = spanning_work(facts) is not None
+    return signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "the limit that passed is {passed:g} s, not the {wanted:g} s that {name} asks for",
+            passed=limit.passed_s,
+            wanted=limit.set_s,
+            name=limit.name,
+        ),
+        whole=working,  # else the two limits may belong to different groups
+        because=(
+            say("the setting did not reach the group that timed out: it was made earlier, or by new_group()"),
+            *(
+                (say("a rank was still at work that would have ended within the limit that was meant"),)
+                if working
+                else ()
+            ),
+        ),
+        evidence=limit.evidence,
+        remedies=(remedy("set-the-limit-where-the-group-is"),),
+    )

@@ -1,0 +1,242 @@
+"""uneven-data: ranks run a different number of steps.
+
+What happens: one rank runs out of batches first and leaves the loop: to the end, to an evaluation, to a save; or the
+header of the loop, a `break` or a `return` in it asks for the rank and for the number of the step.
+Why it hangs: the others are still inside the loop and wait in a step's collective that this rank will never join.
+Example: `random_split` without a seed and a length filter: 1,000 samples on rank 0, 997 on rank 1; or no sampler;
+`if step >= n + 40 * (1 - rank): break`.
+Fix: give every rank the same split (a seed), the same number of batches (`drop_last`, DistributedSampler; equal shards:
+`unhang reshard`), or stop together when the first rank runs out (`unhang.even_batches`, DDP's `join()`).
+Certain when: the laggard stands after the loop whose body the waiters are in, in the program's source, and no branch on
+the rank explains it, and no collective had settled the number of steps; or the rank goes into the loop's own test, of
+which everything else is known before it begins or counts its rounds.
+Likely when: a `continue` or a handler on values of one rank may have led it around the calls of a step instead; only a
+name suggests that a test asks for the rank; or step totals differ, and there is no source.
+Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unhang.causes.detector import Answer, signal
+from unhang.causes.evidence_lines import quote_rank
+from unhang.causes.wording.cohort_signal import between, calls_of_division
+from unhang.causes.wording.even_data_remedies import equal_shards, leave_together, same_batches
+from unhang.causes.wording.path_reasons import decide_together, runs_equally_often, stand, told_of_ways
+from unhang.facts.divergence.bypass_paths import WaysAround
+from unhang.facts.divergence.early_loop_exit import LeftEarly, left_early, without_its_data
+from unhang.facts.divergence.loop_exit_from_stacks import Parted
+from unhang.facts.divergence.rank_dependent_loop_exit import LeftByRank, left_by_rank, settled_by_rank
+from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
+from unhang.facts.logs.step_counts import StepCounts, step_counts
+from unhang.facts.model import CodeContext, Facts
+from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.findings import Cause, Evidence, Grade, Remedy, RemedyKind, Text, Where, say
+from unhang.knowledge.remedies import remedy
+from unhang.program.rank_dependence.agreed_rounds import agreeing_call
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.program.syntax.syntax_tree import find_source
+
+CAUSE = Cause.UNEVEN_DATA
+
+
+def check(facts: Facts) -> Iterator[Answer]:
+    """One camp past the loop, the other inside it: the rank says how often it runs; or its batches ended, and nobody
+    went through a round without its collectives."""
+    for told in left_by_rank(facts):
+        yield _as_rank_says(facts, told)
+    counts, otherwise = step_counts(facts), tuple(without_its_data(facts))
+    for left in left_early(facts):
+        if left not in otherwise and not settled_by_rank(facts, left.past, left.inside):
+            yield _found(facts, left, counts)
+
+
+def _as_rank_says(facts: Facts, left: LeftByRank) -> Answer:
+    past, inside, bound = left.past, left.inside, left.bound
+    return signal(
+        CAUSE,
+        Grade.SOURCE,
+        say(
+            "{ranks:who} {ranks:makes|make} fewer steps than the others: line {line} lets the rank say how many",
+            ranks=past.ranks,
+            line=bound.line,
+        ),
+        whole=bound.sure and bound.alone,
+        **between(facts, past, inside, left.told_by.group),
+        calls=calls_of_division(left.told_by),
+        because=(*stand(past, inside, left.loop.line, inside.where), *_of_bound(left)),
+        remedies=tuple(_remedies_of_bound(facts, left)),
+    )
+
+
+def _of_bound(left: LeftByRank) -> Iterator[Text]:
+    bound = left.bound
+    if bound.kind == "loop":
+        yield say("the loop at line {line} runs as often as the rank says: `{test}`", line=bound.line, test=bound.test)
+    else:
+        yield say(
+            "line {line} leaves the loop ({jump}) in a step that depends on the rank: `{test}`",
+            line=bound.line,
+            jump=bound.kind,
+            test=bound.test,
+        )
+    if not bound.alone:
+        yield say("its data may have ended earlier on one rank too: the header of the loop does not exclude it")
+
+
+def _remedies_of_bound(facts: Facts, left: LeftByRank) -> Iterator[Remedy]:
+    """A count in a header may be that of a rank's part of the data; a jump over data may have come after its end."""
+    bound = left.bound
+    yield remedy("let-all-ranks-make-the-same-number", file=left.loop.file, line=bound.line, test=bound.test)
+    if bound.kind == "loop":
+        yield same_batches()
+    elif not bound.alone:
+        yield leave_together(facts, left.loop)
+
+
+def _agreed(facts: Facts, wait: Camp) -> int | None:
+    """Line of the collective by which the ranks had agreed on the number of rounds."""
+    where = wait.reading.where or wait.where  # the loop is where the stack was judged, a helper's frame may lie deeper
+    source = find_source(facts.sources, where.file) if where is not None else None
+    return agreeing_call(source, wait.loop_line)
+
+
+def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
+    lag, wait, parted = left.past, left.inside, left.parted
+    agreed, printed = _agreed(facts, wait), _printed(facts, lag.ranks)
+    # Steps or lengths that were told to differ need no other reason.
+    around = left.around if not counts.differ and printed is None else None
+    ways = around.ways if around is not None else ()
+    doubted = agreed is not None or (around is not None and around.skips)
+    code = tuple(decide_together(ways))
+    data = tuple(_remedies(facts, wait, parted, printed)) if left.over_data else ()
+    return signal(
+        CAUSE,
+        left.grade,
+        _summary(lag.ranks, around),
+        whole=left.whole and not doubted,
+        **between(facts, lag, wait, left.group)
+        | {"evidence": tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed))))},
+        calls=calls_of_division(left.told_by),
+        because=(
+            *_parted(parted),
+            *_because(lag, wait, counts, agreed),
+            *((runs_equally_often(left.around),) if left.around is not None and left.same_rounds else ()),
+            *told_of_ways(ways),
+            *_of_printed(printed, counts),
+            *_of_split(facts),
+        ),
+        remedies=(*data, *code),
+    )
+
+
+def _summary(ranks: tuple[int, ...], around: WaysAround | None) -> Text:
+    if around is None or not around.out:
+        return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
+    return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
+
+
+def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
+    shown = lag if lag.ended or lag.context is CodeContext.AFTER_LOOP else replace(lag, where=None)
+    inside = wait.where is not None and wait.context is CodeContext.INSIDE_LOOP
+    yield from stand(shown, wait, wait.loop_line, (wait.reading.where or wait.where) if inside else None)
+    if agreed is not None:
+        yield say(
+            "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "
+            "compare its dtype and size on each rank",
+            line=agreed,
+        )
+    if counts.differ:
+        yield say("steps differ between ranks: {told}", told=counts.told)
+    if wait.context is CodeContext.NO_SOURCE:
+        yield say("the source was not in the evidence, so where the loop ends is not proven")
+
+
+def _parted(parted: Parted | None) -> Iterator[Text]:
+    if parted is None:
+        return
+    if parted.line is None:
+        yield say(
+            "{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=parted.past.ranks
+        )
+    else:
+        yield say(
+            "{ranks:who} {ranks:is|are} at line {line} of a function in whose line {step} the others make a step",
+            ranks=parted.past.ranks,
+            line=parted.line,
+            step=parted.step_line,
+        )
+    if parted.bars is not None:
+        told = parted.bars.told
+        yield say("one progress bar runs with several lengths at a time: {told}; the shortest is done", told=told)
+
+
+def _printed(facts: Facts, ranks: tuple[int, ...]) -> UnequalCounts | None:
+    """What the program printed of each rank's batches or samples, where these ranks had the fewest."""
+    counted = unequal_counts(facts)
+    return counted if counted is not None and counted.announced and counted.short == ranks else None
+
+
+def _of_printed(printed: UnequalCounts | None, counts: StepCounts) -> Iterator[Text]:
+    if printed is not None and not counts.differ:  # else that was said
+        yield say("ranks printed different numbers of {what}: {told}", what=printed.what, told=printed.told)
+
+
+def _lines(printed: UnequalCounts | None) -> tuple[Evidence, ...]:
+    return printed.evidence[:2] if printed is not None else ()
+
+
+def _evidence(facts: Facts, lag: Camp, wait: Camp, parted: Parted | None) -> Iterator[Evidence]:
+    yield from quote_rank(facts.ranks[lag.ranks[0]])[:1]
+    if lag.call is not None:
+        yield lag.call.evidence
+    if wait.evidence is not None:
+        yield wait.evidence
+    if parted is not None and parted.bars is not None:
+        yield parted.bars.evidence
+
+
+def _split(facts: Facts) -> tuple[str, UnseededSplit | None]:
+    """(path, the split without a seed); a loader that shuffles cuts nothing and comes last."""
+    splits = [(file.path, split) for file, split in splits_without_seed(facts.sources.values())]
+    return min(splits, key=lambda found: found[1].call.endswith("DataLoader"), default=("", None))
+
+
+def _of_split(facts: Facts) -> Iterator[Text]:
+    """Why the seeds that are there do not help."""
+    _, split = _split(facts)
+    if split is not None and split.draws_from and split.seeded:
+        yield say(
+            "{call} draws from the generator of {drawn}, which nothing seeds; seeded are those of {seeded}",
+            call=split.call,
+            drawn=split.draws_from,
+            seeded=", ".join(split.seeded),
+        )
+
+
+def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalCounts | None) -> Iterator[Remedy]:
+    path, split = _split(facts)
+    if split is not None:
+        yield Remedy(
+            title=say(
+                "Give the split a seed: {call} at {path}:{line} has none", call=split.call, path=path, line=split.line
+            ),
+            kind=RemedyKind.CODE,
+            change=say("{code}", code=split.with_seed),
+            cost=say("none"),
+            verify=say("print(len(loader)) shows the same number on every rank"),
+        )
+    shards, together = equal_shards(facts, _lines(printed)), leave_together(facts, _loop(wait))
+    if split is None and shards is None and parted is not None:
+        yield remedy("give-every-split-and-shuffle-of-the")  # without source nobody knows what was drawn
+    yield from (shards, together) if shards is not None else ()
+    yield same_batches()
+    yield from (together,) if shards is None else ()
+
+
+def _loop(wait: Camp) -> Where | None:
+    """Where the header of the loop around the waiters stands."""
+    where, line = wait.reading.where, wait.loop_line
+    return Where(where.file, line, where.function) if where is not None and line is not None else None

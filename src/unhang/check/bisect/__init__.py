@@ -1,0 +1,1 @@
+"""The search for the smallest set of settings that gets around a broken transport."""

@@ -1,0 +1,1 @@
+"""Accelerators, driver and topology: what is asked, and what was found."""

@@ -1,0 +1,136 @@
+"""Which cards the planned job would use, and which would suit it better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+
+from unhang.check.devices.devices import Card, Cards, Choice, PciCards
+from unhang.check.devices.topology import Ways
+from unhang.host.look import Situation
+from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.program.launch.launch import Launch
+
+MOST_PAIRS = 400_000
+"""So many ways are compared: every choice of 8 among 16 cards."""
+CROWDED_BYTES = whole_threshold("chosen_cards.crowded_bytes")
+LISTED_BYTES = whole_threshold("chosen_cards.listed_bytes")
+CROWDED_SHARE = threshold("chosen_cards.crowded_share")
+BUSY_PERCENT = whole_threshold("chosen_cards.busy_percent")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """``cards``: those the job would use, in its order; ``visible``: all it could see; ``unknown``: a word of
+    CUDA_VISIBLE_DEVICES that names no card (it and what follows are not seen); ``twice``: a word that stands twice;
+    ``mig``: words that name slices of a card; ``named``: the user named the cards.
+    """
+
+    cards: tuple[Card, ...] = ()
+    visible: tuple[Card, ...] = ()
+    unknown: str = ""
+    twice: str = ""
+    mig: tuple[str, ...] = ()
+    named: bool = False
+    given: bool = False
+    """By a scheduler: other cards are other users'."""
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """nvidia-smi's indices of the cards, in order."""
+        return tuple(card.index for card in self.cards)
+
+
+def chosen_cards(here: Situation) -> Chosen | None:
+    """The cards of the planned job; None where nothing is known of cards or of the environment.
+
+    A command that starts fewer processes than cards are seen uses the first of them.
+    """
+    cards, choice, launch = here.found(Cards), here.found(Choice), here.found(Launch)
+    if cards is None or not cards.cards or choice is None:
+        return None
+    chosen = seen_cards(cards, choice)
+    count = launch.processes if launch is not None and launch.processes else len(chosen.visible)
+    return replace(chosen, cards=chosen.visible[:count], named=choice.words is not None, given=bool(choice.scheduler))
+
+
+def seen_cards(cards: Cards, choice: Choice) -> Chosen:
+    """As the CUDA runtime reads the list: it ends at the first word that names nothing; a double empties it."""
+    if choice.words is None:
+        return Chosen(visible=cards.cards)
+    seen: list[Card] = []
+    mig: list[str] = []
+    for word in choice.words:
+        if word.startswith("MIG-"):
+            mig.append(word)
+            continue
+        card = _card_of(cards, word)
+        if card is None:
+            return Chosen(visible=tuple(seen), unknown=word, mig=tuple(mig))
+        if card in seen:
+            return Chosen(twice=word, mig=tuple(mig))
+        seen.append(card)
+    return Chosen(visible=tuple(seen), mig=tuple(mig))
+
+
+def _card_of(cards: Cards, word: str) -> Card | None:
+    if word.startswith("GPU-"):
+        return cards.of_uuid(word)
+    return next((card for card in cards.cards if word == str(card.index)), None)
+
+
+def is_crowded(cards: Cards, card: Card) -> bool:
+    """Whether somebody computes on ``card``: a process is listed, or its memory or time is taken (in a container the
+    processes of others are not listed)."""
+    taken = card.used >= max(CROWDED_BYTES, int(card.memory * CROWDED_SHARE))
+    listed = any(process.used >= LISTED_BYTES or not process.used for process in cards.on(card))
+    return taken or listed or (card.busy or 0) >= BUSY_PERCENT
+
+
+def better_choice(cards: Cards, ways: Ways, chosen: Chosen) -> tuple[Card, ...] | None:
+    """As many idle cards of one kind that lie nearer to each other, or that are idle where the chosen ones are not.
+
+    None when there are none, or when a scheduler gave the cards out.
+    """
+    if chosen.given:
+        return None
+    wanted = len(chosen.cards)
+    kinds = [card.name for card in chosen.cards]
+    kind = max(set(kinds), key=kinds.count, default="")
+    free = [card for card in cards.cards if card.name == kind and not is_crowded(cards, card)]
+    most = MOST_PAIRS // max(1, wanted * (wanted - 1) // 2)
+    sets: Iterator[tuple[Card, ...]] = islice(combinations(free, wanted), most)
+    best = min(sets, key=lambda some: _spread(ways, some), default=None)
+    if best is None or wanted < 1:
+        return None
+    crowded = any(is_crowded(cards, card) for card in chosen.cards) or len(set(kinds)) > 1
+    nearer = _worst(ways, best) < _worst(ways, chosen.cards)
+    return best if nearer or crowded else None
+
+
+def ways_of_bus(cards: Cards, bus: PciCards) -> Ways:
+    """What NUMA nodes alone tell: cards of one node, or of two. Nothing where a card's node is not known."""
+    nodes = {card.bus: card.numa for card in bus.cards}
+    numa = {card.index: node for card in cards.cards if (node := nodes.get(card.bus)) is not None}
+    if len(numa) < len(cards.cards):
+        return Ways(told=False)
+    ways = {(a, b): "NODE" if numa[a] == numa[b] else "SYS" for a in numa for b in numa if a != b}
+    return Ways(ways, numa, told=False)
+
+
+def farthest(ways: Ways, cards: Sequence[Card]) -> int | None:
+    """The longest way between two of ``cards``; None when one is not told or there is only one card."""
+    found = [ways.distance(one.index, other.index) for one, other in combinations(cards, 2)]
+    known = [distance for distance in found if distance is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _worst(ways: Ways, cards: Sequence[Card]) -> int:
+    worst = farthest(ways, cards)
+    return 0 if worst is None else worst
+
+
+def _spread(ways: Ways, cards: Sequence[Card]) -> tuple[int, int]:
+    found = [ways.distance(one.index, other.index) or 0 for one, other in combinations(cards, 2)]
+    return max(found, default=0), sum(found)

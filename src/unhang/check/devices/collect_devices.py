@@ -1,0 +1,160 @@
+"""The accelerators here: the cards, who is on them, their health, Xids since boot, and which of them the job sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from unhang.check.devices.devices import (
+    CardHealth,
+    Cards,
+    Choice,
+    DriverTrouble,
+    OtherAccelerators,
+    PciCard,
+    PciCards,
+    Xid,
+    XidHistory,
+)
+from unhang.check.devices.nvidia_smi import cards_of, health_of
+from unhang.check.devices.nvidia_smi_text import whole
+from unhang.findings import Text, say
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.knowledge.hardware.xid import xid_in
+from unhang.program.launch.planned_job import Plan
+
+NAME = "devices"
+LIMIT_S = 30.0
+NEEDS = ("configuration", "versions")
+BUS = "/sys/bus/pci/devices"
+VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel", "0x1da3": "habana"}
+_DISPLAY, _ACCELERATOR = "0x03", "0x12"  # PCI classes: display controller, processing accelerator
+_COMPUTE = ("0x0302", "0x0380", "0x12")  # no monitor outlet
+_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+MOST_XIDS = 1_000
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Look at each."""
+    yield Choice, Look(_choice(machine, plan))
+    pci = pci_cards(machine)
+    yield PciCards, pci
+    yield OtherAccelerators, _others(machine, pci.found or PciCards())
+    cards, trouble = cards_of(machine)
+    if cards == Look() and not (pci.found or PciCards()).of("nvidia"):
+        cards = Look(Cards())  # neither a tool nor a card: there is none here
+    yield Cards, cards
+    yield DriverTrouble, Look(trouble)
+    some = cards.found is not None and bool(cards.found.cards)
+    yield CardHealth, health_of(machine) if some else Look()
+    yield XidHistory, _xids(machine) if some else Look()
+
+
+def pci_cards(machine: Machine) -> Look[PciCards]:
+    """Accelerators on the PCI bus, as ``/sys`` tells; nothing where there is no ``/sys``."""
+    names = machine.entries(BUS)
+    if names.found is None:
+        return Look(because=names.because)
+    found = [card for name in names.found if (card := _pci_card(machine, name)) is not None]
+    return Look(PciCards(tuple(found)))
+
+
+def _pci_card(machine: Machine, name: str) -> PciCard | None:
+    kind = _word(machine, f"{BUS}/{name}/class")
+    vendor = VENDORS.get(_word(machine, f"{BUS}/{name}/vendor"))
+    if vendor is None or not kind.startswith((_DISPLAY, _ACCELERATOR)):
+        return None
+    node = _word(machine, f"{BUS}/{name}/numa_node")
+    return PciCard(name, vendor, kind.startswith(_COMPUTE), whole(node))
+
+
+def _word(machine: Machine, path: str) -> str:
+    return (machine.read(path).found or "").strip()
+
+
+def _choice(machine: Machine, plan: Plan) -> Choice:
+    told = {**machine.environment, **_of_command(plan)}
+    text = told.get("CUDA_VISIBLE_DEVICES")
+    words = None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+    rank = next((told[name] for name in _LOCAL_RANKS if told.get(name)), "")
+    scheduler = next((name for name in _SCHEDULERS if told.get(name)), "")
+    return Choice(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), whole(rank), scheduler)
+
+
+def _of_command(plan: Plan) -> dict[str, str]:
+    """``CUDA_VISIBLE_DEVICES=0,1 torchrun …``; DeepSpeed's ``--include localhost:0,1`` names cards as well."""
+    found: dict[str, str] = {}
+    words = plan.command[1:] if plan.command[:1] == ("env",) else plan.command
+    for word in words:
+        match = _WORD.fullmatch(word)
+        if match is None:
+            break
+        found[match[1]] = match[2]
+    for name, option in (("--gpu_ids", "accelerate"), ("--include", "deepspeed")):
+        value = _option(plan.command, name) if option in plan.command[:3] else ""
+        numbers = value.rpartition(":")[2]
+        if re.fullmatch(r"\d+(,\d+)*", numbers):
+            found["CUDA_VISIBLE_DEVICES"] = numbers
+    return found
+
+
+def _option(words: tuple[str, ...], name: str) -> str:
+    for at, word in enumerate(words):
+        if word == name and at + 1 < len(words):
+            return words[at + 1]
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def _xids(machine: Machine) -> Look[XidHistory]:
+    """From ``dmesg``; where users may not read it, from the journal."""
+    output = machine.command(("dmesg",))
+    text = output.found.text if output.found is not None and output.found.code == 0 else None
+    if text is None:
+        journal = machine.command(("journalctl", "-k", "-b", "--no-pager", "-q", "-o", "short-iso", "-g", "NVRM: Xid"))
+        text = journal.found.text if journal.found is not None and journal.found.code == 0 else None
+    if text is None:
+        because = output.because or say("the kernel log may not be read")
+        return Look(because=because, how="sudo dmesg -T | grep -i xid")
+    lines = ((line, xid_in(line)) for line in text.splitlines())
+    found = [Xid(told.bus, told.code, line.strip()) for line, told in lines if told is not None]
+    return Look(XidHistory(tuple(found[-MOST_XIDS:])))
+
+
+def _others(machine: Machine, pci: PciCards) -> Look[OtherAccelerators]:
+    """What there is of AMD, Intel and Habana; only their presence is looked at."""
+    found: list[str] = []
+    amd = [card for card in pci.of("amd") if card.compute]
+    if amd or (machine.entries("/sys/class/kfd/kfd/topology/nodes").found and _has_kfd_gpu(machine)):
+        found.append("AMD")
+    if [card for card in pci.of("intel") if card.compute]:
+        found.append("Intel")
+    if pci.of("habana"):
+        found.append("Gaudi")
+    if not found:
+        return Look(OtherAccelerators())
+    return Look(OtherAccelerators(tuple(found), tuple(_said(machine, name) for name in found)))
+
+
+def _has_kfd_gpu(machine: Machine) -> bool:
+    """KFD's nodes are processors and GPUs; only GPUs have SIMDs."""
+    nodes = "/sys/class/kfd/kfd/topology/nodes"
+    texts = [machine.read(f"{nodes}/{name}/properties").found or "" for name in machine.entries(nodes).found or ()]
+    return any(re.search(r"^simd_count [1-9]", text, re.MULTILINE) for text in texts)
+
+
+def _said(machine: Machine, name: str) -> Text:
+    tools = {"AMD": ("rocm-smi", "--showpids"), "Intel": ("xpu-smi", "discovery"), "Gaudi": ("hl-smi",)}
+    output = machine.command(tools[name])
+    if output.found is None:
+        return output.because or say("there is no {tool}", tool=tools[name][0])
+    return (
+        say("{tool} answers", tool=tools[name][0])
+        if output.found.code == 0
+        else say("{tool} fails", tool=tools[name][0])
+    )

@@ -1,0 +1,99 @@
+"""The NVIDIA driver beside the CUDA version torch was built for, and every NCCL a process here may load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from unhang.check.devices.devices import BuiltFor, Driver, NcclLibraries, NcclLibrary
+from unhang.check.environment.collect_versions import NCCL_WHEELS
+from unhang.findings import say
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.knowledge.job.versions import known_of
+from unhang.program.launch.planned_job import Plan
+
+NAME = "driver"
+LIMIT_S = 10.0
+NEEDS = ("versions", "devices")
+_MODULE = re.compile(r"^NVRM version: .*?Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)", re.MULTILINE)
+_LOCAL = re.compile(r"\+cu(\d{2})(\d+)$")
+_FILE = re.compile(r"libnccl\.so(?:\.\d+(?:\.\d+)*)?")
+_CACHE = re.compile(r"libnccl\.so\S* .*=> (\S+)")
+RUNTIME_WHEELS = (
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-runtime-cu13",
+    "nvidia-cuda-runtime-cu12",
+    "nvidia-cuda-runtime-cu11",
+)
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Look at each."""
+    module = _MODULE.search(machine.read("/proc/driver/nvidia/version").found or "")
+    yield Driver, Look(Driver(module[1], _compat(machine)) if module else None)
+    yield BuiltFor, _built_for(machine, plan)
+    yield NcclLibraries, Look(NcclLibraries(tuple(_nccls(machine))))
+
+
+def _built_for(machine: Machine, plan: Plan) -> Look[BuiltFor]:
+    """Its suffix tells (``2.8.0+cu128``), else the CUDA runtime installed beside it, else what that release ships."""
+    torch = plan.assume.get("torch") or machine.installed("torch")
+    if not torch:
+        return Look(
+            because=say("torch is not installed beside unhang"),
+            how="python -c 'import torch; print(torch.version.cuda)'",
+        )
+    if "+" in torch and not torch.partition("+")[2].startswith("cu"):
+        return Look(BuiltFor("", f"torch {torch}") if torch.endswith("+cpu") else None)
+    suffix = _LOCAL.search(torch)
+    if suffix is not None:
+        return Look(BuiltFor(f"{suffix[1]}.{suffix[2]}", f"torch {torch}"))
+    for wheel in RUNTIME_WHEELS if "torch" not in plan.assume else ():
+        version = machine.installed(wheel)
+        if version:
+            return Look(BuiltFor(".".join(version.split(".")[:2]), f"{wheel} {version}"))
+    row = next((row for row in known_of("torch", torch, kinds=("fact",)) if row.cuda), None)
+    return Look(BuiltFor(row.cuda, f"torch {torch} of PyPI") if row is not None else None)
+
+
+def _compat(machine: Machine) -> str:
+    """A folder of LD_LIBRARY_PATH that holds CUDA's forward-compatibility library."""
+    for folder in _folders(machine):
+        if "compat" in folder and any(name.startswith("libcuda.so") for name in machine.entries(folder).found or ()):
+            return folder
+    return ""
+
+
+def _nccls(machine: Machine) -> Iterator[NcclLibrary]:
+    for wheel in NCCL_WHEELS:
+        version = machine.installed(wheel)
+        if version:
+            yield NcclLibrary(wheel, "wheel", version)
+    for path in re.split(r"[:\s]+", machine.environment.get("LD_PRELOAD", "")):
+        if _FILE.fullmatch(PurePosixPath(path).name):
+            yield _library(machine, path, "LD_PRELOAD")
+    for folder in _folders(machine):
+        name = next((name for name in machine.entries(folder).found or () if _FILE.fullmatch(name)), None)
+        if name is not None:
+            yield _library(machine, f"{folder}/{name}", "LD_LIBRARY_PATH")
+    cache = machine.command(("ldconfig", "-p"))
+    listed = _CACHE.findall(cache.found.text) if cache.found is not None else []
+    for path in dict.fromkeys(listed[:4]):
+        yield _library(machine, path, "ldconfig")
+
+
+def _library(machine: Machine, path: str, where: str) -> NcclLibrary:
+    """The version of the file beside it that has the longest name (``libnccl.so.2`` links to ``libnccl.so.2.18.5``)."""
+    folder = str(PurePosixPath(path).parent)
+    names = [PurePosixPath(path).name, *(machine.entries(folder).found or ())]
+    versions = [name.partition(".so.")[2] for name in names if _FILE.fullmatch(name)]
+    longest = max(versions, key=lambda version: version.count("."), default="")
+    return NcclLibrary(path, where, longest if "." in longest else "")
+
+
+def _folders(machine: Machine) -> list[str]:
+    text = machine.environment.get("LD_LIBRARY_PATH", "")
+    return list(dict.fromkeys(folder.rstrip("/") for folder in text.split(":") if folder.startswith("/")))

@@ -1,0 +1,163 @@
+"""Ask ``nvidia-smi`` for the cards: by query, else its full report, else its table. What it says instead is kept.
+
+Field names: ``nvidia-smi --help-query-gpu``, ``--help-query-compute-apps``, ``--help-query-remapped-rows``. A query
+with one field an old driver does not know fails as a whole (``Field "…" is not a valid field to query.``), so that
+younger fields are asked for apart. Exit codes and sentences: nvidia-smi(1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+from unhang.check.devices.devices import Card, CardHealth, CardProcess, Cards, DriverTrouble
+from unhang.check.devices.nvidia_smi_text import bytes_of_mib, cards_of_report, cards_of_table, normal_bus, whole
+from unhang.findings import say
+from unhang.host.look import Look
+from unhang.host.machine import Machine, Output
+
+Found = TypeVar("Found")
+MOST_CARDS = 64
+"""Of one machine; a longer list is no answer of nvidia-smi's."""
+CSV = "--format=csv,noheader,nounits"
+FIELDS = (
+    *("index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total", "memory.used", "utilization.gpu"),
+    *("pcie.link.width.current", "pcie.link.width.max", "compute_mode", "ecc.errors.uncorrected.volatile.total"),
+    "mig.mode.current",
+)
+PROCESS_FIELDS = ("gpu_uuid", "pid", "used_memory", "process_name")
+SLOWDOWNS = ("hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+_TROUBLES = (
+    ("mismatch", r"Driver/library version mismatch"),
+    ("not-loaded", r"couldn't communicate with the NVIDIA driver|Driver Not Loaded|Couldn't load.*NVML library"),
+    ("lost", r"GPU is lost|fallen off the bus|Unable to determine the device handle"),
+    ("refused", r"Insufficient Permissions|Permission denied|NVML: Unknown Error"),
+    ("no-cards", r"No devices were found"),
+)
+
+
+def smi(*words: str) -> tuple[str, ...]:
+    """The command line."""
+    return ("nvidia-smi", *words)
+
+
+def cards_of(machine: Machine) -> tuple[Look[Cards], DriverTrouble | None]:
+    """The cards; nothing there when there is no nvidia-smi."""
+    query = machine.command(smi(f"--query-gpu={','.join(FIELDS)}", CSV))
+    if query.found is None:
+        return Look(because=query.because, how=query.how), None
+    trouble = _trouble(query.found)
+    if trouble is not None and trouble.kind != "lost":
+        return _refused(trouble), trouble
+    cards = _cards_of_query(query.found.text) if query.found.code == 0 else Cards()
+    if not cards.cards:
+        cards = cards_of_report(_text(machine, "-q")) or cards_of_table(_text(machine))
+    cards = replace(cards, cards=cards.cards[:MOST_CARDS])
+    if not cards.cards:
+        said = query.found.text.strip().split("\n")[0][:200]
+        because = say("nvidia-smi says: {said}", said=said)
+        return (_refused(trouble) if trouble is not None else Look(because=because, how="nvidia-smi -q")), trouble
+    processes = _processes(_text(machine, f"--query-compute-apps={','.join(PROCESS_FIELDS)}", CSV))
+    return Look(replace(cards, processes=processes)), trouble
+
+
+def health_of(machine: Machine) -> Look[CardHealth]:
+    """Why clocks are held down, and memory that waits for a repair. Cards without such memory tell nothing of it."""
+    families = ("clocks_event_reasons", "clocks_throttle_reasons")  # the second until driver 535
+    queries = [f"--query-gpu=uuid,{','.join(f'{family}.{name}' for name in SLOWDOWNS)}" for family in families]
+    fields = "gpu_uuid,remapped_rows.pending,remapped_rows.failure"
+    lines = [smi(query, CSV) for query in (*queries, f"--query-remapped-rows={fields}")]
+    *reasons, rows = (text_of(look) for look in together(machine, *lines))
+    told = next((text for text in reasons if text), "")
+    slowed: Mapping[str, tuple[str, ...]] = {row[0]: _active(row[1:]) for row in _rows(told, 1 + len(SLOWDOWNS))}
+    remapping = {row[0]: _remapping(row[1], row[2]) for row in _rows(rows, 3)}
+    if not told and not remapping:
+        return Look(
+            because=say("nvidia-smi answers no such query here"), how="nvidia-smi -q -d PERFORMANCE,ROW_REMAPPER"
+        )
+    return Look(CardHealth(slowed, {uuid: state for uuid, state in remapping.items() if state}))
+
+
+def together(machine: Machine, *lines: Sequence[str]) -> tuple[Look[Output], ...]:
+    """Answers to several commands at once: nvidia-smi takes seconds where nothing keeps the driver awake."""
+    with ThreadPoolExecutor(len(lines)) as pool:
+        return tuple(pool.map(machine.command, lines))
+
+
+def text_of(look: Look[Output]) -> str:
+    """What a command that succeeded printed; else empty."""
+    return look.found.text if look.found is not None and look.found.code == 0 else ""
+
+
+def _text(machine: Machine, *words: str) -> str:
+    return text_of(machine.command(smi(*words)))
+
+
+def _trouble(output: Output) -> DriverTrouble | None:
+    for kind, pattern in _TROUBLES:
+        found = re.search(rf"^.*(?:{pattern}).*$", output.text, re.MULTILINE)
+        if found is not None:
+            return DriverTrouble(kind, found[0].strip()[:300])
+    return None
+
+
+def _refused(trouble: DriverTrouble) -> Look[Cards]:
+    if trouble.kind == "no-cards":
+        return Look(Cards())
+    return Look(because=say("nvidia-smi says: {said}", said=trouble.said), how="nvidia-smi -q")
+
+
+def _rows(text: str, length: int) -> list[list[str]]:
+    """Rows of at least ``length`` cells; a comma in the last cell (a process' name) stays in it."""
+    rows = [[cell.strip() for cell in line.split(",", length - 1)] for line in text.splitlines()]
+    return [row for row in rows if len(row) == length]
+
+
+def _cards_of_query(text: str) -> Cards:
+    cards: list[Card] = []
+    driver = ""
+    for row in _rows(text, len(FIELDS)):
+        told = dict(zip(FIELDS, row, strict=True))
+        index = whole(told["index"])
+        if index is None:
+            continue
+        driver = told["driver_version"]
+        cards.append(
+            Card(
+                index,
+                told["name"],
+                told["uuid"],
+                normal_bus(told["pci.bus_id"]),
+                bytes_of_mib(told["memory.total"]),
+                bytes_of_mib(told["memory.used"]),
+                whole(told["utilization.gpu"]),
+                whole(told["pcie.link.width.current"]),
+                whole(told["pcie.link.width.max"]),
+                told["mig.mode.current"] == "Enabled",
+                told["compute_mode"],
+                whole(told["ecc.errors.uncorrected.volatile.total"]) or 0,
+            )
+        )
+    return Cards(tuple(cards), driver=driver)
+
+
+def _processes(text: str) -> tuple[CardProcess, ...]:
+    found = []
+    for uuid, pid, used, name in _rows(text, len(PROCESS_FIELDS)):
+        number = whole(pid)
+        if number is not None:
+            found.append(CardProcess(uuid, number, name, bytes_of_mib(used)))
+    return tuple(found)
+
+
+def _active(cells: list[str]) -> tuple[str, ...]:
+    return tuple(name for name, cell in zip(SLOWDOWNS, cells, strict=True) if cell == "Active")
+
+
+def _remapping(pending: str, failure: str) -> str:
+    """Drivers answer with ``Yes``/``No`` or ``1``/``0``."""
+    yes = {"Yes", "1"}
+    return "failure" if failure in yes else "pending" if pending in yes else ""

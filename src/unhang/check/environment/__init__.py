@@ -1,0 +1,1 @@
+"""Versions, timers, variables and limits a job would run with."""

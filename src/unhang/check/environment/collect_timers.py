@@ -1,0 +1,157 @@
+"""Every timer that could end the job: set in the command, its files, the environment or the program; or default.
+
+Defaults and who makes the first group: ``knowledge/timeouts.toml``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from unhang.check.environment.timers import Timer, Timers
+from unhang.findings import Evidence, Source, Text, say
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.knowledge import numbers
+from unhang.program.collect_program import LIMIT_S as READING_LIMIT_S
+from unhang.program.collect_program import source_of
+from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.launch import Configuration, Launch
+from unhang.program.launch.planned_job import Plan
+from unhang.program.program_source import GroupLimit
+from unhang.program.settings.configuration_files import configuration_of
+from unhang.program.settings.process_group_timeouts import MAKE_GROUPS, OF_ARGUMENTS
+
+NAME = "timers"
+LIMIT_S = READING_LIMIT_S
+"""It reads the program, unless another check has done so."""
+NEEDS = ("environment", "versions", "configuration")
+NCCL_DEFAULT_S, TRAINER_DEFAULT_S, HEARTBEAT_DEFAULT_S = 600.0, 1800.0, 480.0
+# Keys of arguments and files: kind of timer, seconds in one of its units.
+_KEYS: Mapping[str, tuple[str, float]] = {
+    "ddp_timeout": ("collective", 1),
+    "nccl_timeout": ("collective", 1),
+    "distributed_timeout_minutes": ("collective", 60),
+    "distributed_timeout_seconds_after_init": ("later steps", 1),
+    "comm.init_timeout_seconds": ("first steps", 1),
+    "comm.train_timeout_seconds": ("later steps", 1),
+}
+# A group the program makes itself, and not only where there is none: torch makes no second one, so the Trainer, which
+# takes a group that is there (accelerate/state.py, 0.26 - 1.15), comes later.
+_MAKE_IT_THEMSELVES = ("init_process_group", "init_distributed")
+_VARIABLES: Mapping[str, tuple[str, float]] = {
+    "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": ("heartbeat", 1),
+    "DEEPSPEED_TIMEOUT": ("collective", 60),
+    "AXOLOTL_NCCL_TIMEOUT": ("collective", 1),
+    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": ("shutdown", 1),
+}
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Collect them."""
+    launch = taken_apart(plan.command)
+    configuration, _ = configuration_of(machine, launch)
+    timers = [*_of_command(launch), *_of_files(configuration, launch), *_of_environment(machine, plan)]
+    program = _of_program(machine, plan, launch)
+    ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
+    if program.makes_first:
+        ignored += [timer for timer in (*timers, *program.timers) if timer.name == OF_ARGUMENTS]
+    timers = [timer for timer in (*timers, *program.timers) if timer not in ignored]
+    timers += _defaults(timers, launch, configuration)
+    yield Timers, Look(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
+
+
+def _of_command(launch: Launch) -> Iterator[Timer]:
+    for name, (kind, unit) in _KEYS.items():
+        seconds = _amount(launch.arguments.get(name, launch.arguments.get(f"__{name}")), unit)
+        if seconds is not None:
+            text = f"--{name} {launch.arguments[name]}"
+            yield Timer(kind, seconds, name, Evidence(Source("command"), text))
+
+
+def _of_files(configuration: Configuration, launch: Launch) -> Iterator[Timer]:
+    for file in configuration.files:
+        for name, (kind, unit) in _KEYS.items():
+            seconds = _amount(file.get(name), unit)
+            if seconds is not None and name not in launch.arguments:
+                yield Timer(kind, seconds, name, Evidence(Source(file.path), f"{name}: {file.get(name)}"))
+
+
+def _of_environment(machine: Machine, plan: Plan) -> Iterator[Timer]:
+    for name, (kind, unit) in _VARIABLES.items():
+        seconds = _amount(machine.environment.get(name), unit)
+        if seconds is not None:
+            yield Timer(kind, seconds, name, Evidence(plan.set_at(name), f"{name}={machine.environment[name]}"))
+    end = _amount(machine.environment.get("SLURM_JOB_END_TIME"), 1)
+    if end is not None:
+        text = f"SLURM_JOB_END_TIME={machine.environment['SLURM_JOB_END_TIME']}"
+        yield Timer("scheduler", max(0.0, end - time.time()), "Slurm", Evidence(Source("environment"), text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What the program's own source says. ``makes_first``: it makes the first group, before any library does."""
+
+    timers: tuple[Timer, ...] = ()
+    groups_without: tuple[Evidence, ...] = ()
+    makes_first: bool = False
+    because: Text | None = None
+
+
+def _of_program(machine: Machine, plan: Plan, launch: Launch) -> _Program:
+    """Of every file that the launch leads to, as it would run them."""
+    look = source_of(machine, plan.command)
+    if look.found is None:
+        return _Program(because=look.because if launch.program.endswith(".py") else None)
+    timers: list[Timer] = []
+    without: list[Evidence] = []
+    unknown: list[GroupLimit] = []
+    makes_first = False
+    for one in look.found.limits:
+        itself = one.call in _MAKE_IT_THEMSELVES and not one.guarded
+        seconds = one.seconds if one.given or not itself else NCCL_DEFAULT_S
+        makes_first |= itself and seconds is not None
+        if one.given and one.seconds is None:
+            unknown.append(one)
+        if seconds is not None and one.call not in MAKE_GROUPS:
+            name = one.call if one.call == OF_ARGUMENTS else f"{one.call}(timeout=)"
+            timers.append(Timer("collective", seconds, name, Evidence(one.source, one.line_text)))
+        elif one.call in MAKE_GROUPS and not one.given:
+            without.append(Evidence(one.source, one.line_text))
+    return _Program(tuple(timers), tuple(without), makes_first, _not_known(unknown))
+
+
+def _not_known(unknown: Sequence[GroupLimit]) -> Text | None:
+    if not unknown:
+        return None
+    told = "; ".join(f"{one.call}(timeout={one.given}) ({one.source.path}:{one.source.line})" for one in unknown[:3])
+    return say("only running tells the limit of {calls}", calls=told)
+
+
+def _defaults(timers: list[Timer], launch: Launch, configuration: Configuration) -> Iterator[Timer]:
+    kinds = {timer.kind for timer in timers}
+    if not kinds & {"collective", "first steps"}:
+        if _trainer(launch, configuration):
+            yield Timer("collective", TRAINER_DEFAULT_S, "ddp_timeout")
+        elif configuration.of("torchtitan"):
+            yield Timer("first steps", 300.0, "comm.init_timeout_seconds")
+        else:
+            yield Timer("collective", NCCL_DEFAULT_S, "init_process_group(timeout=)")
+    if configuration.of("torchtitan") and "later steps" not in kinds:
+        yield Timer("later steps", 100.0, "comm.train_timeout_seconds")
+    if "heartbeat" not in kinds:
+        yield Timer("heartbeat", HEARTBEAT_DEFAULT_S, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC")
+
+
+def _trainer(launch: Launch, configuration: Configuration) -> bool:
+    """The transformers Trainer makes the first group: its arguments or a file of LLaMA-Factory's."""
+    arguments = {"per_device_train_batch_size", "ddp_timeout", "output_dir", "num_generations"} & set(launch.arguments)
+    return bool(arguments or configuration.of("llamafactory") or configuration.of("trainer"))
+
+
+def _amount(value: object, unit: float) -> float | None:
+    """Seconds; None for what is no number. A duration of hours in words (``1h``) is not known anywhere we read."""
+    number = numbers.of_value(value)
+    return number * unit if number is not None and number >= 0 else None

@@ -1,0 +1,117 @@
+"""Versions of what the job would run with: torch, the NCCL it ships, and the libraries around them.
+
+Packages are asked for by their metadata; nothing is imported. Versions the user assumes count before installed
+ones, and these before what the project asks for, which counts only where it asks for one release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+
+from unhang.check.environment.versions import Versions
+from unhang.findings import Text, say
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.knowledge.job.versions import VersionRow, affects, known_of, version_numbers, version_rows
+from unhang.program.collect_program import program_of
+from unhang.program.imports.folder_listing import Folders
+from unhang.program.imports.launch_entry import pinning_folders, start_of
+from unhang.program.imports.version_pins import Pin, pins_in
+from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.planned_job import Plan
+
+NAME = "versions"
+LIMIT_S = 10.0
+PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "trl", "datasets", "lightning", "webdataset", "vllm")
+NCCL_WHEELS = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
+
+
+@dataclass(slots=True)
+class _Found:
+    of: dict[str, str] = field(default_factory=dict)
+    origin: dict[str, Text] = field(default_factory=dict)
+    allowed: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Every version that can be known."""
+    found = _Found()
+    for package in PACKAGES:
+        version = machine.installed(package)
+        if version:
+            found.of[package] = version
+    _assume(plan, found)
+    _asked_for(_pins(machine, plan), found)
+    _nccl_of(machine, found)
+    because = None if "torch" in found.of else _no_torch(machine, found)
+    how = "" if because is None else "unhang check --assume torch=2.8"
+    yield Versions, Look(Versions(found.of, found.origin, found.allowed), because, how)
+
+
+def _assume(plan: Plan, found: _Found) -> None:
+    for package, version in plan.assume.items():
+        if found.of.get(package) != version:
+            found.of[package], found.origin[package] = version, say("assumed")
+
+
+def _no_torch(machine: Machine, found: _Found) -> Text:
+    if "torch" not in found.allowed:
+        return say("torch is not installed beside unhang") if machine.site is None else say("torch is not installed")
+    allowed, place = found.allowed.pop("torch")
+    return say("torch is not installed, and {place} allows {allowed}", place=place, allowed=allowed)
+
+
+def _pins(machine: Machine, plan: Plan) -> Mapping[str, Pin]:
+    """What the project of the command asks for; nothing without a command."""
+    if not plan.command:
+        return {}
+    folders = Folders(machine)
+    program = program_of(taken_apart(plan.command))
+    script = start_of(folders, program, plan.command, machine.environment).script if program else ""
+    return pins_in(folders, pinning_folders(folders, script, machine.asked_in or machine.folder))
+
+
+def _asked_for(pins: Mapping[str, Pin], found: _Found) -> None:
+    known = {row.package for row in version_rows()}
+    for package, pin in pins.items():
+        if package in found.of or package not in {*PACKAGES, *known}:
+            continue
+        if pin.release:
+            found.of[package] = pin.release
+            found.origin[package] = say(
+                "pinned in {path} line {line}, not installed here", path=pin.path, line=pin.line
+            )
+        elif package == "torch" or any(_may_be(row, pin) for row in version_rows() if row.package == package):
+            found.allowed[package] = (pin.allowed, f"{pin.path}:{pin.line}")
+
+
+def _may_be(row: VersionRow, pin: Pin) -> bool:
+    """A release that ``pin`` allows has the defect of ``row``: tried with those at the edges of both."""
+    if row.kind not in ("bad", "unverified") or not (row.introduced or row.fixed):
+        return False
+    allowed: SpecifierSet = pin.requirement.specifier
+    edges = ("0", row.introduced, *(one.version.removesuffix(".*") for one in allowed))
+    return any(
+        affects(row.affects, numbers) and allowed.contains(edge, prereleases=True)
+        for edge in edges
+        if edge and (numbers := version_numbers(edge))
+    )
+
+
+def _nccl_of(machine: Machine, found: _Found) -> None:
+    """The NCCL of an installed wheel, unless torch itself is only assumed: then the one that release ships."""
+    torch = found.of.get("torch", "")
+    if "nccl" in found.of or torch.endswith("+cpu"):
+        return
+    if "torch" not in found.origin:
+        version = next((v for wheel in NCCL_WHEELS if (v := machine.installed(wheel))), "")
+        if version:
+            found.of["nccl"] = version
+            return
+    for row in known_of("torch", torch, kinds=("fact",)):
+        if row.nccl:
+            found.of["nccl"], found.origin["nccl"] = row.nccl, say("ships with torch {version}", version=torch)

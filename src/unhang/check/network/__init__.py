@@ -1,0 +1,1 @@
+"""Interfaces, RDMA ports, firewall and the place where ranks meet."""

@@ -1,0 +1,112 @@
+"""What the job would talk over: interfaces, the node's name, RDMA ports, plug-ins, firewall, and the meeting point."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from unhang.check.environment.collect_environment import settings_of
+from unhang.check.network.collect_interfaces import interfaces_of
+from unhang.check.network.network import (
+    Firewall,
+    HostName,
+    Interfaces,
+    MeetingPoint,
+    PlannedNodes,
+    Plugins,
+    RdmaPorts,
+    planned_nodes,
+)
+from unhang.check.network.rdma_ports import rdma_ports
+from unhang.check.network.rendezvous_endpoint import meeting_point, resolved
+from unhang.findings import say
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.knowledge import numbers
+from unhang.knowledge.hardware.fabrics import fabrics
+from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.planned_job import Plan
+from unhang.program.settings.configuration_files import configuration_of
+
+NAME = "network"
+LIMIT_S = 20.0
+NEEDS = ("environment", "versions", "configuration")
+_LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+)
+_CHAIN, _RULE = re.compile(r"-P (\S+) (\S+)"), re.compile(r"-A (\S+) .*")
+_DROPPING = re.compile(r"chain (\S+) \{\s*type filter hook input [^}]*?policy drop")
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Look at each; what the job is not going to use is looked at all the same, except the firewall on one node."""
+    launch = taken_apart(plan.command)
+    configuration, _ = configuration_of(machine, launch)
+    environment = settings_of(machine, plan)
+    interfaces = interfaces_of(machine)
+    yield Interfaces, interfaces
+    own = resolved(machine, machine.node)
+    yield HostName, Look(None if own.found is None else HostName(machine.node, own.found), own.because, own.how)
+    yield RdmaPorts, rdma_ports(machine)
+    yield Plugins, Look(_plugins(machine, environment.get("LD_LIBRARY_PATH", "")))
+    nodes = planned_nodes(launch, environment)
+    yield PlannedNodes, Look(PlannedNodes(nodes))
+    if nodes is not None and nodes > 1:
+        yield Firewall, _firewall(machine)
+    yield MeetingPoint, meeting_point(machine, launch, configuration, environment, interfaces.found)
+
+
+def _plugins(machine: Machine, search: str) -> Plugins:
+    present = [row for row in fabrics() if _has(machine, row.path, row.vendor)]
+    folders = [folder for folder in search.split(":") if folder.startswith("/")]
+    folders += [folder for row in present for folder in row.folders]
+    for name in machine.entries("/etc/ld.so.conf.d").found or ():
+        lines = (machine.read(f"/etc/ld.so.conf.d/{name}").found or "").splitlines()
+        folders += [line.strip() for line in lines if line.strip().startswith("/")]
+    folders = list(dict.fromkeys((*folders, *_LIBRARY_FOLDERS)))
+    files = [
+        f"{folder.rstrip('/')}/{name}"
+        for folder in folders
+        for name in machine.entries(folder).found or ()
+        if name.startswith("libnccl-net") and ".so" in name
+    ]
+    return Plugins(tuple(row.name for row in present), tuple(files), tuple(folders))
+
+
+def _has(machine: Machine, path: str, vendor: str) -> bool:
+    devices = machine.entries(path).found or ()
+    return any(
+        not vendor or (machine.read(f"{path}/{one}/device/vendor").found or "").strip() == vendor for one in devices
+    )
+
+
+def _firewall(machine: Machine) -> Look[Firewall]:
+    rules = machine.command(["iptables", "-S"])
+    if rules.found is None and rules.because is None:
+        tables = machine.command(["nft", "list", "ruleset"])
+        if tables.found is None or tables.found.code:
+            return Look(because=say("neither iptables nor nft answers"), how="sudo nft list ruleset")
+        return Look(Firewall({}, {}, tuple(_DROPPING.findall(tables.found.text)), _listening(machine)))
+    if rules.found is None or rules.found.code:
+        return Look(because=rules.because or say("only root may read the rules"), how="sudo iptables -S")
+    tables = machine.command(["nft", "list", "ruleset"])
+    chains: dict[str, list[str]] = {}
+    for match in _RULE.finditer(rules.found.text):
+        chains.setdefault(match[1], []).append(match[0])
+    # iptables shows only what iptables wrote; a ruleset of nftables' own may stand beside it.
+    dropping = _DROPPING.findall(tables.found.text) if tables.found is not None and tables.found.code == 0 else []
+    policies = dict(_CHAIN.findall(rules.found.text))
+    own = tuple(chain for chain in dropping if chain not in policies)
+    found = {name: tuple(lines) for name, lines in chains.items()}
+    return Look(Firewall(found, policies, own, _listening(machine)))
+
+
+def _listening(machine: Machine) -> tuple[int, int]:
+    told = (machine.read("/proc/sys/net/ipv4/ip_local_port_range").found or "").split()
+    first, last = (*map(numbers.whole, told[:2]), None, None)[:2]
+    return (32768, 60999) if first is None or last is None else (first, last)

@@ -1,0 +1,51 @@
+"""Which entry of a RoCE port's GID table NCCL would use (``ncclIbGetGidIndex``, NCCL v2.30.7-1 net_ib/connect.cc).
+
+By itself it prefers IPv4, then RoCE v2, and passes over empty and link-local entries; ``NCCL_IB_GID_INDEX`` is taken as
+it is. Before 2.21 the index was 0 unless it was set.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from unhang.check.network.network import Gid, RdmaPort
+from unhang.program.launch.job_environment import Settings
+
+_FAMILIES = {"AF_INET": 4, "AF_INET6": 6}
+
+
+def forced_index(settings: Settings) -> int | None:
+    """``NCCL_IB_GID_INDEX``; None where NCCL chooses."""
+    try:
+        index = int((settings.value("NCCL_IB_GID_INDEX") or "-1").strip())
+    except ValueError:
+        return None
+    return index if index >= 0 else None
+
+
+def gid_at(port: RdmaPort, index: int) -> Gid | None:
+    """The entry at ``index``; None where it is empty."""
+    return next((gid for gid in port.gids if gid.index == index), None)
+
+
+def chosen_gid(port: RdmaPort, settings: Settings) -> Gid | None:
+    """The entry in force; None where there is none that could be used."""
+    index = forced_index(settings)
+    if index is not None:
+        return gid_at(port, index)
+    family = _FAMILIES.get(settings.value("NCCL_IB_ADDR_FAMILY") or "", 4)
+    version = settings.value("NCCL_IB_ROCE_VERSION_NUM") or "2"
+    usable = [gid for gid in port.gids if not is_link_local(gid)]
+    best = sorted(usable, key=lambda gid: (family_of(gid) != family, f"v{version}" not in gid.type, gid.index))
+    return best[0] if best else gid_at(port, 0)
+
+
+def is_link_local(gid: Gid) -> bool:
+    """``fe80::…``: it means something on its own link only."""
+    return ipaddress.ip_address(gid.text).is_link_local
+
+
+def family_of(gid: Gid) -> int:
+    """4 for an IPv4 address written as IPv6."""
+    address = ipaddress.ip_address(gid.text)
+    return 4 if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None else 6

@@ -1,0 +1,55 @@
+"""``unhang check`` as one of several tasks of a launcher: each looks, rank 0 compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from unhang.check.probe.gather_answers import LIMIT_S, Task, meet
+from unhang.check.sameness.situation_json import from_sent, to_sent
+from unhang.errors import EvidenceError
+from unhang.findings import NotChecked, Text, rank_ranges, say
+from unhang.host.look import Situation
+
+HOW = "srun --ntasks-per-node=1 unhang check --dir SHARED"
+
+
+def all_situations(
+    task: Task, here: Situation, folder: Path | None, limit_s: float = LIMIT_S
+) -> tuple[Sequence[Situation], tuple[NotChecked, ...]] | None:
+    """What every rank saw, and who is missing; None in every rank whose answer the first one took, which alone judges.
+
+    ``folder`` is shared by all; without one they meet at torch's store.
+    """
+    here = replace(here, rank=task.rank)
+    met = meet(task, to_sent(here), folder, limit_s)
+    if met is None or (met.because is not None and task.local_rank > 0):
+        return None
+    found, gaps = {task.rank: here}, []
+    for rank, text in met.answers.items():
+        if rank != task.rank:
+            try:
+                found[rank] = replace(from_sent(text), rank=rank)
+            except EvidenceError as error:
+                gaps.append(_gap(say("Rank {rank}", rank=rank), say("{reason}", reason=str(error))))
+    missing = [rank for rank in range(task.count) if rank not in met.answers]
+    if missing:
+        because = met.because or say("they did not come in {seconds:.0f} s", seconds=limit_s)
+        what = say("The nodes of ranks {ranks}", ranks=rank_ranges(missing))
+        gaps.append(_gap(what, because))
+    return _filled_up([found[rank] for rank in sorted(found)]), tuple(gaps)
+
+
+def _gap(what: Text, because: Text) -> NotChecked:
+    return NotChecked(what, because, HOW, check="sameness")
+
+
+def _filled_up(situations: Sequence[Situation]) -> list[Situation]:
+    """Only one rank of a node asks everything; the others know what it knows."""
+    first: dict[str, Situation] = {}
+    for situation in situations:
+        known = first.get(situation.node)
+        if known is None or len(situation.looks) > len(known.looks):
+            first[situation.node] = situation
+    return [replace(s, looks={**first[s.node].looks, **s.looks}) for s in situations]

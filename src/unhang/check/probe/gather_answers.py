@@ -1,0 +1,160 @@
+"""Every rank of ``unhang check`` under a launcher hands its answers to rank 0: through a folder, or torch's store.
+
+All waits are bounded. Through a folder nobody trusts a clock or a leftover: rank 0 asks with a word of its own, and the
+others answer every question they see there until the one that asked says it is done.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from unhang.findings import Text, say
+
+LIMIT_S = 60.0
+TICK_S = 0.1
+REST_S = 2.0
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),  # a batch script has SLURM_NTASKS, and is no task
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
+MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """This process among those the launcher started."""
+
+    rank: int
+    count: int
+    local_rank: int = 0
+
+
+def task_of(environment: Mapping[str, str]) -> Task | None:
+    """What the launcher says; None where this process was started alone."""
+    for names in _LAUNCHERS:
+        rank, count, local = (environment.get(name, "") for name in names)
+        if rank.isdecimal() and count.isdecimal() and int(count) > 1:
+            return Task(int(rank), int(count), int(local) if local.isdecimal() else 0)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Answers by rank, of those that came; ``because``: why nobody could meet, where that is so."""
+
+    answers: Mapping[int, str]
+    because: Text | None = None
+
+
+def meet(task: Task, answer: str, folder: Path | None, limit_s: float = LIMIT_S) -> Met | None:
+    """Hand ``answer`` over. Rank 0 gets every answer that came within ``limit_s``; the others get None, or their own
+    answer back where nobody took it.
+    """
+    if folder is not None:
+        return _through_folder(task, answer, folder, limit_s)
+    if not os.environ.get("MASTER_ADDR") or not os.environ.get("MASTER_PORT", "").isdecimal():
+        because = say("there is no place to meet: neither --dir nor MASTER_ADDR and MASTER_PORT")
+        return Met({task.rank: answer}, because)
+    return _through_store(task, answer, limit_s)
+
+
+def _through_folder(task: Task, answer: str, folder: Path, limit_s: float) -> Met | None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if task.rank == 0:
+            return Met(_ask(task, answer, folder, limit_s))
+        if _answer(task, answer, folder, limit_s):
+            return None
+        return Met({task.rank: answer}, say("rank 0 did not ask in {seconds:.0f} s", seconds=limit_s))
+    except OSError as error:
+        because = say("{folder} cannot be used: {reason}", folder=str(folder), reason=error.strerror or str(error))
+        return Met({task.rank: answer}, because)
+
+
+def _ask(task: Task, answer: str, folder: Path, limit_s: float) -> dict[int, str]:
+    word = secrets.token_hex(8)
+    question, found = folder / f"unhang-asked-{word}", {0: answer}
+    _place(question, "")
+    try:
+        for rank in _until(limit_s, lambda: [r for r in range(1, task.count) if r not in found]):
+            with suppress(FileNotFoundError):
+                path = folder / f"unhang-answer-{word}-{rank}"
+                if path.stat().st_size <= MOST_BYTES:
+                    found[rank] = path.read_text(encoding="utf-8", errors="replace")
+    finally:
+        question.unlink(missing_ok=True)
+        for path in folder.glob(f"unhang-answer-{word}-*"):
+            path.unlink(missing_ok=True)
+    return found
+
+
+def _answer(task: Task, answer: str, folder: Path, limit_s: float) -> bool:
+    """Answer every open question; True when one that was answered is gone, False when the time is over before."""
+    answered: set[str] = set()
+    open_words: set[str] = set()
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        open_words = {path.name.removeprefix("unhang-asked-") for path in folder.glob("unhang-asked-*")}
+        for word in open_words - answered:
+            _place(folder / f"unhang-answer-{word}-{task.rank}", answer)
+            deadline = max(deadline, time.monotonic() + limit_s + REST_S)  # so long who asks may wait for the others
+        if answered - open_words:
+            break
+        answered |= open_words
+        time.sleep(TICK_S)
+    for word in answered | open_words:
+        (folder / f"unhang-answer-{word}-{task.rank}").unlink(missing_ok=True)
+    return bool(answered - open_words)
+
+
+def _through_store(task: Task, answer: str, limit_s: float) -> Met | None:
+    try:
+        from unhang.check.probe.rendezvous import Meeting, Seat
+    except ImportError:
+        because = say("torch is not installed beside unhang, so that ranks meet in a folder only (--dir)")
+        return Met({task.rank: answer}, because)
+    hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    found = {task.rank: answer}
+    deadline = time.monotonic() + limit_s
+    try:
+        meeting = Meeting(Seat(task.rank, task.count, task.local_rank, address, port, hosted), limit_s=limit_s)
+        if task.rank != 0:
+            meeting.put(f"check-{task.rank}", answer.encode())
+            return None
+        for rank in range(1, task.count):
+            said = meeting.take(f"check-{rank}", limit_s=max(0.05, deadline - time.monotonic()))
+            if said is not None:
+                found[rank] = said.decode("utf-8", "replace")
+    except (RuntimeError, OSError, ValueError) as error:  # torch's DistStoreError and its kin are RuntimeErrors
+        reason = str(error).split("\n", maxsplit=1)[0][:200]
+        because = say("{address} does not answer: {reason}", address=f"{address}:{port}", reason=reason)
+        return Met(found, because)
+    return Met(found)
+
+
+def _until(limit_s: float, missing: Callable[[], list[int]]) -> Iterator[int]:
+    """Every missing rank again and again, until none is missing or the time is over."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        yield from missing()
+        if not missing() or time.monotonic() > deadline:
+            return
+        time.sleep(TICK_S)
+
+
+def _place(path: Path, text: str) -> None:
+    """Write aside and move in place. Private to the user."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(number, "w", encoding="utf-8") as file:
+        file.write(text)
+    aside.replace(path)

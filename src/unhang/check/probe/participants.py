@@ -1,0 +1,147 @@
+"""Everyone who takes part in a probe, and how a job is given to them: forked here, or over the meeting elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from unhang.check.probe.forked_ranks import GRACE_S, run_ranks
+from unhang.check.probe.network_place import Here, here, interfaces
+from unhang.check.probe.probe_jobs import Job, Line
+from unhang.check.probe.probe_rank import Rank
+from unhang.check.probe.rendezvous import Meeting, island_store, own_store
+from unhang.check.probe.step_outcomes import Outcome
+from unhang.knowledge.job.workarounds import NETWORK
+
+MEETING_S = 30.0
+WHOLE_S = 60.0
+"""Of one job, unless something fails in it before."""
+_END = b"end"
+_SLACK_S = 3.0
+
+
+class Company(Protocol):
+    """Runs a job on all ranks and brings home what they said."""
+
+    places: Sequence[Here]
+    missing: tuple[int, ...]
+
+    def run(self, job: Job) -> Outcome:
+        """Run ``job`` to its end, or until its limits end it."""
+
+
+@dataclass(slots=True)
+class Alone:
+    """All ranks on this machine, forked from this process."""
+
+    count: int
+    places: Sequence[Here] = ()
+    missing: tuple[int, ...] = ()
+    _store: Any = None
+
+    def __post_init__(self) -> None:
+        self._store = own_store(MEETING_S)
+        self.places = (here("127.0.0.1"),) * self.count
+
+    def run(self, job: Job) -> Outcome:
+        """Fork a process for every rank."""
+        return Outcome(job, _forked(job, job.ranks, "127.0.0.1", self._store.port))
+
+
+@dataclass(slots=True)
+class Leader:
+    """Rank 0 of a company whose other ranks have processes of their own, on any node."""
+
+    meeting: Meeting
+    places: Sequence[Here] = ()
+    missing: tuple[int, ...] = ()
+    _jobs: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        seat = self.meeting.seat
+        found = {0: here(seat.address)}
+        for rank in range(1, seat.world):
+            said = self.meeting.take(f"here/{rank}", limit_s=MEETING_S if rank not in found and not self.missing else 1)
+            if said is None:
+                self.missing = (*self.missing, rank)
+            else:
+                found[rank] = msgspec.json.decode(said, type=Here)
+        self.places = [found.get(rank, Here("", "")) for rank in range(seat.world)]
+
+    def run(self, job: Job) -> Outcome:
+        """Hand it out, do our own part, gather the others' lines."""
+        seat = self.meeting.seat
+        self.meeting.put(f"job/{self._jobs}", msgspec.json.encode(job))
+        lines = list(_forked(job, [0] if 0 in job.ranks else [], seat.address, seat.port, seat.local_rank))
+        silent = []
+        wait_s = job.limit_s + GRACE_S + _SLACK_S if 0 in job.ranks else WHOLE_S
+        for rank in (rank for rank in job.ranks if rank):
+            said = self.meeting.take(f"lines/{self._jobs}/{rank}", limit_s=wait_s)
+            if said is None:
+                silent.append(rank)
+                wait_s = 1.0
+            else:
+                lines += msgspec.json.decode(said, type=list[Line])
+        self._jobs += 1
+        return Outcome(job, tuple(lines), tuple(silent))
+
+    def end(self, answer: bytes) -> None:
+        """Give everybody the answer and wait until they have it: the store ends with us."""
+        self.meeting.put("answer", answer)
+        self.meeting.put(f"job/{self._jobs}", _END)
+        for rank in range(1, self.meeting.seat.world):
+            if rank not in self.missing:
+                self.meeting.take(f"gone/{rank}", limit_s=1.0)
+
+
+def follow(meeting: Meeting, *, limit_s: float) -> bytes | None:
+    """Do what the leader says until it ends; its answer, None when it fell silent for ``limit_s``."""
+    seat = meeting.seat
+    meeting.put(f"here/{seat.rank}", msgspec.json.encode(here(seat.address)))
+    for number in _numbers():
+        said = meeting.take(f"job/{number}", limit_s=limit_s)
+        if said is None:
+            return None
+        if said == _END:
+            answer = meeting.take("answer", limit_s=1.0)
+            meeting.put(f"gone/{seat.rank}", b"1")
+            return answer
+        job = msgspec.json.decode(said, type=Job)
+        if seat.rank in job.ranks:
+            lines = _forked(job, [seat.rank], seat.address, seat.port, seat.local_rank)
+            meeting.put(f"lines/{number}/{seat.rank}", msgspec.json.encode(lines))
+    return None
+
+
+def _numbers() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+def _forked(job: Job, ranks: Sequence[int], address: str, port: int, local_rank: int | None = None) -> tuple[Line, ...]:
+    def work(rank: int, report: Any) -> None:
+        _change(job)
+        island = next(island for island in job.islands if rank in island)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = island_store(address, port, f"{attempt}/{job.number}/{island[0]}", job.limit_s)
+        Rank(job, rank, rank if local_rank is None else local_rank, store, report).work()
+
+    return run_ranks(ranks, work, limit_s=job.limit_s, whole_s=WHOLE_S)
+
+
+def _change(job: Job) -> None:
+    own = interfaces() if any(NETWORK in value for value in job.set.values()) else {}
+    for name, value in job.set.items():
+        before, sign, network = value.partition(NETWORK)
+        if sign:
+            os.environ[name] = before + own.get(network, "no-interface-in-this-network")
+        elif value:
+            os.environ[name] = value
+        else:
+            os.environ.pop(name, None)

@@ -1,0 +1,161 @@
+"""The probe from beginning to end: everything once, and where something fails or lags, a closer look."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from unhang.check.probe.bad_member_search import first_round, second_round, whole_rounds
+from unhang.check.probe.network_place import node_names
+from unhang.check.probe.participants import Company
+from unhang.check.probe.probe_jobs import (
+    CPU_SIZES,
+    GPU_SIZES,
+    Groups,
+    Job,
+    connect,
+    pairs_alone,
+    quick_steps,
+    small_steps,
+    world_steps,
+)
+from unhang.check.probe.step_outcomes import Outcome, pairs_of
+from unhang.check.probe_results.probe_results import Pair, Probed, Round, Step
+from unhang.check.probe_results.slow_pairs import slow_pairs
+
+LIMITS_S = {"gloo": 5.0, "nccl": 30.0}
+"""Of one step, where the user names none; making NCCL's communicators takes seconds on many nodes."""
+
+
+@dataclass(slots=True)
+class Probe:
+    """One probe on ``company``. ``scopes``: ranks of a group by the setting they come from."""
+
+    company: Company
+    backend: str
+    limit_s: float
+    scopes: Mapping[str, int] = field(default_factory=dict)
+    planned: int | None = None
+    address: str = ""
+    _jobs: int = 0
+
+    def whole(self) -> Probed:
+        """Every operation on every group, then whatever is needed to say who is to blame."""
+        started = time.monotonic()
+        nodes = node_names(list(self.company.places))
+        if self.company.missing:
+            return self._probed(nodes, (), started)
+        probed = self._together(nodes, started)
+        if probed.failure is None:
+            return replace(self._confirmed(probed), took_s=time.monotonic() - started)
+        rounds = self._apart(nodes)
+        if not any(tried.failed for tried in rounds):
+            # Nobody is to blame: a machine that was busy for a moment is late once, a fault is there again.
+            again = self._together(nodes, started)
+            if again.failure is None:
+                return replace(self._confirmed(again), failed_once=True, took_s=time.monotonic() - started)
+        return replace(probed, rounds=rounds, took_s=time.monotonic() - started)
+
+    def _together(self, nodes: tuple[str, ...], started: float) -> Probed:
+        scopes = {**_node_scope(nodes), **self.scopes}
+        outcome = self._run((tuple(range(len(nodes))),), world_steps(len(nodes), scopes, self._sizes))
+        return self._probed(nodes, outcome.steps, started, outcome)
+
+    def quick(self, changes: Mapping[str, str]) -> Probed:
+        """Whether all ranks work together under ``changes`` of the environment, and how fast."""
+        started = time.monotonic()
+        nodes = node_names(list(self.company.places))
+        if self.company.missing:
+            return self._probed(nodes, (), started)
+        islands: Groups = (tuple(range(len(nodes))),)
+        outcome = self._run(islands, quick_steps(len(nodes), self._sizes), changes)
+        return self._probed(nodes, outcome.steps, started, outcome)
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        return GPU_SIZES if self.backend == "nccl" else CPU_SIZES
+
+    def _run(self, islands: Groups, steps: tuple[Step, ...], changes: Mapping[str, str] | None = None) -> Outcome:
+        self._jobs += 1
+        return self.company.run(Job(self._jobs, self.backend, islands, steps, self.limit_s, changes or {}))
+
+    def _probed(
+        self, nodes: tuple[str, ...], steps: tuple[Step, ...], started: float, outcome: Outcome | None = None
+    ) -> Probed:
+        between = len(set(nodes)) > 1
+        links = [place.link for place in self.company.places if place.link is not None]
+        devices = {line.rank: line.device for line in outcome.lines if line.device} if outcome else {}
+        return Probed(
+            backend=self.backend,
+            nodes=nodes,
+            steps=steps,
+            limit_s=self.limit_s,
+            pairs=tuple(pairs_of(outcome.job.steps, outcome.lines)) if outcome else (),
+            missing=self.company.missing,
+            place=self.address,
+            link=min(links) if between and len(links) == len(nodes) else None,
+            interface=self.company.places[0].interface if between else "",
+            left=outcome.left if outcome else 0,
+            planned=self.planned,
+            devices=tuple(devices.get(rank, "") for rank in range(len(nodes))) if devices else (),
+            took_s=time.monotonic() - started,
+        )
+
+    def _apart(self, nodes: tuple[str, ...]) -> tuple[Round, ...]:
+        """Nodes, or the ranks of one node, tried in groups of their own: two rounds find one bad one of many."""
+        units = _units(nodes)
+        if len(units) < 3:
+            return ()
+        if len(units) == 3:
+            return tuple(self._round(units, groups) for groups in whole_rounds(range(3)))
+        first_groups = first_round(range(len(units)))
+        first = self._round(units, first_groups)
+        failed = {group for group, ranks in zip(first_groups, first.groups, strict=True) if ranks in first.failed}
+        second_groups = second_round(first_groups, failed)
+        if not failed or not second_groups:
+            return (first,)
+        return (first, self._round(units, second_groups))
+
+    def _round(self, units: Sequence[tuple[int, ...]], groups: Sequence[tuple[int, ...]]) -> Round:
+        islands = tuple(tuple(rank for unit in group for rank in units[unit]) for group in groups)
+        outcome = self._run(islands, (connect(islands), *small_steps(islands, self._sizes[:2])[1:]))
+        return Round(islands, outcome.failed_islands)
+
+    def _confirmed(self, probed: Probed) -> Probed:
+        """Slow pairs once more, alone: the better of the two times counts, since other traffic only ever slows."""
+        suspects = _suspects(probed)
+        if not suspects:
+            return probed
+        steps = pairs_alone(probed.ranks, suspects, (self._sizes[0], self._sizes[-1]))
+        outcome = self._run((tuple(range(probed.ranks)),), steps)
+        again = {pair.ranks: pair for pair in pairs_of(outcome.job.steps, outcome.lines)}
+        return replace(probed, pairs=tuple(_better(pair, again.get(pair.ranks)) for pair in probed.pairs))
+
+
+def _suspects(probed: Probed) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for slow in slow_pairs(probed):
+        of_ranks = [pair.ranks for pair in probed.pairs if set(pair.ranks) & set(slow.ranks)]
+        found += [pair.ranks for pair in probed.pairs if tuple(sorted(pair.ranks)) in slow.pairs]
+        found += of_ranks
+    return tuple(dict.fromkeys(found))
+
+
+def _better(one: Pair, other: Pair | None) -> Pair:
+    return one if other is None or other.bandwidth <= one.bandwidth else other
+
+
+def _units(nodes: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """The ranks of each node; single ranks where there is one node only."""
+    if len(set(nodes)) == 1:
+        return [(rank,) for rank in range(len(nodes))]
+    return [tuple(rank for rank, own in enumerate(nodes) if own == name) for name in dict.fromkeys(nodes)]
+
+
+def _node_scope(nodes: tuple[str, ...]) -> dict[str, int]:
+    """``node``, where all nodes hold the same number of ranks, one after the other."""
+    units = _units(nodes)
+    sizes = {len(unit) for unit in units}
+    lined_up = all(unit == tuple(range(unit[0], unit[0] + len(unit))) for unit in units)
+    return {"node": len(units[0])} if len(set(nodes)) > 1 and len(sizes) == 1 and lined_up else {}

@@ -1,0 +1,1 @@
+"""What the collective probe saw, and what would be normal."""

@@ -1,0 +1,69 @@
+"""Which pair, or which rank, is slow beside the others: against the median of the rest, never against a mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from unhang.check.probe_results.probe_results import Pair, Probed
+from unhang.knowledge.thresholds import threshold, whole_threshold
+
+FACTOR = threshold("slow_pairs.factor")
+"""Slower than the median of the others by this factor counts as slow; links of one kind differ by less."""
+
+LEAST_PAIRS = whole_threshold("slow_pairs.least_pairs")
+MOST_SLOW = threshold("slow_pairs.most_slow")
+"""Of the pairs: so many of a slower kind belong to the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """``ranks``: slow with every partner. ``pairs``: slow, and neither of their ranks is. ``usual``: of the rest."""
+
+    ranks: tuple[int, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+    usual: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.ranks or self.pairs)
+
+
+def slow_of(pairs: Iterable[Pair]) -> Slow:
+    """The slow ones among pairs of one kind (all within nodes, or all between nodes).
+
+    Some pairs are needed, and most of them must be alike: a machine whose cards are joined in two ways has
+    many pairs of the slower kind, and none of them is broken.
+    """
+    bandwidth = {tuple(sorted(pair.ranks)): pair.bandwidth for pair in pairs}
+    if len(bandwidth) < LEAST_PAIRS:
+        return Slow()
+    slow = {pair for pair, own in bandwidth.items() if own * FACTOR < _median_without(bandwidth, pair)}
+    ranks = _slow_with_all(list(bandwidth), slow)
+    if not ranks and len(slow) > MOST_SLOW * len(bandwidth):
+        return Slow()
+    rest = [own for pair, own in bandwidth.items() if pair not in slow]
+    alone = tuple(sorted((a, b) for a, b in slow if not {a, b} & set(ranks)))
+    return Slow(ranks, alone, median(rest)) if rest else Slow()
+
+
+def slow_pairs(probed: Probed) -> tuple[Slow, ...]:
+    """Within nodes, then between nodes."""
+    inside = [pair for pair in probed.pairs if len({probed.nodes[rank] for rank in pair.ranks}) == 1]
+    between = [pair for pair in probed.pairs if pair not in inside]
+    return tuple(found for found in (slow_of(inside), slow_of(between)) if found)
+
+
+def _median_without(bandwidth: Mapping[tuple[int, ...], float], pair: tuple[int, ...]) -> float:
+    """Of the pairs that share no rank with this one where there are enough; else of all others."""
+    apart = [own for other, own in bandwidth.items() if not set(other) & set(pair)]
+    others = [own for other, own in bandwidth.items() if other != pair]
+    return median(apart if len(apart) >= LEAST_PAIRS else others)
+
+
+def _slow_with_all(pairs: Sequence[tuple[int, ...]], slow: set[tuple[int, ...]]) -> tuple[int, ...]:
+    """Ranks with two partners or more that are slow with each of them, while some of those are not slow with others."""
+    ranks = sorted({rank for pair in pairs for rank in pair})
+    own = {rank: [pair for pair in pairs if rank in pair] for rank in ranks}
+    bad = [rank for rank in ranks if len(own[rank]) > 1 and all(pair in slow for pair in own[rank])]
+    return tuple(bad) if len(bad) * 2 < len(ranks) else ()

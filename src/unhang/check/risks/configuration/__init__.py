@@ -1,0 +1,1 @@
+"""Risks in the planned command and its configuration."""

@@ -1,0 +1,1 @@
+"""Risks in the accelerators, their driver and how they are connected."""

@@ -1,0 +1,1 @@
+"""Risks in the limits of this machine."""

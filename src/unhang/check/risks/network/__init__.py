@@ -1,0 +1,1 @@
+"""Risks in the network between nodes."""

@@ -1,0 +1,1 @@
+"""Risks that the collective probe showed."""

@@ -1,0 +1,1 @@
+"""Risks in what differs between nodes, ranks and versions."""

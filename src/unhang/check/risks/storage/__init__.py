@@ -1,0 +1,1 @@
+"""Risks in the storage a job uses."""

@@ -1,0 +1,1 @@
+"""Risks in the timeouts of a job and in the evidence they leave."""

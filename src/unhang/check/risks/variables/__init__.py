@@ -1,0 +1,1 @@
+"""Risks in environment variables."""

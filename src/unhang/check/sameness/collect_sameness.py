@@ -1,0 +1,77 @@
+"""What this node would bring to the job and every other one must bring alike: code, configuration, settings, versions.
+
+One node alone has nothing to compare; ``rules/risks/same_*.py`` judge several beside each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from unhang.check.environment import collect_environment as environment
+from unhang.check.environment import collect_versions
+from unhang.check.environment.versions import Versions
+from unhang.check.sameness.sameness import Belongings
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.knowledge import numbers
+from unhang.program import collect_program
+from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.job_environment import Settings, of_families
+from unhang.program.launch.launch import Configuration
+from unhang.program.launch.planned_job import Plan
+from unhang.program.program_source import ProgramSource
+from unhang.program.settings import configuration_files
+
+NAME = "sameness"
+LIMIT_S = 20.0
+NEEDS = ("program", "configuration")
+DRIVER = "/proc/driver/nvidia/version"
+_RELEASE = re.compile(r"\s(\d{3,}\.\d+(?:\.\d+)*)\s")
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Hashes of what the command leads to, and versions, and settings as they are here."""
+    source = _found(collect_program.look(machine, plan), ProgramSource)
+    files = _found(configuration_files.look(machine, plan), Configuration)
+    settings = _found(environment.look(machine, plan), Settings)
+    installed = _found(collect_versions.look(machine, plan), Versions)
+    launch = taken_apart(plan.command)
+    nodes = max(launch.nodes or 1, *(_number(machine.environment, name) for name in ("SLURM_NNODES", "NNODES")))
+    yield (
+        Belongings,
+        Look(
+            Belongings(
+                program={file.path: _hash(file.text) for file in source.whole} if source is not None else {},
+                configuration=_hashes(machine, [file.path for file in files.files] if files is not None else []),
+                environment=of_families({n: s.value for n, s in settings.in_force.items()}) if settings else {},
+                versions={**_own_versions(machine), **(installed.of if installed is not None else {})},
+                others=nodes > 1,
+            )
+        ),
+    )
+
+
+def _found(answers: Iterable[tuple[type, Look[Any]]], kind: type) -> Any:
+    return next((answer.found for answered, answer in answers if answered is kind), None)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    return numbers.whole(environment.get(name, "")) or 1
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def _hashes(machine: Machine, paths: Iterable[str]) -> dict[str, str]:
+    texts = {path: machine.read_named(path).found for path in paths}
+    return {path: _hash(text) for path, text in texts.items() if text is not None}
+
+
+def _own_versions(machine: Machine) -> dict[str, str]:
+    driver = _RELEASE.search(machine.read(DRIVER).found or "")
+    return {"python": platform.python_version(), **({"driver": driver[1]} if driver else {})}

@@ -1,0 +1,139 @@
+"""The folders the job would use: what they lie on, what is free, and how fast small steps on them come back.
+
+It writes, and takes all of it away again (``storage_trial.py``): at most 256 MB in all, within about ten seconds. Every
+step is a process of its own with a limit, so that a mount that does not answer costs its limit and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from unhang.check.storage import storage_trial
+from unhang.check.storage.storage import Measured, Place, Storage
+from unhang.check.storage.storage_paths import places_of
+from unhang.findings import Text, say
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.program.launch.planned_job import Plan
+
+NAME = "storage"
+LIMIT_S = 30.0
+NEEDS = ("environment", "versions", "configuration", "timers")
+ALL_STEPS_S = 10.0
+LOOK_S, STEP_S = 4.0, 5.0
+MOST_BYTES, MOST_BYTES_ONCE, MOST_SHARE = 256 << 20, 64 << 20, 0.05
+_TRIAL = Path(storage_trial.__file__)
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Look at each place, then try each file system; what was found so far is given as it comes."""
+    ends = time.monotonic() + ALL_STEPS_S
+    mounts = _mounts(machine)
+    places: list[Place] = []
+    memory = machine.space("/dev/shm").found
+    storage = Storage(memory_free=memory.free if memory is not None else 0)
+    for place in places_of(machine, plan):
+        if time.monotonic() > ends:
+            storage = replace(storage, left=(*storage.left, place.path))
+            continue
+        seen = _looked_at(machine, place, mounts, [one.mount for one in places if one.hung])
+        if seen is not None:
+            places.append(seen)
+            storage = replace(storage, places=tuple(places))
+            yield Storage, Look(storage)
+    if not places:
+        yield Storage, Look(because=say("nothing is stored about its folders"))
+    for step, folder, device in _steps(places):
+        if time.monotonic() > ends:
+            storage = replace(storage, left=tuple(dict.fromkeys((*storage.left, folder))))
+        else:
+            measured = _measured(machine, step, folder, device, storage, places)
+            storage = replace(storage, measured=(*storage.measured, *measured))
+        yield Storage, Look(storage)
+
+
+def _mounts(machine: Machine) -> dict[str, str]:
+    """Type of file system by mount point; a later mount hides an earlier one."""
+    found = {}
+    for line in (machine.read("/proc/self/mountinfo").found or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) > 4 and kinds:
+            found[fields[4].replace("\\040", " ")] = kinds[0]
+    return found
+
+
+def _mount_of(path: str, mounts: dict[str, str]) -> str:
+    return max((m for m in mounts if path == m or path.startswith(m.rstrip("/") + "/")), key=len, default="")
+
+
+def _looked_at(machine: Machine, place: Place, mounts: dict[str, str], dead: list[str]) -> Place | None:
+    """``place`` with what it lies on; None where nothing is stored of it."""
+    mount = _mount_of(place.path, mounts)
+    guessed = replace(place, mount=mount, type=mounts.get(mount, ""), folder=place.path)
+    if mount and mount in dead:
+        return replace(guessed, hung=True)
+    answer, because, hung = _tried(machine, "look", place.path, limit_s=LOOK_S)
+    if hung or because is not None or "trouble" in answer:
+        return replace(guessed, hung=hung, trouble=str(because or answer.get("trouble", "")))
+    if not answer:
+        return None
+    mount = _mount_of(answer["folder"], mounts)
+    return replace(place, **answer, mount=mount, type=mounts.get(mount, ""))
+
+
+def _steps(places: list[Place]) -> Iterator[tuple[str, str, str]]:
+    """Each step once a file system, in the folder of the first place it speaks for; the cheap steps first."""
+    well = [place for place in places if place.device]
+    for step, uses in (
+        ("appends", ("logs", "checkpoints", "named", "current")),
+        ("reads", ("data", "named")),
+        ("write", ("checkpoints", "named", "current")),
+        ("files", ("checkpoints", "logs", "named", "current")),
+    ):
+        tried: set[str] = set()
+        for place in sorted((p for p in well if p.use in uses), key=lambda p: uses.index(p.use)):
+            usable = place.exists if step == "reads" else place.writable
+            if usable and place.device not in tried:
+                tried.add(place.device)
+                yield step, place.path if step == "reads" else place.folder, place.device
+
+
+def _measured(
+    machine: Machine, step: str, folder: str, device: str, storage: Storage, places: list[Place]
+) -> tuple[Measured, ...]:
+    if any(one.hung and one.device == device for one in storage.measured):
+        return ()
+    words = [folder]
+    if step == "write":
+        free = next(place.free for place in places if place.device == device)
+        most = min(MOST_BYTES_ONCE, MOST_BYTES - storage.bytes_written, int(free * MOST_SHARE))
+        if most < storage_trial.CHUNK:
+            return ()
+        words.append(str(most))
+    answer, because, hung = _tried(machine, step, *words, limit_s=STEP_S)
+    if hung and step == "files":
+        _tried(machine, "clean", folder, limit_s=1.0)
+    if hung or because is not None or "trouble" in answer:
+        trouble = str(because or answer.get("trouble", ""))
+        return (Measured(step, folder, device, trouble=trouble, hung=hung, limit_s=STEP_S),)
+    seconds = tuple(float(one) for one in answer.get("seconds", ()))
+    return (Measured(step, folder, device, seconds, int(answer.get("bytes", 0))),) if seconds else ()
+
+
+def _tried(machine: Machine, *words: str, limit_s: float) -> tuple[dict[str, Any], Text | None, bool]:
+    """What a step answered, why it did not, and whether it was cut off at its limit."""
+    started = time.monotonic()
+    look = machine.program(_TRIAL, words, limit_s)
+    if look.found is None:
+        return {}, look.because, look.because is not None and time.monotonic() - started >= limit_s
+    try:
+        answer = json.loads(look.found.text)
+    except ValueError:
+        return {"trouble": look.found.text.strip().rsplit("\n", 1)[-1] or f"exit code {look.found.code}"}, None, False
+    return answer if isinstance(answer, dict) else {}, None, False

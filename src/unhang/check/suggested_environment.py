@@ -1,0 +1,88 @@
+"""The environment to paste: what stays of the user's variables, what goes, what is added, in the launcher's form."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from unhang.check.risks.variables.variable_families import FAMILIES
+from unhang.findings import Finding, RemedyKind, Suggested
+from unhang.host.look import Situation
+from unhang.program.launch.job_environment import Settings
+from unhang.program.launch.launch import Launch
+
+
+def suggested(here: Situation, findings: Sequence[Finding], form: str = "") -> Suggested | None:
+    """The block for this node; None when no finding asks for another environment.
+
+    ``form`` names one of :data:`FORMS`; empty: the one that fits the command. Of two wishes for one variable the more
+    severe finding's counts: findings come ranked.
+    """
+    wishes = [
+        remedy
+        for finding in findings
+        for remedy in finding.remedies[:1]
+        if remedy.kind is RemedyKind.ENVIRONMENT and (remedy.set or remedy.unset)
+    ]
+    if not wishes:
+        return None
+    unset = tuple(dict.fromkeys(name for remedy in wishes for name in remedy.unset))
+    added = {name: value for remedy in reversed(wishes) for name, value in remedy.set.items() if name not in unset}
+    kept = {**_of_families(here, unset), **added}
+    form = form or _form_of(here)
+    return Suggested(kept, unset, form, FORMS[form](kept, unset))
+
+
+def _form_of(here: Situation) -> str:
+    launch, settings = here.found(Launch) or Launch(), here.found(Settings)
+    if settings is not None and settings.value("KUBERNETES_SERVICE_HOST"):
+        return "kubernetes"
+    return next((name for name in (launch.outer, launch.launcher) if name in FORMS), "export")
+
+
+def _of_families(here: Situation, unset: Sequence[str]) -> dict[str, str]:
+    settings = here.found(Settings)
+    if settings is None:
+        return {}
+    return {
+        name: setting.value
+        for name, setting in sorted(settings.in_force.items())
+        if name.startswith(FAMILIES) and name not in unset and setting.origin in ("environment", "command")
+    }
+
+
+def _export(kept: Mapping[str, str], unset: Sequence[str]) -> str:
+    lines = ["unset " + " ".join(unset)] if unset else []
+    return "\n".join([*lines, *(f"export {name}={shlex.quote(value)}" for name, value in kept.items())])
+
+
+def _srun(kept: Mapping[str, str], unset: Sequence[str]) -> str:
+    lines = ["unset " + " ".join(unset)] if unset else []
+    pairs = ",".join(["ALL", *(f"{name}={shlex.quote(value)}" for name, value in kept.items())])
+    return "\n".join([*lines, f"srun --export={pairs} …"])
+
+
+def _mpirun(kept: Mapping[str, str], unset: Sequence[str]) -> str:
+    lines = ["unset " + " ".join(unset)] if unset else []
+    return "\n".join([*lines, " ".join(["mpirun", *(f"-x {n}={shlex.quote(v)}" for n, v in kept.items()), "…"])])
+
+
+def _deepspeed(kept: Mapping[str, str], unset: Sequence[str]) -> str:
+    """DeepSpeed forwards NCCL* and PYTHON* by itself; ``.deepspeed_env`` brings the rest to the other nodes."""
+    lines = ["unset " + " ".join(unset)] if unset else []
+    return "\n".join([*lines, "cat > ~/.deepspeed_env <<EOF", *(f"{n}={v}" for n, v in kept.items()), "EOF"])
+
+
+def _kubernetes(kept: Mapping[str, str], unset: Sequence[str]) -> str:
+    lines = [f"# without: {', '.join(unset)}"] if unset else []
+    entries = [f'  - {{name: {name}, value: "{value}"}}' for name, value in kept.items()]
+    return "\n".join([*lines, "env:" if entries else "env: []", *entries])
+
+
+FORMS: Mapping[str, Callable[[Mapping[str, str], Sequence[str]], str]] = {
+    "export": _export,
+    "srun": _srun,
+    "mpirun": _mpirun,
+    "deepspeed": _deepspeed,
+    "kubernetes": _kubernetes,
+}

@@ -1,0 +1,1 @@
+"""What several verbs print: verdicts, progress, steps of a recording."""

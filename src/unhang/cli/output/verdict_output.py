@@ -1,0 +1,136 @@
+"""Where the verdict goes and how it looks there. Standard output gets the answer and nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from unhang.errors import UsageError
+from unhang.facts.model import Facts
+from unhang.findings import Severity, Status, Verdict
+from unhang.report.layout.terminal import behind
+from unhang.report.redaction.redact import Redactor
+
+
+def exit_code(verdict: Verdict) -> int:
+    """0 shown to be well (notes alone are nothing wrong), 1 something stops or slows the job, 2 nothing decides it."""
+    if any(finding.severity in (Severity.STOPS, Severity.SLOWS) for finding in verdict.findings):
+        return 1
+    return {Status.HEALTHY: 0, Status.UNKNOWN: 2}.get(verdict.status, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictOutput:
+    """How the user wants a verdict."""
+
+    form: str
+    lang: str
+    redact: bool
+    color: bool | None
+    debug: bool
+
+    @classmethod
+    def chosen(cls, form: str, *, lang: str | None, redact: bool, color: bool | None, debug: bool) -> VerdictOutput:
+        """The output the options ask for. JSON stays English unless a language is named."""
+        from unhang.report.language import resolve_language
+
+        return cls(form, "en" if form == "json" and not lang else resolve_language(lang), redact, color, debug)
+
+    def give(self, verdict: Verdict, facts: Facts, out: Path | None) -> None:
+        """Write the verdict to ``out``, or to standard output when it is None."""
+        if self.debug:
+            for finding in verdict.findings:
+                print(
+                    f"rule {finding.rule}: {finding.cause.value}, {finding.certainty.value}, grade {finding.grade!r}",
+                    file=sys.stderr,
+                )
+        if out is not None:
+            write_private(out, self._text(verdict, facts))
+            print(f"verdict written to {out}", file=sys.stderr)
+            return
+        if self.form != "text":
+            sys.stdout.write(self._text(verdict, facts))
+            return
+        self._print(verdict, facts)
+
+    def write_html(self, path: Path, verdict: Verdict, facts: Facts) -> None:
+        """Write the self-contained report to ``path``."""
+        from unhang.report.html import page
+
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            page.write_html(verdict, facts, path, lang=self.lang, redactor=self._redactor(verdict, facts))
+        except OSError as error:
+            raise _not_written(path, error) from error
+        print(f"HTML report written to {path}", file=sys.stderr)
+
+    def _print(self, verdict: Verdict, facts: Facts) -> None:
+        from unhang.report.text import print_text
+
+        if self.color is False:
+            os.environ["NO_COLOR"] = "1"
+        file = AsTerminal(sys.stdout) if self.color else sys.stdout
+        print_text(verdict, facts, lang=self.lang, file=file, redactor=self._redactor(verdict, facts))
+
+    def _text(self, verdict: Verdict, facts: Facts) -> str:
+        if self.form == "json":
+            from unhang.report.json import to_json
+
+            return to_json(verdict, lang=self.lang, redactor=self._redactor(verdict, facts))
+        if self.form == "markdown":
+            from unhang.report.markdown import to_markdown
+
+            return to_markdown(verdict, lang=self.lang, redactor=self._redactor(verdict, facts))
+        if self.form == "html":
+            from unhang.report.html.page import to_html
+
+            return to_html(verdict, facts, lang=self.lang, redactor=self._redactor(verdict, facts))
+        from unhang.report.text import to_text
+
+        return to_text(verdict, facts, lang=self.lang, redactor=self._redactor(verdict, facts))
+
+    def _redactor(self, verdict: Verdict, facts: Facts) -> Redactor:
+        redactor = Redactor(share=self.redact)
+        redactor.learn_from(verdict, facts)
+        return redactor
+
+
+class AsTerminal(io.StringIO):
+    """Standard output that says it is a terminal: ``--color`` into a pipe."""
+
+    def __init__(self, target: TextIO) -> None:
+        super().__init__()
+        self._target = behind(target)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the real output."""
+        return getattr(self._target, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Always: the user asked for colour."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Pass ``text`` on: the sheet made it printable and coloured it."""
+        return self._target.write(text)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, readable by its owner only. Raises UsageError when that cannot be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o600)
+            file.write(text)
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be written ({error.strerror or type(error).__name__})")

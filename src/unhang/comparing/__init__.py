@@ -1,1 +1,0 @@
-"""Two runs, traces, spans of steps or sets of ranks beside each other: what grew, where, and what was changed."""

@@ -1,0 +1,1 @@
+"""Passes that change a finding after its detector: certainty, severity, ranks."""

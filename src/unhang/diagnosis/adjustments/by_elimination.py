@@ -1,0 +1,82 @@
+"""Which rank it was, where the finding itself cannot tell: the one that is left when the others are accounted for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unhang.facts.endings.reporting_ranks import are_all, ranks_behind, ranks_named
+from unhang.facts.laggard.work_spanning_timeout import absent_rank
+from unhang.facts.logs.log_statements import saying
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Finding, Grade, Text, say
+
+OF_ONE_RANK = frozenset(
+    (
+        Cause.GPU_OOM,
+        Cause.GPU_HARDWARE,
+        Cause.HOST_MEMORY,
+        Cause.RANK_CRASHED,
+        Cause.RANK_FROZEN,
+        Cause.SINGLE_RANK_WORK,
+        Cause.SLOW_DATA_LOADING,
+        Cause.SLOW_RANK,
+        Cause.UNEVEN_DATA,
+    )
+)
+"""Causes that lie with one rank, or a few."""
+OF_SOME = frozenset((Cause.DEVICE_MAPPING, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.RENDEZVOUS, Cause.NETWORK_FAULT))
+"""Causes that lie with a few ranks, where a line names them."""
+_BY_A_PROCESS = frozenset((*OF_ONE_RANK, *OF_SOME, Cause.VERSION_MISMATCH))
+"""Causes whose evidence is a line of a process that has them."""
+_MOST_CARDS = 16
+"""Of one machine."""
+_BY_ABSENCE = frozenset((*OF_ONE_RANK, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.TIMEOUT_TOO_SHORT))
+"""Causes of whoever did not come."""
+
+
+def naming_who_is_left(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """``findings``; the first, if it names no rank and lies with one, names the one that is left."""
+    first = findings[0] if findings else None
+    if first is None or (first.ranks and not are_all(facts, first.ranks)):
+        return findings
+    # What usually lies behind a line is not what the line is about.
+    who = ranks_named if first.ranks or first.grade is Grade.USUAL else ranks_behind
+    told = who(facts, first.evidence) if first.cause in _BY_A_PROCESS else ()
+    if told and not are_all(facts, told):
+        return (replace(first, ranks=told), *findings[1:])
+    if first.ranks or first.cause not in _BY_ABSENCE:
+        return findings
+    left = _left(facts) or _by_its_card(facts, first) or _main(facts, first)
+    if left is None:
+        return findings
+    rank, because = left
+    return (replace(first, ranks=(rank,), because=(*first.because, because)), *findings[1:])
+
+
+def _left(facts: Facts) -> tuple[int, Text] | None:
+    incident = incident_of(facts)
+    rank = absent_rank(facts, incident)
+    if incident is None or rank is None or (len(incident.ranks) < 2 and facts.world_size != 2):
+        return None
+    return rank, say("rank {rank} is the one that did not wait in vain", rank=rank)
+
+
+def _by_its_card(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
+    """On one machine card and rank have the same number unless somebody mapped them otherwise; a process that sees only
+    its own card calls it 0."""
+    if finding.cause is not Cause.GPU_OOM or len({known.host for known in facts.ranks.values() if known.host}) > 1:
+        return None
+    named = {event.values.get("device") for event in saying(facts, "oom")} - {None}
+    card = named.pop() if len(named) == 1 else None
+    if not isinstance(card, int) or card == 0 or card >= (facts.world_size or _MOST_CARDS):
+        return None
+    return card, say("its line names card {card}, which on one machine is rank {card}'s", card=card)
+
+
+def _main(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
+    """Work that one process shows a bar of is the main process' by the habit of all libraries."""
+    incident = incident_of(facts)
+    if finding.cause is not Cause.SINGLE_RANK_WORK or (incident is not None and 0 in incident.rank_set):
+        return None
+    return 0, say("bars and messages of work that one process does alone come from the main process")

@@ -1,0 +1,1 @@
+"""What a verdict says beside its findings: health, gaps, restart, checkpoints."""

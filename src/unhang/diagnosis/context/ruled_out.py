@@ -1,0 +1,106 @@
+"""What the facts contradict: causes that somebody would suspect, and why it was not that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unhang.facts.alignment.broadcast_roots import passed_by_some
+from unhang.facts.laggard.idle_at_line import stands_still
+from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
+from unhang.facts.waiting.progress_from_stacks import in_collective
+from unhang.findings import Cause, Certainty, Finding, RuledOut, say
+from unhang.knowledge.single_rank_work_words import own_work
+
+
+def ruled_out_by(facts: Facts, findings: tuple[Finding, ...], limit: Certainty) -> tuple[RuledOut, ...]:
+    """Contradicted causes, most suspected first; never one that is also found.
+
+    Nothing is ruled out in a job that has not stalled, nor where a gap in the evidence caps certainty at ``limit``.
+    """
+    if limit is not Certainty.CERTAIN:
+        return ()
+    found = {finding.cause for finding in findings}
+    return tuple(answer for answer in _contradicted(facts) if answer.cause not in found)
+
+
+def _contradicted(facts: Facts) -> Iterator[RuledOut]:
+    if not facts.stalls:
+        return
+    yield from _transport(facts)
+    yield from _mismatch(facts)
+    yield from _crash(facts)
+    yield from _frozen(facts)
+    yield from _cycle(facts)
+
+
+def _transport(facts: Facts) -> Iterator[RuledOut]:
+    """Data that was never sent cannot be lost: each laggard's own evidence shows that it is elsewhere."""
+    if not all(stall.reason == "not-entered" and _own_word(facts, stall) for stall in facts.stalls):
+        return
+    late = tuple(sorted({rank for stall in facts.stalls for rank in stall.laggards}))
+    because = say("{late:who} never entered the collective the others wait in: nothing was on its way yet", late=late)
+    yield RuledOut(Cause.NETWORK_FAULT, because)
+    yield RuledOut(Cause.P2P_BROKEN, because)
+
+
+def _own_word(facts: Facts, stall: Stall) -> bool:
+    group = facts.groups.get(stall.group)
+    return group is not None and all(
+        rank in group.progress and not group.progress[rank].inferred for rank in stall.laggards
+    )
+
+
+def _mismatch(facts: Facts) -> Iterator[RuledOut]:
+    """Every recording reaches the position, and nowhere did two ranks call something else."""
+    group = facts.groups.get(facts.stalls[0].group)
+    if group is None or facts.disagreements or group.silent or set(group.entries) != set(group.members):
+        return
+    if passed_by_some(facts, facts.stalls[0]) is not None:
+        return  # no record tells which root each rank named
+    if any(in_collective(facts.ranks[rank].activity) for stall in facts.stalls for rank in stall.laggards):
+        return  # they are in another call, which no record of the group holds
+    yield RuledOut(
+        Cause.COLLECTIVE_MISMATCH,
+        say("at every position in the records all ranks of group {group} called the same", group=group.name),
+    )
+
+
+def _crash(facts: Facts) -> Iterator[RuledOut]:
+    everyone = facts.world_size is not None and len(facts.ranks_seen) == facts.world_size
+    if everyone and not facts.tracebacks and all(map(_lives_whole, facts.ranks.values())):
+        yield RuledOut(Cause.RANK_CRASHED, say("every rank lived when its stack was taken"))
+
+
+def _lives_whole(rank: RankFacts) -> bool:
+    """The process lives, and what trains in it: it handles no exception, nobody waits to join it, no actor is idle."""
+    activity = rank.activity
+    if not rank.alive or rank.stack is None or activity is None:
+        return False
+    return activity.context is not CodeContext.EXCEPT_HANDLER and activity.what not in ("join", "actor-idle")
+
+
+def _frozen(facts: Facts) -> Iterator[RuledOut]:
+    late = tuple(sorted({rank for stall in facts.stalls for rank in stall.laggards}))
+    if late and all(rank in facts.ranks and facts.ranks[rank].moving for rank in late):
+        yield RuledOut(Cause.RANK_FROZEN, say("{late:who} moved between two looks", late=late))
+
+
+_ASKS = {what for what, kind in own_work().items() if kind.asks}
+_WAITS_FOR_SOMEBODY = _ASKS | {"lock-wait", "queue-wait", "socket", "join", "child-process"}
+"""The other end of these may be a rank that waits for this one; no record tells."""
+
+
+def _waits_for_somebody(rank: RankFacts) -> bool:
+    return stands_still(rank) or (rank.activity is not None and rank.activity.what in _WAITS_FOR_SOMEBODY)
+
+
+def _cycle(facts: Facts) -> Iterator[RuledOut]:
+    graph = facts.graph
+    if any(_waits_for_somebody(facts.ranks[rank]) for rank in graph.roots if rank in facts.ranks):
+        return
+    seen = all(rank.recording is not None or rank.stack is not None for rank in facts.ranks.values())
+    if seen and graph.edges and graph.roots and not graph.cycles:
+        yield RuledOut(
+            Cause.DEADLOCK_ORDER,
+            say("nobody waits in a circle: in the end all wait for {roots:who}", roots=graph.roots),
+        )

@@ -1,0 +1,221 @@
+"""Read many dumps: as torch writes them in this process, when they are few, and with workers otherwise."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.interning import share
+from unhang.evidence.flight_recorder.json_text import looks_like_json
+from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.reading import read_other, read_recording
+from unhang.evidence.flight_recorder.workers import Dump, Item, Worker
+from unhang.evidence.found_files import Identity
+from unhang.evidence.rank_names import rank_from_name
+from unhang.findings import Source, Unread
+
+INLINE_FILES: Final = 96
+"""So few files as torch writes them are read faster than workers start (about 0.15 s)."""
+MAX_JOBS: Final = 16
+_BATCH: Final = 32
+_INLINE_BYTES: Final = 1 << 19
+"""So much of pickles that torch did not lay out itself is read faster than a worker starts."""
+_JSON_IS_FASTER: Final = 8
+
+Batch = list[Dump]
+
+
+class LeftForWorker(Exception):
+    """This dump is better read by a worker."""
+
+
+class HereWhileShort:
+    """Reads what torch did not lay out itself in this process, as long as all of it together is short."""
+
+    def __init__(self) -> None:
+        self._left = _INLINE_BYTES
+
+    def __call__(self, data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+        """The dump ``data``. Raises :class:`LeftForWorker` when it would take too long."""
+        cost = len(data) // _JSON_IS_FASTER if looks_like_json(data) else len(data)
+        if cost > self._left:
+            raise LeftForWorker
+        self._left -= cost
+        return read_other(data, shared, whole=whole)
+
+
+def read_recordings(
+    paths: Iterable[str | Path],
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    whole: bool = False,
+    identities: Sequence[Identity | None] | None = None,
+) -> Iterator[Item]:
+    """One item for each of ``paths``, in their order: a :class:`Recording`, or :class:`Unread` with the reason.
+
+    ``jobs`` is the number of worker processes (default: the cores this process may use, at most 16); few files are
+    read in this process. ``progress`` is called with the number of files done so far. ``whole`` as in
+    :func:`read_recording`, and so are ``identities``, one a path.
+    """
+    plain = [os.fspath(path) for path in paths]
+    names = [Dump(name, None, one) for name, one in zip(plain, identities or [None] * len(plain), strict=True)]
+    workers = min(jobs if jobs is not None else _cores(), MAX_JOBS, -(-len(names) // _BATCH))
+    inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES)
+    shared = SharedTables()
+    items = _read_here(names, workers, shared, whole) if inline else _read_spread(names, workers, shared, whole)
+    for done, item in enumerate(items, start=1):
+        yield item
+        if progress is not None:
+            progress(done)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _read_here(dumps: Sequence[Dump], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
+    others = read_other if whole else HereWhileShort()
+    for index, dump in enumerate(dumps):
+        try:
+            item = read_recording(dump.name, whole=whole, shared=shared, others=others, identity=dump.identity)
+        except LeftForWorker:
+            yield from _read_spread(dumps[index:], workers, shared, whole)
+            return
+        except Exception as error:  # noqa: BLE001 - one dump that the reader fails on must not cost the others
+            item = Unread.after(error, Source(dump.name), rank_from_name(dump.name))
+        yield item
+
+
+def _read_spread(names: Sequence[Dump], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
+    waiting: deque[tuple[int, Batch]] = deque()
+    size = max(1, min(_BATCH, -(-len(names) // (workers * 4))))
+    for index in range(0, len(names), size):
+        waiting.append((index, list(names[index : index + size])))
+    done: dict[int, list[Item]] = {}
+    following = 0
+    with closing(_Crew(workers, waiting, whole)) as crew:
+        while following < len(names):
+            while following in done:
+                items = share(done.pop(following), shared)
+                following += len(items)
+                yield from items
+            if following < len(names):
+                start, items = crew.next_batch()
+                done[start] = items
+
+
+class _Crew:
+    """Workers and what each is busy with."""
+
+    def __init__(self, workers: int, waiting: deque[tuple[int, Batch]], whole: bool) -> None:
+        self.waiting = waiting
+        self.whole = whole
+        self.selector = selectors.DefaultSelector()
+        self.busy: dict[Worker, tuple[int, Batch]] = {}
+        self.workers: list[Worker] = []
+        for _ in range(workers):
+            self._start()
+
+    def close(self) -> None:
+        """End all of them."""
+        self.selector.close()
+        for worker in self.workers:
+            worker.end()
+
+    def next_batch(self) -> tuple[int, list[Item]]:
+        """The next finished batch: index of its first file, and its items."""
+        while self.busy:
+            worker = self._ready()
+            start, batch = self.busy.pop(worker)
+            answer = worker.answer()
+            if answer is not None:
+                self._give(worker)
+                return start, answer
+            lost = self._replace(worker, start, batch)
+            if lost is not None:
+                return start, [lost]
+        start, batch = self.waiting.popleft()  # no worker could be started
+        shared = SharedTables()
+        return start, [
+            read_recording(one.name, whole=self.whole, shared=shared, identity=one.identity) for one in batch
+        ]
+
+    def _ready(self) -> Worker:
+        """The worker that answered or ended, or the one that has been waited for long enough."""
+        patient = min(self.busy, key=lambda worker: worker.deadline)
+        ready = self.selector.select(max(0.0, patient.deadline - time.monotonic()))
+        return next((key.data for key, _ in ready if key.data in self.busy), patient)
+
+    def _start(self) -> None:
+        if not self.waiting:
+            return
+        try:
+            worker = Worker(whole=self.whole)
+        except OSError:
+            return  # the others do its work; without any it is done here
+        self.workers.append(worker)
+        self.selector.register(worker.answers, selectors.EVENT_READ, worker)
+        self._give(worker)
+
+    def _give(self, worker: Worker) -> None:
+        if not self.waiting:
+            self.selector.unregister(worker.answers)
+            return
+        start, batch = self.waiting.popleft()
+        self.busy[worker] = (start, batch)
+        worker.ask(batch)
+
+    def _replace(self, worker: Worker, start: int, batch: Batch) -> Item | None:
+        """After a worker's end: its files again one by one, or the verdict on the file that ends workers."""
+        self.selector.unregister(worker.answers)
+        lost = worker.lost_over(batch[0]) if len(batch) == 1 else None
+        if lost is None:
+            self.waiting.extendleft((start + index, [one]) for index, one in reversed(list(enumerate(batch))))
+        worker.end()
+        self.workers.remove(worker)
+        self._start()
+        return lost
+
+
+class OneByOne:
+    """Reads dumps that are no files, such as members of an archive, each as it comes. Close it in the end."""
+
+    def __init__(self) -> None:
+        self._shared = SharedTables()
+        self._here = HereWhileShort()
+        self._worker: Worker | None = None
+
+    def read(self, content: bytes, *, source: str) -> Item:
+        """The dump ``content``, which the report calls ``source``."""
+        try:
+            return read_recording(content, source=source, shared=self._shared, others=self._here)
+        except LeftForWorker:
+            return self._with_worker(Dump(source, content))
+
+    def _with_worker(self, dump: Dump) -> Item:
+        if self._worker is None:
+            try:
+                self._worker = Worker(whole=False)
+            except OSError:
+                return read_recording(dump.content or b"", source=dump.name, shared=self._shared)
+        self._worker.ask([dump])
+        answer = self._worker.answer()
+        if answer is not None:
+            return share(answer, self._shared)[0]
+        lost = self._worker.lost_over(dump)
+        self.close()
+        return lost
+
+    def close(self) -> None:
+        """End the process, if one was needed."""
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None

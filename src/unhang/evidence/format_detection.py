@@ -1,0 +1,270 @@
+"""What a file is, decided by its first bytes. The name only settles what bytes cannot: a program's text from a log."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+HEAD_BYTES = 1 << 16
+"""How many first bytes a decision may need."""
+
+
+class Kind(enum.Enum):
+    """What a file is to us."""
+
+    RECORDING = "flight-recorder dump"
+    STACKS = "stack dump"
+    LOG = "log"
+    MANIFEST = "bundle manifest"
+    SOURCE = "source file"
+    PACE = "record of a job's pace"
+    COMPARED = "comparison of calls"
+    CHECKPOINTS = "listing of checkpoints"
+    EARLIER = "listing of earlier runs"
+    NODES = "listing of nodes"
+    MACHINE = "series of a machine"
+    TAR = "tar archive"
+    ZIP = "zip archive"
+    COMPRESSED = "compressed file"
+    KNOWN_OTHER = "something else"
+    BINARY = "binary data"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A kind and, for ``KNOWN_OTHER`` and ``COMPRESSED``, which one: ``image``, ``gzip``."""
+
+    kind: Kind
+    label: str = ""
+
+
+_COMPRESSIONS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
+
+_OTHER_MAGIC = (
+    (b"\x89PNG", "image"),
+    (b"\xff\xd8\xff", "image"),
+    (b"GIF8", "image"),
+    (b"%PDF", "document"),
+    (b"\x7fELF", "program or library"),
+    (b"\x93NUMPY", "array file"),
+    (b"\x89HDF\r\n", "array file"),
+    (b"PAR1", "data table"),
+    (b"ARROW1", "data table"),
+    (b"SQLite format 3\x00", "database"),
+    (b"OggS", "audio or video"),
+    (b"RIFF", "audio or video"),
+    (b"ID3", "audio or video"),
+    (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19", "checkpoint"),  # torch.save before 1.6
+)
+
+_PROGRAM_NAMES = frozenset(
+    [
+        ".yaml",
+        ".yml",
+        ".toml",
+        ".cfg",
+        ".ini",
+        ".ipynb",
+        ".sh",
+        ".bash",
+        ".slurm",
+        ".sbatch",
+        ".c",
+        ".cc",
+        ".cpp",
+        ".h",
+        ".hpp",
+        ".cu",
+        ".cuh",
+        ".rs",
+        ".go",
+        ".js",
+        ".ts",
+        ".css",
+        ".html",
+        ".htm",
+        ".xml",
+        ".svg",
+        ".lock",
+        ".csv",
+        ".tsv",
+        ".rst",
+        ".tex",
+        ".jinja",
+        ".j2",
+        ".gitignore",
+    ]
+)
+_PYTHON = re.compile(rb"^(?:from [\w.]+ import |import [\w.]+|def \w+\(|class \w+|@\w+|if __name__ ==)", re.MULTILINE)
+_SCHEMA = re.compile(rb'"schema"\s*:\s*"(unhang\.[a-z]+/\d+)"')
+SHORTEST_GUESS = 4
+"""Bytes below which nothing tells an encoding other than ASCII."""
+_CONTROL = bytes(byte for byte in range(1, 32) if byte not in b"\t\n\v\f\r\b\x1b\x07") + b"\x7f"
+
+
+def decide(head: bytes, name: str) -> Decision:
+    """What the file called ``name`` that starts with ``head`` (up to ``HEAD_BYTES``) is. Never raises."""
+    if not head:
+        return Decision(Kind.EMPTY)
+    packed = _packed(head)
+    if packed is not None:
+        return packed
+    ours = _ours(head)
+    if ours is not None:
+        return ours
+    return _readable(head, name)
+
+
+def _packed(head: bytes) -> Decision | None:
+    for magic, label in _COMPRESSIONS:
+        if head.startswith(magic):
+            return Decision(Kind.COMPRESSED, label)
+    if head[257:262] == b"ustar":
+        return Decision(Kind.TAR)
+    if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return None
+    # torch.save and numpy write zip files too; their first member gives them away
+    first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    if first.endswith((b"/data.pkl", b"/.format_version", b"/byteorder", b"/version")):
+        return Decision(Kind.KNOWN_OTHER, "checkpoint")
+    return Decision(Kind.KNOWN_OTHER, "array file") if first.endswith(b".npy") else Decision(Kind.ZIP)
+
+
+def _ours(head: bytes) -> Decision | None:
+    if head.lstrip()[:1] != b"{":
+        return None
+    schema = _SCHEMA.search(head[:4096])
+    if schema is None:
+        return None
+    name = schema.group(1).decode("ascii")
+    if name.startswith("unhang.bundle/"):
+        return Decision(Kind.MANIFEST)
+    if name.startswith("unhang.pace/"):
+        return Decision(Kind.PACE)
+    if name.startswith("unhang.compared/"):
+        return Decision(Kind.COMPARED)
+    if name.startswith("unhang.checkpoints/"):
+        return Decision(Kind.CHECKPOINTS)
+    if name.startswith("unhang.history/"):
+        return Decision(Kind.EARLIER)
+    if name.startswith("unhang.nodes/"):
+        return Decision(Kind.NODES)
+    if name.startswith("unhang.machine/"):
+        return Decision(Kind.MACHINE)
+    label = _OUR_PAPERS.get(name.partition("/")[0])
+    return Decision(Kind.KNOWN_OTHER, label) if label is not None else None
+
+
+_OUR_PAPERS = {
+    "unhang.verdict": "verdict of unhang",
+    "unhang.run": "plan of unhang run",
+    "unhang.settings": "record of unhang run",
+    "unhang.series": "record of unhang run",
+    "unhang.live": "record of unhang run",
+}
+
+
+def _readable(head: bytes, name: str) -> Decision:
+    from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder, looks_like_pickle
+    from unhang.evidence.profiler_trace import looks_like_trace
+    from unhang.evidence.stacks import looks_like_stack
+
+    if looks_like_trace(head):
+        return Decision(Kind.KNOWN_OTHER, "trace of torch.profiler (unhang compare A B reads two)")
+    if looks_like_flight_recorder(head):
+        return Decision(Kind.RECORDING)
+    other = _other(head)
+    if other:
+        return Decision(Kind.KNOWN_OTHER, other)
+    if looks_like_pickle(head):
+        return Decision(Kind.KNOWN_OTHER, "pickle other than a flight-recorder dump")
+    if not is_text(head):
+        return Decision(Kind.BINARY)
+    if looks_like_stack(head) and not _told_around(head):
+        return Decision(Kind.STACKS)
+    return _text(head, name)
+
+
+def _told_around(head: bytes) -> bool:
+    """Words of the program stand before faulthandler's stacks, or a launcher's after them: a log.
+
+    The reader of logs keeps the stacks as well.
+    """
+    before = head.partition(b"most recent call first):")
+    if not before[1]:
+        return False
+    lines = (line.strip() for line in before[0].splitlines())
+    told = any(line and not line.startswith(_FAULTHANDLER_SAYS) for line in lines)
+    return told or _LAUNCHER_SAYS.search(before[2]) is not None
+
+
+_LAUNCHER_SAYS = re.compile(
+    rb"^(?:\[?[WE]\d{4}[ :]|srun: |slurmstepd: |torch\.distributed\.elastic|.*ChildFailedError|.*closing signal SIG)",
+    re.MULTILINE,
+)
+_FAULTHANDLER_SAYS = (b"Fatal Python error:", b"Timeout (", b"Python runtime state:", b"Thread 0x", b"Current thread ")
+
+
+_DUMP_NAME = re.compile(r"(?:nccl|comm_lib)_trace_rank_\d")
+"""What torch calls its dumps by default."""
+_OUR_PAGE = b'<meta name="generator" content="unhang">'
+
+
+def _text(head: bytes, name: str) -> Decision:
+    from unhang.evidence.logs import looks_like_log
+
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix == ".py" and _PYTHON.search(head):
+        return Decision(Kind.SOURCE)
+    if head.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<svg", b"<?xml")):
+        return Decision(Kind.KNOWN_OTHER, "report of unhang" if _OUR_PAGE in head[:4096] else "web page")
+    if _DUMP_NAME.search(PurePosixPath(name).name) and not looks_like_log(head):
+        return Decision(Kind.KNOWN_OTHER, "text named like a flight-recorder dump")
+    if suffix in _PROGRAM_NAMES and not looks_like_log(head):
+        return Decision(Kind.KNOWN_OTHER, "program or settings text")
+    return Decision(Kind.KNOWN_OTHER, "settings text") if _is_json_document(head) else Decision(Kind.LOG)
+
+
+def is_text(head: bytes) -> bool:
+    """Whether ``head`` reads as text in any usual encoding; NUL bytes (holes, UTF-16) do not decide against it."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
+        return True
+    filled = head.replace(b"\0", b"")
+    if not filled:
+        return False
+    if len(head) < SHORTEST_GUESS and not head.isascii():
+        # a dump cut off after its first byte is no text in some other encoding
+        return False
+    controls = len(filled) - len(filled.translate(None, _CONTROL))
+    holes = len(head) - len(filled)
+    if holes and not _is_wide(head) and not head.lstrip(b"\0").count(b"\n"):
+        return False
+    return controls <= max(2, len(filled) // 50)
+
+
+def _is_wide(head: bytes) -> bool:
+    """UTF-16 without its mark: every other byte of Latin text is NUL."""
+    sample = head[:4096]
+    return max(sample[0::2].count(0), sample[1::2].count(0)) > len(sample) * 0.4
+
+
+def _is_json_document(head: bytes) -> bool:
+    """One JSON object over many lines: settings. A log of JSON lines closes its object in the first line."""
+    return head.lstrip().split(b"\n", 1)[0].strip() == b"{"
+
+
+def _other(head: bytes) -> str:
+    for magic, label in _OTHER_MAGIC:
+        if head.startswith(magic):
+            return label
+    if head[4:8] == b"ftyp":
+        return "audio or video"
+    length = int.from_bytes(head[:8], "little")
+    if 2 <= length < 1 << 28 and head[8:10] == b'{"':
+        return "checkpoint"  # safetensors: eight bytes of length, then a JSON header
+    if length < 1 << 20 and b"brain.Event:" in head[12:48]:
+        return "TensorBoard file"
+    return "compiled Python" if head[2:4] == b"\r\n" and len(head) > 16 and not is_text(head[:64]) else ""

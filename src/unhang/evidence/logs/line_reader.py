@@ -1,0 +1,319 @@
+"""The lines of one log, one after the other: what each tells goes to its keeper; then all of it together."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from unhang.evidence.items import LogReading
+from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
+from unhang.evidence.logs.content.endings import KEPT, EndingReader, numbered_rank
+from unhang.evidence.logs.content.exits import TABLE_FIELDS, ExitReader
+from unhang.evidence.logs.content.tracebacks import TracebackReader
+from unhang.evidence.logs.context_lines import StoryKeeper
+from unhang.evidence.logs.events import EventKeeper, Heard
+from unhang.evidence.logs.line_shapes import LineShapes
+from unhang.evidence.logs.lines.line_parts import anchors_of, ends_of, parts_behind_bars, rows_in, within_reach
+from unhang.evidence.logs.lines.prefixes import NOBODY, PrefixReader, Speaker, kernel_host, origin_of
+from unhang.evidence.logs.lines.progress import ProgressReader, Step, pace_in, step_in, trainer_line
+from unhang.evidence.logs.lines.speakers import Voices
+from unhang.evidence.logs.lines.timestamps import Clock, year_in
+from unhang.evidence.logs.speaker_resolution import Ending, Resolver
+from unhang.evidence.logs.unrecognized_failures import ComplaintKeeper
+from unhang.findings import Source, Unread, shortened
+from unhang.knowledge import numbers
+from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
+from unhang.late_pattern import late_pattern
+
+MOST_ATTEMPTS = 1_000_000
+FAILED_NAMED = 3
+_TEXT_CHARS = 2000
+_ECHOED = late_pattern(r"(?:\^C)+(?=\S)")
+_HEAD = 160
+"""What a terminal shows of the keys stands in front of what the processes then say, behind whatever dates the line."""
+
+
+class LineReader:
+    """Give ``look_ahead`` the beginning of a log, ``take`` its lines in order, then ask for the ``reading``."""
+
+    def __init__(self, source: str, rank: int | None, attempt: int, host: str | None, modified_s: float | None) -> None:
+        self.source = source
+        self.rank = rank
+        self.attempt = self.first_attempt = attempt
+        self.host = host
+        self.modified_s = modified_s
+        self.clock = Clock(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
+        self.prefixes = PrefixReader("")
+        self.endings = EndingReader()
+        self.voices = Voices(rank, self.endings.sizes)
+        self.tracebacks = TracebackReader()
+        self.tracebacks.attempt = attempt
+        self.exits = ExitReader(self.clock)
+        self.progress = ProgressReader()
+        self.events = EventKeeper()
+        self.complaints = ComplaintKeeper()
+        self.story = StoryKeeper()
+        self._shapes = LineShapes()
+        self._endings: deque[Ending] = deque(maxlen=KEPT)
+        self._trainer: dict[Speaker, int] = {}
+        self._kernel = self._launcher = 0
+        self._first_time_s: float | None = None
+        self._latest: deque[str] = deque(maxlen=200)
+        self._failed = 0
+        self._failures: list[Unread] = []
+
+    def look_ahead(self, data: bytes) -> None:
+        """Learn the prefixes and the year of the log from its first block."""
+        sample = decoded(data[: 1 << 18].rsplit(b"\n", 1)[0] if len(data) > 1 << 18 else data)
+        self.prefixes = PrefixReader(sample)
+        year = year_in(sample)
+        if year is not None:
+            self.clock.year, self.clock.year_told = year, True
+        else:
+            self.clock = Clock(year=self.clock.year, latest_s=self.modified_s or time.time())
+            self.exits = ExitReader(self.clock)
+
+    def take(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
+        """Read a line, which may hold carriage returns. ``rows`` are the messages of which a literal stands in it."""
+        try:
+            self._take(raw, line, rows)
+        except Exception as error:  # noqa: BLE001 - one line that we fail on must not cost the others
+            self.failed(error, line)
+
+    def failed(self, error: Exception, line: int) -> None:
+        """Something in or behind ``line`` could not be read."""
+        self._failed += 1
+        if self._failed <= FAILED_NAMED:
+            self._failures.append(Unread.after(error, Source(self.source, line), self.rank))
+
+    def _take(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
+        if raw.endswith(b"\r"):
+            raw = raw[:-1]
+        if b"\r" not in raw:
+            self._said_at_once(decoded(raw[:LINE_BYTES]), line, rows)
+            return
+        parts = [part for part in raw.split(b"\r") if part.strip()]
+        anchors = [anchor.encode("ascii") for anchor in anchors_of(rows)]
+        for part in ends_of(parts, lambda between: any(anchor in between for anchor in anchors)):
+            text = decoded(part[:LINE_BYTES])
+            self._said_at_once(text, line, rows_in(text, rows))
+
+    # ---- lines
+
+    def _said_at_once(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+        """A progress bar ends without a new line: what is printed next stands behind it."""
+        parts = parts_behind_bars(whole)
+        if len(parts) == 1:
+            self._line(whole, line, rows)
+            return
+        for text in ends_of(parts, lambda between: bool(rows_in(between, rows))):
+            self._line(text, line, rows_in(text, rows))
+
+    def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+        if "^C" in whole[:_HEAD]:
+            whole = _ECHOED.sub("", whole, count=1)
+        spoken = self.prefixes.read(within_reach(whole, rows))
+        text = spoken.text
+        if not text.strip():
+            if self.tracebacks.busy:
+                self.tracebacks.take(spoken.speaker, text, line, "")
+            return
+        dated = spoken.dated[:160]
+        if self._first_time_s is None:
+            self._first_time_s = self.clock.time_of(dated)
+        self._latest.append(dated)
+        speaker = spoken.speaker
+        self._learn(speaker, text)
+        in_traceback = self.tracebacks.take(speaker, text, line, dated)
+        in_table = (
+            not in_traceback
+            and text.lstrip().startswith(TABLE_FIELDS)
+            and self.exits.take_line(text, line, self.attempt)
+        )
+        # A literal of a message may stand in an ordinary line too.
+        told = bool(rows) and self._events(text, line, rows, speaker, dated)
+        if in_traceback:
+            self.story.broke_off(speaker, line)
+        if in_traceback or in_table:
+            return
+        if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
+            self._start_or_end(text, line, speaker)
+        elif not told:
+            self._ordinary(text, line, speaker, dated)
+
+    def _learn(self, speaker: Speaker, text: str) -> None:
+        """What the line tells of who speaks."""
+        if speaker is not NOBODY:
+            self.voices.learn(speaker, speaker.rank)
+        if speaker.name is not None or "pid" in text or "Pid" in text or "PID" in text:
+            self.voices.learn_named(speaker, text)
+
+    def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
+        shape = self._shapes.of(text)
+        step = self._step(speaker, text, may_count=shape.step)
+        rank = _spoken_rank(text) if shape.rank else None
+        if rank is not None:
+            self.voices.learn_spoken(speaker, rank)
+        if (shape.start_or_end or self.endings.listens) and (step is None or "$ " in text or text.startswith("+ ")):
+            self._start_or_end(text, line, speaker)
+        if step is not None:
+            self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), shortened(text, 300), self.attempt)
+        elif shape.complaint and self.complaints.wants(speaker, rank, shape.key, text):
+            self.complaints.keep(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
+        if shape.words:
+            self.story.take(speaker, rank, text, line, dated)
+        elif shape.stack:
+            self.story.broke_off(speaker, line)
+
+    def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
+        for said in self.endings.take(text, line):
+            quoted, since = shortened(text, 300), self.endings.command_line
+            self._endings.append(Ending(said, speaker, _spoken_rank(text), quoted, line, self.attempt, since))
+
+    def _step(self, speaker: Speaker, text: str, *, may_count: bool) -> Step | None:
+        if text.startswith("{'") and trainer_line(text):
+            return self._trainer_step(speaker, text)
+        step = step_in(text) if may_count else None
+        told_less = step is None or step.unit == "epoch"
+        return self._trainer_step(speaker, text) if told_less and trainer_line(text) else step
+
+    def _trainer_step(self, speaker: Speaker, text: str) -> Step:
+        """Lines of the transformers Trainer carry no step: they are counted."""
+        count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
+        return Step("trainer log", count, None, "log", pace_in(text))
+
+    def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, dated: str) -> bool:
+        """Keep what the line tells; False when it only looked like a message."""
+        matches = match_rows(text, rows)
+        for row in rows:
+            if not any(match.row is row for match in matches):
+                self.events.told_nothing(row)
+        if not matches:
+            return False
+        told = origin_of(text)
+        self.voices.learn(speaker, _rank_told(told))
+        for match in matches:
+            self._event(match, text, line, speaker, told, dated)
+        return True
+
+    def _event(
+        self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], dated: str
+    ) -> None:
+        row, values, time_s = match.row, match.values, self.clock.time_of(dated)
+        self.story.message(row.says, benign=row.benign)
+        if row.id.startswith("k.") and speaker.host is None:
+            speaker = speaker._replace(host=kernel_host(text))
+        self._note(row, values, told)
+        self.exits.take_event(
+            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text
+        )
+        form = self.clock.written_as(dated)
+        self.events.add(Heard(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt, form))
+
+    def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
+        if row.id in ("n.init_start", "n.init_complete") and "nccl_pid" in told:
+            self._learn_process(told, values)
+        elif row.id == "te.restart":
+            self.attempt += 1
+        elif row.id == "te.restart_count":
+            self.attempt = max(self.attempt, min(values.get("attempt", 0), MOST_ATTEMPTS))
+        self.tracebacks.attempt = self.attempt
+        if row.id.startswith("k."):
+            self._kernel += 1
+        elif row.id.startswith(("te.", "srun.", "slurm.", "pals.", "mpi.", "ds.", "rdzv.")):
+            self._launcher += 1
+
+    def _learn_process(self, told: dict[str, Any], values: Any) -> None:
+        if "comm_rank" in values and "comm_size" in values:
+            self.voices.learn_process(told["nccl_host"], told["nccl_pid"], values["comm_rank"], values["comm_size"])
+
+    # ---- the result
+
+    def reading(self, blocks: Blocks, lines: int) -> LogReading:
+        """Everything the lines told, now that it is known who is which rank."""
+        made = Resolver(self.source, self.host, self.voices, self.clock)
+        events = self.events.log_events(self.voices, self.source, self.host)
+        tracebacks = tuple(map(made.traceback, sorted(self.tracebacks.done, key=lambda raw: raw.line)))
+        last_lines = made.last_lines(self.story)
+        progress = tuple(map(made.progress, self.progress.runs()))
+        folded = self.events.folded
+        others = (("progress", self.progress), ("exit", self.exits), ("traceback", self.tracebacks))
+        for label, dropped in ((label, reader.dropped) for label, reader in others):
+            if dropped:
+                folded[label] = dropped
+        ranks = {
+            item.rank for group in (events, tracebacks, progress, last_lines) for item in group if item.rank is not None
+        } | self.voices.heard
+        return LogReading(
+            Source(self.source),
+            self.rank,
+            events,
+            tracebacks,
+            tuple(made.exits(self.exits, self.endings)),
+            progress,
+            last_lines,
+            lines,
+            tuple(sorted(ranks)),
+            self._first_time_s,
+            self._last_time_s(),
+            self.first_attempt,
+            self._role(lines),
+            folded,
+            tuple(self._unread(blocks, lines)),
+            tuple(map(made.said, self.story.lines())),
+            tuple(self.complaints.events(self.voices, self.source, self.host)),
+            tuple(map(made.ending, self._endings)),
+            tuple(sorted(self.endings.sizes)),
+            self.endings.started_line,
+            self.clock.year_told,
+        )
+
+    def _last_time_s(self) -> float | None:
+        times = (self.clock.time_of(dated) for dated in reversed(self._latest))
+        return next((time_s for time_s in times if time_s is not None), self._first_time_s)
+
+    def _role(self, lines: int) -> str:
+        if self._kernel and self._kernel * 3 >= max(1, len(self.events)) and not self.voices.heard:
+            return "kernel"
+        if self.rank is None and self._launcher and not self.voices.heard and self._launcher * 2 >= len(self.events):
+            return "launcher" if lines else ""
+        return ""
+
+    def _unread(self, blocks: Blocks, lines: int) -> Iterable[Unread]:
+        where = Source(self.source)
+        yield from self._failures
+        if self._failed > FAILED_NAMED:
+            more = self._failed - FAILED_NAMED
+            yield Unread(where, f"unhang failed on {more} more lines of it", self.rank, failed=True)
+        if blocks.trouble:
+            yield Unread(where, f"reading stopped after line {lines}: {blocks.trouble}", self.rank)
+        if blocks.cut_lines:
+            yield Unread(
+                where,
+                f"{blocks.cut_lines} lines longer than {LINE_BYTES // 1024} KiB were read only in part",
+                self.rank,
+            )
+
+
+_SPOKEN_RANK = late_pattern(
+    r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
+    r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):"
+    r"|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]"
+)
+
+
+def _spoken_rank(text: str) -> int | None:
+    """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``)."""
+    if (rank := numbered_rank(text)) is not None:
+        return rank
+    found = _SPOKEN_RANK.search(text[:200])
+    return numbers.rank(next(group for group in found.groups() if group)) if found else None
+
+
+def _rank_told(told: dict[str, Any]) -> int | None:
+    """The global rank a line names outright: its own prefix, or its rank in the default group."""
+    in_default_group = "group" in told and str(told.get("group_description", "")).startswith("default")
+    rank = told.get("rank", told.get("group_rank") if in_default_group else None)
+    return int(rank) if rank is not None else None

@@ -1,0 +1,164 @@
+"""Read ``series/ranks.jsonl``, what a watcher noted of every rank from start to end, as samples that can be compared.
+
+A rank's time is known from looks at it a few times a second: what was seen in a third of the looks took a third of
+the step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from unhang.evidence.own_files.rank_series_columns import Stretch, rows_of
+from unhang.evidence.own_files.rank_times import MAIN, OWN, WAITING, Activity, RankTimes
+from unhang.findings import Phase, Source, Unread, Where
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SCHEMA = "unhang.series/1"
+PLACE = Path("series") / "ranks.jsonl"
+MOST_BYTES = 256 << 20
+MOST_RANKS = 1 << 14
+MOST_ROWS = 1 << 20
+_PHASES = {phase.value: phase for phase in Phase}
+
+
+class _Line(msgspec.Struct):
+    schema: str = ""
+    site: int = -1
+    place: tuple[str, int, str] = ("", 0, "")
+    rank: int = -1
+    attempt: int = 0
+    step: int = 0
+    steps: float = 0.0
+    took_s: float = 0.0
+    longest_s: float = 0.0
+    for_s: float = 0.0
+    calls: int = 0
+    calls_a_step: int = 0
+    looks: int = 0
+    doing: tuple[tuple[int, str, bool, int], ...] = ()
+    stretch: Stretch | None = None
+
+
+_OF_ROW = [name for name in _Line.__struct_fields__ if name in Stretch.__struct_fields__]
+
+
+def read_rank_series(path: Path, *, source: Source) -> tuple[RankTimes, ...] | Unread:
+    """Every rank of the series; of a job that was started again, its last attempt."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            return Unread(source, f"is larger than {MOST_BYTES >> 20} MiB, too large for a series of ranks")
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        return Unread(source, f"cannot be read ({error.strerror or type(error).__name__})")
+    sites: dict[int, Where | None] = {0: None}
+    rows: dict[int, list[_Line]] = defaultdict(list)
+    bad = 0
+    head = ""
+    for line in islice(_decoded(lines), MOST_ROWS):
+        if line is None:
+            bad += 1
+        elif line.schema:
+            head = line.schema
+        elif line.site >= 0:
+            sites[line.site] = _where(line.place)
+        elif _can_be(line) and (line.rank in rows or len(rows) < MOST_RANKS):
+            rows[line.rank].append(line)
+        else:
+            bad += 1
+    if head != SCHEMA:
+        return Unread(source, f"is no series of ranks: its schema is {head[:60]!r}, not {SCHEMA!r}")
+    unread = (Unread(source, f"{bad} of its lines are torn and were left out"),) if bad else ()
+    found = (_rank(rank, rows[rank], sites, source, unread) for rank in sorted(rows))
+    return tuple(times for times in found if len(times.step_s))
+
+
+def _decoded(lines: list[bytes]) -> Iterator[_Line | None]:
+    decoder = msgspec.json.Decoder(_Line)
+    for line in lines:
+        try:
+            found = decoder.decode(line)
+            if found.stretch is None:
+                yield found
+            else:
+                yield from [_Line(**{name: row[name] for name in _OF_ROW}) for row in rows_of(found.stretch)]
+        except (ValueError, RecursionError):  # noqa: PERF203 - a torn line costs only itself
+            yield None
+
+
+def _can_be(line: _Line) -> bool:
+    own = (line.rank, line.step, line.steps, line.looks, line.calls, line.calls_a_step)
+    counts = (*own, *(count for *_, count in line.doing))
+    times_s = (line.took_s, line.longest_s, line.for_s)
+    return all(0 <= count < 1 << 53 for count in counts) and all(0 <= time_s < 1e9 for time_s in times_s)
+
+
+def _where(place: tuple[str, int, str]) -> Where | None:
+    file, line, function = place
+    if not file or not f"{file}{function}".isprintable():
+        return None
+    return Where(file, line if line > 0 else None, function)
+
+
+def _counted(rows: list[_Line]) -> list[_Line]:
+    """Before the watcher knew how many collectives make a step it counted collectives only; now it is known."""
+    a_step = next((row.calls_a_step for row in reversed(rows) if row.calls_a_step > 0), 0)
+    first = next((at for at, row in enumerate(rows) if row.step > 0), len(rows))
+    if not a_step or first == len(rows):
+        return rows
+    for before, row in pairwise(rows[:first]):
+        steps = max(0, row.calls - before.calls) / a_step
+        if before.calls > 0 and steps >= 1 and row.for_s > 0:
+            row.steps, row.took_s, row.step = steps, row.for_s, row.calls // a_step
+    return rows
+
+
+def _whole_steps(rows: list[_Line]) -> list[_Line]:
+    """A step longer than a row ends in a later one: what was seen meanwhile belongs to it."""
+    kept: list[_Line] = []
+    waiting: list[_Line] = []
+    for row in rows:
+        if row.steps > 0 and row.took_s > 0:
+            row.looks += sum(one.looks for one in waiting)
+            row.doing = tuple(seen for one in (*waiting, row) for seen in one.doing)
+            waiting = []
+            if row.looks > 0:
+                kept.append(row)
+        elif row.step > 0:
+            waiting.append(row)
+    return kept
+
+
+def _rank(
+    rank: int, rows: list[_Line], sites: Mapping[int, Where | None], source: Source, unread: tuple[Unread, ...]
+) -> RankTimes:
+    import numpy as np
+
+    last = max(row.attempt for row in rows)
+    kept = _whole_steps(_counted([row for row in rows if row.attempt == last]))
+    step_s = np.array([row.took_s / row.steps for row in kept])
+    spent: dict[Activity, np.ndarray] = {}
+    for at, row in enumerate(kept):
+        for site, phase, waits, count in row.doing:
+            activity = Activity(
+                sites.get(site), "", "", _PHASES.get(phase, Phase.OTHER), WAITING if waits else OWN, MAIN
+            )
+            seconds = spent.setdefault(activity, np.zeros(len(kept)))
+            seconds[at] += step_s[at] * min(1.0, count / row.looks)
+    return RankTimes(
+        source,
+        rank,
+        np.array([row.step for row in kept], np.int64),
+        np.array([row.steps for row in kept], np.float64),
+        step_s,
+        spent,
+        np.array([row.longest_s for row in kept]),
+        unread=unread,
+    )

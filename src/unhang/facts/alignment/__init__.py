@@ -1,0 +1,1 @@
+"""The collectives of all ranks side by side: who called what at which position."""

@@ -1,0 +1,88 @@
+"""Whether ranks name different roots in one broadcast, reduce, gather or scatter: no record tells the root."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from unhang.evidence.items import SourceFile
+from unhang.facts.model import Facts, PendingCall, Stall
+from unhang.findings import Where
+from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.rank_dependence.rank_invariant_values import decided_alone
+from unhang.program.rank_dependence.rank_values import rank_values
+from unhang.program.syntax.syntax_tree import Place, Program, call_name, program_of
+
+ROOTED = {"broadcast", "reduce", "gather", "scatter", "broadcast_object_list", "gather_object", "scatter_object_list"}
+_ROOTS = {"src", "dst", "root", "group_src", "group_dst"}
+_PLACE_OF_ROOT = {
+    "broadcast": 1,
+    "broadcast_object_list": 1,
+    "reduce": 1,
+    "gather": 2,
+    "gather_object": 2,
+    "scatter": 2,
+    "scatter_object_list": 2,
+}
+"""Which argument is the root where it is not named, as torch.distributed declares them."""
+
+
+def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
+    """``src=int(rank == 0)`` where the call on that line gives each rank another root, as the source spells it."""
+    told = _rooted_call(where, sources)
+    for name, value in told.roots if told is not None else ():
+        if told is not None and rank_values(told.program).value_depends(value, told.place.scopes):
+            return f"{name}={spoken(value)}"
+    return None
+
+
+def computed_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
+    """``src=best`` where nothing shows that each rank works out the same root."""
+    told = _rooted_call(where, sources)
+    for name, value in told.roots if told is not None else ():
+        if told is not None and decided_alone(told.program, value, told.place.scopes, getattr(value, "lineno", 1)):
+            return f"{name}={spoken(value)}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooted:
+    program: Program
+    place: Place
+    roots: tuple[tuple[str, ast.expr], ...]
+
+
+def _rooted_call(where: Where | None, sources: Mapping[str, SourceFile]) -> _Rooted | None:
+    program = program_of(sources, where.file) if where is not None else None
+    place = program.place(where.line) if program is not None and where is not None and where.line is not None else None
+    if program is None or place is None or not place.levels:
+        return None
+    nodes = ast.walk(place.levels[-1].statement)
+    calls = (node for node in nodes if isinstance(node, ast.Call) and call_name(node) in ROOTED)
+    return _Rooted(program, place, tuple(root for call in calls for root in _roots(call)))
+
+
+def _roots(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _ROOTS)
+    at = _PLACE_OF_ROOT[call_name(call)]
+    if len(call.args) > at:
+        yield "dst" if "gather" in call_name(call) or call_name(call) == "reduce" else "src", call.args[at]
+
+
+def passed_by_some(facts: Facts, stall: Stall) -> PendingCall | None:
+    """The rooted call that all laggards are in, at one line and position, and that a member of the group has finished.
+
+    Who gets its data from a root that the others do not name is done at once; who names another root waits.
+    """
+    group = facts.groups.get(stall.group)
+    progress = [group.progress.get(rank) for rank in stall.laggards] if group is not None else []
+    calls = [known.pending for known in progress if known is not None and known.pending is not None]
+    if group is None or not calls or len(calls) < len(stall.laggards):
+        return None
+    first = calls[0]
+    alike = all((c.operation, c.position, c.where) == (first.operation, first.position, first.where) for c in calls)
+    position = first.position
+    if not alike or first.operation not in ROOTED or position is None:
+        return None
+    return first if any(known.completed >= position for known in group.progress.values()) else None

@@ -1,0 +1,160 @@
+"""What TORCH_DISTRIBUTED_DEBUG=DETAIL and torch's dump analyser say of two ranks that issued different calls."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from unhang.evidence.items import LogEvent, PythonTraceback
+from unhang.facts.collective_operations import canonical
+from unhang.facts.logs.log_statements import first_attempt, quote
+from unhang.facts.model import Facts
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Call, Evidence, Phase, Where
+from unhang.knowledge import numbers
+
+_SIDE_WORK = re.compile(r"save|checkpoint|eval|valid|test|log|metric|sync_buffers|state_dict", re.IGNORECASE)
+_PHASES = (
+    (re.compile(r"save|checkpoint|state_dict", re.IGNORECASE), Phase.SAVE),
+    (re.compile(r"eval|valid|test", re.IGNORECASE), Phase.EVAL),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """One rank's call as printed; ``shape`` is empty and ``blank`` true where the rank posted nothing."""
+
+    operation: str
+    shape: tuple[int, ...]
+    dtype: str
+    blank: bool
+
+    @property
+    def elements(self) -> int | None:
+        """Number of elements of the tensor."""
+        if not self.shape:
+            return None
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedMismatch:
+    """Ranks disagree at ``position``; ``differs_in`` among operation, size, dtype."""
+
+    position: int | None
+    calls: Mapping[int, Printed]
+    differs_in: tuple[str, ...]
+    odd: tuple[int, ...]
+    """The minority by what they called; empty when it cannot be told."""
+    side_work: tuple[int, ...]
+    """Ranks whose own traceback stands in saving, evaluating or logging."""
+    phase: Phase | None
+    where: Where | None
+    evidence: tuple[Evidence, ...]
+
+    def as_calls(self) -> tuple[Call, ...]:
+        """The calls side by side."""
+        together: dict[tuple[str, int | None, str], list[int]] = {}
+        for rank, call in sorted(self.calls.items()):
+            together.setdefault((call.operation, call.elements, call.dtype), []).append(rank)
+        return tuple(
+            Call(tuple(ranks), operation, self.position, elements, dtype or None)
+            for (operation, elements, dtype), ranks in together.items()
+        )
+
+
+def printed_mismatch(facts: Facts) -> PrintedMismatch | None:
+    """The first mismatch in order of position; None when nothing printed one, or a side is unknown."""
+    events = first_attempt(facts.events_of("det.mis"))
+    culprits = first_attempt(facts.events_of("fr.culprit"))
+    if not events:
+        return None
+    positions = {p for e in events if (p := _field(e, "mine").get("position")) is not None}
+    first = min((p for p in positions if p is not None), default=None)
+    calls: dict[int, Printed] = {}
+    used = []
+    for event in events:
+        if _field(event, "mine").get("position") != first and first is not None:
+            continue
+        used.append(event)
+        for name, rank in (("mine", "rank"), ("theirs", "other_rank")):
+            parsed, who = _field(event, name), event.values.get(rank)
+            if parsed and isinstance(who, int):
+                calls.setdefault(who, _printed(parsed, first))
+    named = tuple(sorted({e.values["rank"] for e in culprits if "rank" in e.values}))
+    differs = _differs([c for c in calls.values() if not c.blank])
+    side = _in_side_work(facts, tuple(calls))
+    return PrintedMismatch(
+        position=first,
+        calls=calls,
+        differs_in=differs or tuple(_told_difference(used)),
+        odd=named or _odd(calls),
+        side_work=tuple(sorted(side)),
+        phase=next(iter(side.values()), (None, None))[0],
+        where=next(iter(side.values()), (None, _first_where(facts)))[1],
+        evidence=tuple(quote(e) for e in (*used[:2], *culprits[:2])),
+    )
+
+
+def _field(event: LogEvent, name: str) -> Mapping[str, Any]:
+    value = event.values.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _printed(parsed: Mapping[str, Any], position: int | None) -> Printed:
+    shape = tuple(parsed.get("shape", ()))
+    blank = parsed.get("position") == 0 and position not in (0, None) and not shape
+    return Printed(canonical(str(parsed.get("operation", ""))), shape, str(parsed.get("dtype", "")), blank)
+
+
+def _differs(calls: list[Printed]) -> tuple[str, ...]:
+    if len({c.operation for c in calls}) > 1:
+        return ("operation",)
+    found = []
+    if len({c.shape for c in calls}) > 1:
+        found.append("size")
+    if len({c.dtype for c in calls}) > 1:
+        found.append("dtype")
+    return tuple(found)
+
+
+def _told_difference(events: list[LogEvent]) -> list[str]:
+    text = " ".join(str(e.values.get("differ", "")) for e in events)
+    return [name for name, word in (("operation", "Op type"), ("size", "shapes"), ("dtype", "dtypes")) if word in text]
+
+
+def _odd(calls: Mapping[int, Printed]) -> tuple[int, ...]:
+    counts = Counter((c.operation, c.shape, c.dtype) for c in calls.values())
+    if len(counts) < 2 or len(calls) < 3:
+        return ()
+    (_, most), *rest = counts.most_common()
+    if rest[0][1] == most:
+        return ()
+    return tuple(sorted(r for r, c in calls.items() if counts[c.operation, c.shape, c.dtype] < most and not c.blank))
+
+
+def _in_side_work(facts: Facts, ranks: tuple[int, ...]) -> dict[int, tuple[Phase | None, Where | None]]:
+    """Ranks whose mismatch traceback goes through a function that saves, evaluates or logs."""
+    found: dict[int, tuple[Phase | None, Where | None]] = {}
+    for traceback in facts.tracebacks:
+        told = re.search(r"Rank (\d+) is running", traceback.message)
+        rank = traceback.rank if traceback.rank is not None else numbers.rank(told[1]) if told else None
+        if rank is None or "Detected mismatch" not in traceback.message or rank not in ranks:
+            continue
+        name = next((f.function for f in traceback.frames if _SIDE_WORK.search(f.function)), None)
+        if name is not None:
+            phase = next((phase for pattern, phase in _PHASES if pattern.search(name)), None)
+            if phase is not None:
+                found[rank] = (phase, first_user_frame(traceback.frames))
+    return found
+
+
+def _first_where(facts: Facts) -> Where | None:
+    own: list[PythonTraceback] = [t for t in facts.tracebacks if "Detected mismatch" in t.message]
+    return next((where for t in own if (where := first_user_frame(t.frames)) is not None), None)

@@ -1,0 +1,44 @@
+"""Calls that Gloo counts as finished because they failed: a rank that timed out in a call, or lost its partner in it,
+never finished it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unhang.evidence.items import Entries, PythonTraceback
+from unhang.facts.alignment.entry_slices import rows
+from unhang.facts.alignment.group_table import pending_from_row
+from unhang.facts.collective_operations import canonical
+from unhang.facts.endings.crashes import is_echo
+from unhang.facts.model import GroupFacts, RankFacts
+from unhang.facts.stacks.user_frames import first_user_frame
+
+
+def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+    """The last recorded call of a rank is its pending one where its timeout or lost partner was raised at that line."""
+    for group in groups.values():
+        for rank, progress in group.progress.items():
+            known, entries = ranks.get(rank), group.entries.get(rank)
+            if known is None or known.recording is None or known.recording.backend != "gloo" or entries is None:
+                continue
+            if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
+                continue
+            last = rows(entries, [len(entries) - 1])
+            progress.pending = pending_from_row(rank, group.name, last, known.recording.source)
+            progress.completed = min(progress.completed, int(entries.position[-1]) - 1)
+
+
+def _raised_in(traceback: PythonTraceback, entries: Entries) -> bool:
+    if not len(entries) or not is_echo(traceback):
+        return False
+    if int(entries.stack[-1]) < 0:
+        return _names_the_call(traceback, entries)
+    raised = first_user_frame(traceback.frames)
+    called = first_user_frame(entries.stacks[int(entries.stack[-1])])
+    return raised is not None and called is not None and (raised.file, raised.line) == (called.file, called.line)
+
+
+def _names_the_call(traceback: PythonTraceback, entries: Entries) -> bool:
+    """A dump without frames: the failed call of torch.distributed is of the operation that was recorded last."""
+    last = canonical(entries.signatures[int(entries.signature[-1])].operation)
+    return any("torch/distributed/" in frame.file and canonical(frame.function) == last for frame in traceback.frames)

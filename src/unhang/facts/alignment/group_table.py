@@ -1,0 +1,292 @@
+"""Groups and how far each rank has come in them, from flight-recorder dumps.
+
+A rank's oldest unfinished collective is its *pending* call. NCCL dumps say it per entry and per group; Gloo's say
+only that a call was made, so there the group status decides and the stack may contradict it later.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+
+from unhang.evidence.items import Entries, Frame, GroupStatus, Recording
+from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.facts.alignment.entry_slices import rows, split_by_group, unfinished
+from unhang.facts.alignment.group_status import statuses_by_group
+from unhang.facts.collective_operations import canonical
+from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Evidence, Source, rank_ranges
+
+DEFAULT_DESCRIPTIONS = ("default_pg",)
+
+
+Told = Mapping[str, tuple[int, frozenset[int]]]
+"""What the ranks' own records tell of a group: how many members it has, and which ranks say that they are members."""
+
+
+def told_groups(manifests: Iterable[BundleManifest]) -> Told:
+    """The groups of all ranks; one of which ranks say different sizes goes by the largest."""
+    sizes: dict[str, int] = defaultdict(int)
+    members: dict[str, set[int]] = defaultdict(set)
+    for process in (process for manifest in manifests for process in manifest.processes):
+        for name, size in process.groups.items():
+            sizes[name] = max(sizes[name], size)
+            members[name].add(process.rank)
+    return {name: (size, frozenset(members[name])) for name, size in sizes.items()}
+
+
+def groups_from_recordings(
+    recordings: Mapping[int, Recording], world: tuple[int, ...], alive: Container[int], told: Told | None = None
+) -> dict[str, GroupFacts]:
+    """All groups that the dumps know, by key, with the progress of each rank; ``alive``: ranks that did not fail."""
+    keys = _group_keys(recordings)
+    statuses = {
+        rank: {keys[rank].get(name, name): status for name, status in named.items()}
+        for rank, named in statuses_by_group(recordings).items()
+    }
+    parts = {
+        rank: {keys[rank].get(name, name): cut for name, cut in split_by_group(recording.entries).items()}
+        for rank, recording in recordings.items()
+    }
+    groups = _declare_groups(recordings, keys, parts, statuses, world)
+    for name, (size, members) in (told or {}).items():
+        if name in groups:
+            _complete(groups[name], size, members, world)
+    p2p_groups = {name for by_group in parts.values() for name, (_, p2p) in by_group.items() if len(p2p)}
+    p2p_groups |= _gloo_counts_p2p(recordings, parts, statuses)
+    for name, group in groups.items():
+        for rank in group.members:
+            if rank not in recordings:
+                continue
+            collectives, p2p = parts[rank].get(name, (None, None))
+            if collectives is not None and len(collectives):
+                group.entries[rank] = collectives
+            if p2p is not None and len(p2p):
+                group.p2p[rank] = p2p
+            status = statuses[rank].get(name)
+            progress = _progress(rank, group, recordings[rank], status, mixed=name in p2p_groups)
+            if progress is not None:
+                group.progress[rank] = progress
+        group.silent = tuple(rank for rank in group.members if rank not in group.progress)
+        _lift_gloo(group, recordings, alive)
+    return groups
+
+
+def _complete(group: GroupFacts, size: int, members: frozenset[int], world: tuple[int, ...]) -> None:
+    """Who has not come yet recorded nothing in the group; that it is a member stands in its own record."""
+    group.size = size
+    if group.members_known:
+        return
+    named = set(world) if size == len(world) else members | set(group.members)
+    if len(named) <= size:  # more: two groups of one name
+        group.members, group.members_known = tuple(sorted(named)), len(named) == size
+
+
+def _gloo_counts_p2p(
+    recordings: Mapping[int, Recording],
+    parts: Mapping[int, Mapping[str, tuple[Entries, Entries]]],
+    statuses: Mapping[int, Mapping[str, tuple[GroupStatus, bool]]],
+) -> set[str]:
+    """Groups in which Gloo has counted more calls than it has recorded: sends and receives, which it never records."""
+    found = set()
+    for rank, by_group in parts.items():
+        for name, (collectives, _) in by_group.items() if recordings[rank].backend == "gloo" else ():
+            status = statuses[rank].get(name)
+            if status is not None and len(collectives) and status[0].last_enqueued > int(collectives.position[-1]):
+                found.add(name)
+    return found
+
+
+def _lift_gloo(group: GroupFacts, recordings: Mapping[int, Recording], alive: Container[int]) -> None:
+    """Gloo's own count of finished collectives lags and goes back. What one member has finished, and all have
+    entered, is finished for all. Ranks that failed count the failed collective as finished: theirs is not used."""
+    counted = {r: p for r, p in group.progress.items() if recordings[r].backend == "gloo" and r in group.entries}
+    if len(counted) != len(group.members):
+        return
+    finished = max((p.completed for r, p in counted.items() if r in alive), default=-1)
+    floor = min(finished, *(p.enqueued for p in counted.values()))
+    floor = _while_they_agree(group, min(p.completed for p in counted.values()), floor)
+    for rank, progress in counted.items():
+        if progress.completed < floor:
+            progress.completed = floor
+            progress.pending = _pending(
+                rank, group, group.entries[rank], recordings[rank], progress.enqueued, progress.completed
+            )
+
+
+_FARTHEST_LIFT = 1000
+
+
+def _while_they_agree(group: GroupFacts, low: int, high: int) -> int:
+    """The last position of ``low .. high`` before members called different operations: that one is finished for
+    nobody else when one member is through it."""
+    if high - low > _FARTHEST_LIFT:
+        return high
+    called: dict[int, str] = {}
+    apart = high + 1
+    for entries in group.entries.values():
+        for index in ((entries.position > low) & (entries.position <= high)).nonzero()[0].tolist():
+            position = int(entries.position[index])
+            operation = canonical(entries.signatures[int(entries.signature[index])].operation)
+            if called.setdefault(position, operation) != operation:
+                apart = min(apart, position)
+    return apart - 1
+
+
+def _group_keys(recordings: Mapping[int, Recording]) -> dict[int, dict[str, str]]:
+    """Rank → (name → key). The key is the name, unless ranks use one name for different groups (split_group,
+    local synchronisation): then the members tell them apart."""
+    memberships: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for recording in recordings.values():
+        for config in recording.groups.values():
+            if config.ranks:
+                memberships[config.name].add(config.ranks)
+    shared = {name for name, found in memberships.items() if len(found) > 1}
+    return {
+        rank: {
+            config.name: f"{config.name} [{rank_ranges(config.ranks)}]"
+            for config in recording.groups.values()
+            if config.name in shared and config.ranks
+        }
+        for rank, recording in recordings.items()
+    }
+
+
+def _declare_groups(
+    recordings: Mapping[int, Recording],
+    keys: Mapping[int, Mapping[str, str]],
+    parts: Mapping[int, Mapping[str, tuple[Entries, Entries]]],
+    statuses: Mapping[int, Mapping[str, tuple[GroupStatus, bool]]],
+    world: tuple[int, ...],
+) -> dict[str, GroupFacts]:
+    members: dict[str, set[int]] = defaultdict(set)
+    known: dict[str, tuple[int, ...]] = {}
+    descriptions: dict[str, str] = {}
+    for rank, recording in sorted(recordings.items()):
+        for name, description in recording.entries.group_names:
+            descriptions.setdefault(keys[rank].get(name, name), description)
+        for key in (*parts[rank], *statuses[rank]):
+            members[key].add(rank)
+        for config in recording.groups.values():
+            if config.ranks is not None and config.name:
+                key = keys[rank].get(config.name, config.name)
+                known.setdefault(key, config.ranks)
+                descriptions.setdefault(key, config.description)
+    groups = {}
+    for key in sorted(set(members) | set(known)):
+        is_default = descriptions.get(key, "") in DEFAULT_DESCRIPTIONS or (key == "0" and key not in known)
+        ranks = known.get(key) or (world if is_default and world else tuple(sorted(members[key])))
+        groups[key] = GroupFacts(
+            name=key,
+            description=descriptions.get(key, ""),
+            members=tuple(sorted(ranks)),
+            members_known=key in known or is_default,
+            is_default=is_default,
+            progress={},
+            silent=(),
+        )
+    return groups
+
+
+def _progress(
+    rank: int, group: GroupFacts, recording: Recording, status: tuple[GroupStatus, bool] | None, *, mixed: bool
+) -> GroupProgress | None:
+    """Progress of ``rank`` in ``group``; None when its dump says nothing about it.
+
+    ``mixed``: the group also does P2P, whose numbers the status then counts instead of collectives.
+    """
+    entries = group.entries.get(rank)
+    if entries is None and rank not in group.p2p and status is None:
+        return _never_used(rank, group, recording)
+    enqueued, completed, told_by, inferred = -1, -1, "dump", False
+    gap = 0
+    if status is not None:
+        numbers, inferred = status
+        gap = max(numbers.last_enqueued - max(numbers.last_completed, -1), 0)
+        if not mixed:
+            enqueued, completed, told_by = numbers.last_enqueued, numbers.last_completed, "status"
+    if entries is not None:
+        enqueued = max(enqueued, int(entries.position[-1]))
+        completed = max(completed, _completed_by_entries(entries, recording.backend, status is not None, gap))
+    pending = _pending(rank, group, entries, recording, enqueued, completed)
+    return GroupProgress(
+        rank, group.name, enqueued, completed, pending, told_by, inferred, Evidence(recording.source, "", rank)
+    )
+
+
+def _never_used(rank: int, group: GroupFacts, recording: Recording) -> GroupProgress | None:
+    """A dump that records other groups but not this one, or lists its groups and no call in any: this rank has never
+    called anything in it. Sends and receives over Gloo are in no dump."""
+    if not recording.status and not (recording.whole and (len(recording.entries) or recording.groups)):
+        return None
+    if not recording.status and recording.only_active:
+        return None
+    source = Evidence(recording.source, "", rank)
+    return GroupProgress(rank, group.name, -1, -1, None, "dump", inferred=bool(recording.status), evidence=source)
+
+
+def _completed_by_entries(entries: Entries, backend: str, has_status: bool, gap: int) -> int:
+    if backend == "gloo":
+        # Entries never say that they finished. The status' numbers may count P2P too, its distance does not lie.
+        return int(entries.position[-1]) - gap if has_status else -1
+    done = ~unfinished(entries)
+    if not done.all():
+        # Finished without being discovered: what lies before the oldest entry that is still listed has completed.
+        first_open = int(entries.position[int(done.argmin())])
+        best = int(entries.position[done].max()) if done.any() else -1
+        return max(best, first_open - 1) if best < first_open else best
+    return int(entries.position[-1])
+
+
+def _pending(
+    rank: int,
+    group: GroupFacts,
+    entries: Entries | None,
+    recording: Recording,
+    enqueued: int,
+    completed: int,
+) -> PendingCall | None:
+    if entries is not None:
+        open_rows = (unfinished(entries) & (entries.position > completed)).nonzero()[0]
+        if len(open_rows):
+            return pending_from_row(rank, group.name, rows(entries, open_rows[:1]), recording.source)
+    p2p = group.p2p.get(rank)
+    if p2p is not None and recording.backend != "gloo":
+        open_rows = (unfinished(p2p) & ~p2p.retired).nonzero()[0]
+        if len(open_rows):
+            return pending_from_row(rank, group.name, rows(p2p, open_rows[:1]), recording.source)
+    if enqueued > completed >= -1 and entries is None and p2p is None:
+        # Only the status speaks (the recorder was off): position known, operation not.
+        source = Evidence(recording.source, "", rank)
+        return PendingCall(group.name, completed + 1, None, "", None, None, None, (), None, None, source)
+    return None
+
+
+def pending_from_row(rank: int, group: str, row: Entries, source: Source) -> PendingCall:
+    """The call recorded in the single row of ``row``."""
+    signature = row.signatures[int(row.signature[0])]
+    stack: tuple[Frame, ...] = row.stacks[int(row.stack[0])] if int(row.stack[0]) >= 0 else ()
+    created = int(row.created_ns[0])
+    timeout = int(row.timeout_ms[0])
+    byte = int(row.byte[0])
+    position = int(row.position[0])
+    text = f"{signature.operation} #{position} {_state_word(int(row.state[0]))} in group {group}"
+    return PendingCall(
+        group=group,
+        position=position,
+        signature=signature,
+        operation=canonical(signature.operation),
+        elements=signature.input_elements,
+        dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
+        where=first_user_frame(stack),
+        stack=stack,
+        since_s=created / 1e9 if created > 0 else None,
+        timeout_ms=timeout if timeout >= 0 else None,
+        evidence=Evidence(Source(source.path, byte=byte if byte >= 0 else None), text, rank),
+        output_elements=signature.output_elements,
+    )
+
+
+def _state_word(state: int) -> str:
+    return ("scheduled", "started", "completed")[state]

@@ -1,0 +1,148 @@
+"""Positions at which ranks of one group called different collectives.
+
+Ranks are aligned by position in the group, never by list index or record id: rings wrap at different times, records
+are skewed, and ranks run ahead. Only a disagreement that reaches the stall counts; one that the job survived is not
+its cause.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from unhang.evidence.items import Recording, Signature
+from unhang.facts.alignment.first_divergent_call import start_of_slip
+from unhang.facts.alignment.position_calls import calls_by_rank, minority
+from unhang.facts.collective_operations import POINT_TO_POINT, differences
+from unhang.facts.model import Disagreement, GroupFacts, PendingCall
+from unhang.knowledge.thresholds import threshold
+
+if TYPE_CHECKING:
+    from unhang.facts.alignment.call_table import CallTable
+
+# A stretch of disagreement may hold positions that agree by chance (the same all-reduce one step apart).
+DENSITY = threshold("mismatched_calls.density")
+
+
+def find_disagreements(
+    groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording], *, failed: bool = False
+) -> tuple[Disagreement, ...]:
+    """The first position of the disagreement in each stalled group that has one.
+
+    ``failed``: processes of the job have failed. Gloo aborts a size mismatch within milliseconds and counts it as
+    finished, so that then the last call of each rank is looked at although nothing is pending.
+    """
+    found = []
+    for _, group in sorted(groups.items()):
+        disagreement = _first_disagreement(group, recordings, failed=failed) or _by_pending(group)
+        if disagreement is not None:
+            found.append(disagreement)
+    return tuple(found)
+
+
+def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], *, failed: bool) -> Disagreement | None:
+    pending = [p.pending.position for p in group.progress.values() if p.pending and p.pending.position is not None]
+    if failed and not pending:
+        pending = [int(entries.position[-1]) for entries in group.entries.values()]
+    if not pending or len(group.entries) < 2:
+        return None
+    from unhang.facts.alignment.call_table import CallTable
+
+    table = CallTable(group)
+    stall = min(pending)
+    wrong = {p: kinds for p in table.shared_positions() if (kinds := table.differences_at(p))}
+    if not wrong:
+        return None
+    first = _start_of_stretch(sorted(wrong), stall, table)
+    if first is None:
+        return None
+    odd, slip = _who_slipped(group, table.calls_at(first), first)
+    return Disagreement(
+        group=group.name,
+        position=slip,
+        calls=table.calls_at(slip),
+        pending=calls_by_rank(group, slip, recordings),
+        differs_in=wrong[first] if slip == first else ("call-site",),
+        odd=odd,
+        records_align=table.overlap_before(slip),
+    )
+
+
+def _who_slipped(
+    group: GroupFacts, calls: Mapping[Signature, tuple[int, ...]], first: int
+) -> tuple[tuple[int, ...], int]:
+    """(who is odd, from which position on): the minority; on a tie the one side whose earlier extra calls show it."""
+    odd = minority(calls)
+    if odd or len(calls) != 2:
+        return odd, start_of_slip(group.entries, odd, first)
+    slipped = [
+        (ranks, slip) for ranks in calls.values() if (slip := start_of_slip(group.entries, ranks, first)) < first
+    ]
+    return slipped[0] if len(slipped) == 1 else ((), first)
+
+
+def _by_pending(group: GroupFacts) -> Disagreement | None:
+    """Without records (logs only): ranks that are pending at one position in calls that do not fit together."""
+    if group.entries or group.p2p:
+        return None
+    at: dict[int, dict[int, PendingCall]] = defaultdict(dict)
+    for rank, progress in group.progress.items():
+        call = progress.pending
+        if call is not None and call.position is not None and call.operation not in POINT_TO_POINT:
+            at[call.position][rank] = call
+    for position, pending in sorted(at.items()):
+        calls: dict[Signature, list[int]] = defaultdict(list)
+        for rank, call in sorted(pending.items()):
+            calls[call.signature or Signature(call.operation, None, (), (), (), ())].append(rank)
+        kinds = _printed_differences(list(calls)) if len(calls) > 1 else ()
+        from_stacks = any(p.told_by == "stack" for p in group.progress.values())
+        if not kinds and from_stacks and len({call.where for call in pending.values()}) > 1:
+            kinds = ("call-site",)
+        if kinds:
+            by_call = {signature: tuple(ranks) for signature, ranks in calls.items()}
+            odd = minority(by_call) or _odd_site(pending)
+            return Disagreement(group.name, position, by_call, pending, kinds, odd, records_align=not from_stacks)
+    return None
+
+
+def _printed_differences(calls: list[Signature]) -> tuple[str, ...]:
+    """As :func:`differences`; a line without sizes (old releases, torn lines) does not disagree in size."""
+    kinds = differences(calls)
+    if kinds != ("size",):
+        return kinds
+    sized = [call for call in calls if call.input_sizes or call.output_sizes]
+    return differences(sized) if len(sized) > 1 else ()
+
+
+def _odd_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...]:
+    """Ranks whose call site is not that of the majority; empty on a tie."""
+    sites: dict[object, list[int]] = defaultdict(list)
+    for rank, call in pending.items():
+        sites[call.where].append(rank)
+    sizes = sorted((len(ranks) for ranks in sites.values()), reverse=True)
+    if len(sizes) < 2 or sizes[0] == sizes[1]:
+        return ()
+    majority = max(sites.values(), key=len)
+    return tuple(sorted(rank for ranks in sites.values() if ranks is not majority for rank in ranks))
+
+
+def _start_of_stretch(wrong: list[int], stall: int, table: CallTable) -> int | None:
+    """The first position of the stretch of disagreement that reaches the stall; None when it ended before."""
+    near = [p for p in wrong if p >= stall]
+    if not near:
+        return None
+    first = near[0]
+    between = table.count_between(stall, first)
+    if first > stall and between > 1 / DENSITY:
+        # Agreed at the stall and for a while after it: the disagreement lies in what was only enqueued.
+        return first if first - stall <= 1 else None
+    before = [p for p in wrong if p < first]
+    while before:
+        candidate = before.pop()
+        count = len(wrong) - len(near) + 1 - len(before)
+        share = count / max(table.count_between(candidate, near[0]) + 1, 1)
+        if share < DENSITY:
+            break
+        first = candidate
+    return first

@@ -1,0 +1,59 @@
+"""Ranks whose own numbering of calls is shifted: one has passed a call that cannot end without the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unhang.facts.logs.progress_from_logs import FAR_APART
+from unhang.facts.logs.waits_in_logs import Incident, LogWait, incident_of
+from unhang.facts.model import Facts
+
+# Nobody leaves these before everybody has come: a peer beyond them was in another call.
+_NEEDS_ALL = {
+    "all_reduce",
+    "all_gather",
+    "all_gather_into_tensor",
+    "barrier",
+    "all_to_all",
+    "all_to_all_single",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """``behind`` waits at a position that ``ahead`` has passed, in calls of one kind."""
+
+    behind: tuple[LogWait, ...]
+    ahead: tuple[LogWait, ...]
+    by: int
+
+
+def odd_side(shift: Shift) -> tuple[tuple[LogWait, ...], tuple[LogWait, ...]]:
+    """(the few, the many); who is behind where both are as many: calls are off by one side, not by most ranks."""
+    return (shift.ahead, shift.behind) if len(shift.ahead) < len(shift.behind) else (shift.behind, shift.ahead)
+
+
+def shifted(facts: Facts) -> Shift | None:
+    """The shift that logs show; None when all wait at one position or the call can end without the others."""
+    incident = incident_of(facts)
+    if incident is None:
+        return None
+    for group in sorted({w.group for w in incident.waits}):
+        found = _in_group(incident, group)
+        if found is not None:
+            return found
+    return None
+
+
+def _in_group(incident: Incident, group: str) -> Shift | None:
+    waits = [w for w in incident.waits if w.group == group and w.position is not None and w.rank is not None]
+    positions = sorted({w.position for w in waits if w.position is not None})
+    if len(positions) != 2 or positions[1] - positions[0] > FAR_APART:
+        return None
+    behind = tuple(w for w in waits if w.position == positions[0])
+    ahead = tuple(w for w in waits if w.position == positions[1])
+    if not all(w.operation in _NEEDS_ALL for w in behind):
+        return None
+    return Shift(behind, ahead, positions[1] - positions[0])

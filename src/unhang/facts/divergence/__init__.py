@@ -1,0 +1,1 @@
+"""Ranks that left a loop, skipped a call or lost their partner."""

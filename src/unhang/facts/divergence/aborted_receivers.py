@@ -1,0 +1,113 @@
+"""Ranks that Gloo ended because more arrived than they expected: of those that differ, they asked for the fewest bytes.
+
+Such a rank leaves no record of the call, and it is not thereby guilty: where the guilty rank sent more, an innocent
+one falls. What the others recorded tells which it was.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from unhang.evidence.items import LogEvent, Recording, Signature
+from unhang.facts.alignment.position_calls import calls_by_rank, minority
+from unhang.facts.collective_operations import canonical
+from unhang.facts.model import Disagreement, GroupFacts, RankFacts
+from unhang.facts.waiting.progress_from_stacks import waiting_activity
+
+_TOO_MUCH = "op.preamble.length <= op.nbytes"
+_WIDTHS = {
+    **dict.fromkeys(("bool", "byte", "char", "uint8", "int8"), 1),
+    **dict.fromkeys(("half", "bfloat16", "short", "float16", "int16"), 2),
+    **dict.fromkeys(("float", "int", "float32", "int32"), 4),
+    **dict.fromkeys(("double", "long", "float64", "int64"), 8),
+}
+
+
+def settle_aborted(
+    disagreements: tuple[Disagreement, ...],
+    groups: Mapping[str, GroupFacts],
+    ranks: Mapping[int, RankFacts],
+    recordings: Mapping[int, Recording],
+    events: Sequence[LogEvent],
+) -> tuple[Disagreement, ...]:
+    """``disagreements`` with the ranks that Gloo ended on the side they were on; or, where all records agree and only
+    such ranks have none, the disagreement that they show by it."""
+    aborted = aborted_by_gloo(ranks, events)
+    if not aborted:
+        return disagreements
+    if disagreements:
+        return tuple(_take_side(disagreement, aborted, ranks) for disagreement in disagreements)
+    found = [_by_elimination(group, aborted, ranks, recordings) for _, group in sorted(groups.items())]
+    only = [disagreement for disagreement in found if disagreement is not None]
+    return tuple(only) if len(only) == 1 else ()
+
+
+def aborted_by_gloo(ranks: Mapping[int, RankFacts], events: Iterable[LogEvent]) -> tuple[int, ...]:
+    """Ranks of whose end Gloo said so, or that aborted inside one of its collectives, as their own dying words tell."""
+    said = {event.rank for event in events if event.kind == "gloo.enforce" and _TOO_MUCH in event.text}
+    gloo = any(known.recording is not None and known.recording.backend == "gloo" for known in ranks.values())
+    return tuple(rank for rank, known in sorted(ranks.items()) if rank in said or (gloo and _aborted_inside(known)))
+
+
+def _aborted_inside(known: RankFacts) -> bool:
+    if known.recording is not None or known.exit is None or known.stack is None:
+        return False
+    ended = known.exit.exit_code in (-signal.SIGABRT, 128 + signal.SIGABRT)
+    return ended and known.stack.fatal.startswith("Abort") and waiting_activity(known) is not None
+
+
+def _take_side(disagreement: Disagreement, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]) -> Disagreement:
+    heard = {rank for side in disagreement.calls.values() for rank in side}
+    calls = list(disagreement.calls)
+    silent = tuple(rank for rank in aborted if rank not in heard and _in_call(ranks[rank], calls[0].operation))
+    if not silent or len(calls) != 2 or canonical(calls[0].operation) != canonical(calls[1].operation):
+        return disagreement
+    amounts = [_bytes_of(call) for call in calls]
+    if None in amounts or amounts[0] == amounts[1]:
+        return disagreement
+    fewest = min(zip(amounts, range(2), strict=True))[1]
+    sides = {call: (*disagreement.calls[call], *(silent if at == fewest else ())) for at, call in enumerate(calls)}
+    return replace(disagreement, odd=minority(sides), aborted=silent)
+
+
+def _by_elimination(
+    group: GroupFacts, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts], recordings: Mapping[int, Recording]
+) -> Disagreement | None:
+    """Every other rank of the group called alike, and whoever sent too much is one of them."""
+    last = {rank: int(entries.position[-1]) for rank, entries in group.entries.items() if len(entries)}
+    silent = tuple(rank for rank in aborted if rank not in last and rank in group.members)
+    others = set(group.members) - set(silent)
+    if not silent or len(silent) >= len(others) or others != set(last) or len(set(last.values())) != 1:
+        return None
+    signatures = {
+        entries.signatures[int(entries.signature[-1])] for rank, entries in group.entries.items() if rank in others
+    }
+    position = next(iter(last.values()))
+    if len(signatures) != 1:
+        return None
+    (call,) = signatures
+    if not all(_in_call(ranks[rank], call.operation) for rank in silent):
+        return None
+    pending = calls_by_rank(group, position, recordings)
+    calls = {call: tuple(sorted(others))}
+    return Disagreement(group.name, position, calls, pending, ("bytes",), silent, records_align=True, aborted=silent)
+
+
+def _in_call(known: RankFacts, operation: str) -> bool:
+    """Its stack stands in this operation, or there is none that says otherwise."""
+    activity = known.activity
+    if activity is None or activity.operation is None:
+        return True
+    return canonical(activity.operation) == canonical(operation) or {"all_gather", "all_gather_into_tensor"} >= {
+        canonical(activity.operation),
+        canonical(operation),
+    }
+
+
+def _bytes_of(call: Signature) -> int | None:
+    """Bytes a rank brings; None where a type is not known."""
+    types = set(call.input_dtypes)
+    width = _WIDTHS.get(types.pop()) if len(types) == 1 else None
+    return call.input_elements * width if width is not None else None

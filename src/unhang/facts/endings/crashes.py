@@ -1,0 +1,402 @@
+"""Which process failed by itself, and which only fell with it.
+
+When one rank dies, its peers raise too: connections close, timeouts fire, the launcher sends SIGTERM. Those are
+echoes. What is left, first in time, is the crash.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
+
+from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
+from unhang.facts.endings.first_timeouts import FirstTimeouts, When
+from unhang.facts.endings.guard_errors import exception_in, guard_errors, read_guard_error
+from unhang.facts.evidence_quotes import quote_traceback
+from unhang.facts.model import Facts, RankFacts
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Evidence, Where
+from unhang.knowledge.failure_language import ELSEWHERE, statement_in, without_guesses
+from unhang.late_pattern import late_pattern
+
+# What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
+_ECHO_TYPES = late_pattern(
+    r"^torch\.distributed\.elastic\.multiprocess"
+    r"|(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException|RanksMissing|RankFailed"
+    r"|ProcessExitedException|TrainingFailedError|WorkerGroupError|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
+)
+_PYTHON_CONNECTIONS = {"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"}
+_ECHO_TEXT = late_pattern(
+    r"Connection (closed by peer|reset by peer|was likely closed)|Timed out waiting \d+ ?ms|Socket Timeout"
+    r"|Broken pipe|Application timeout caused pair closure|NCCL (error|communicator was aborted|timeout)"
+    r"|collective operation timeout|monitoredBarrier|wait timeout after \d+ ?ms|Connection refused"
+    r"|connectFullMesh failed|remote process exited|transport retry counter|recvBytes|failed to recv"
+    r"|Detected mismatch between collectives|out of sync|aborted communicator|Socket timeout",
+    re.IGNORECASE,
+)
+# The last line of a traceback, at the start of a line.
+_LAST_LINE = late_pattern(r"\s*(?:\[rank\d+\]:? ?)?(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|(?<=errors\.)\w+): ")
+_WITH_LAST_LINES = ("py.error", "gloo.to", "gloo.closed", "gloo.reset", "store.eof", "store.reset", "store.pipe")
+# Connections of the program's own: a loader's worker, a file server. torch.distributed never raises through these.
+_OWN_CONNECTIONS = late_pattern(r"/(torch/utils/data|urllib3|requests|botocore|aiohttp|fsspec|http/client\.py)(/|$)")
+_OOM_TYPES = late_pattern(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
+_OOM_TEXT = late_pattern(
+    r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
+)
+_HOST_OOM = late_pattern(
+    r"Cannot allocate memory|\bnode running low on memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError"
+)
+
+# Exceptions that state another rule's cause in so many words: DDP's unused parameters.
+_NAMES_ITS_CAUSE = late_pattern(r"Expected to have finished reduction in the prior iteration")
+
+# Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
+_VICTIM_SIGNALS = {signal.SIGTERM, signal.SIGABRT, signal.SIGINT, signal.SIGHUP}
+# Above this a shell says which signal it was.
+_PLAIN_CODES = 128
+# Of these, what somebody sends to one process on purpose.
+_SENT_BY_HAND = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """One process' own failure."""
+
+    rank: int | None
+    exception: str
+    """Exception type, or the signal's name, or empty for a plain exit code."""
+    message: str
+    where: Where | None
+    evidence: Evidence
+    time_s: float | None
+    attempt: int
+    is_gpu_memory: bool
+    is_host_memory: bool
+    thread: str = ""
+    """Thread that raised it, when not the main thread."""
+    signal: int | None = None
+    exit_code: int | None = None
+    when: When = When.BEFORE
+    """Before or after the first timeout, or nothing tells."""
+
+
+def own_crashes(facts: Facts) -> tuple[Crash, ...]:
+    """Failures that are nobody's echo, first attempt first, then by time."""
+    return facts.once(_own_crashes)
+
+
+def late_crashes(facts: Facts) -> tuple[Crash, ...]:
+    """Failures of processes that were there when the first limit passed: nobody had waited because of them."""
+    return _sorted(crash for crash in facts.once(_failed) if crash.when is When.AFTER)
+
+
+def _own_crashes(facts: Facts) -> tuple[Crash, ...]:
+    return _sorted(crash for crash in facts.once(_failed) if crash.when is not When.AFTER)
+
+
+def _sorted(crashes: Iterable[Crash]) -> tuple[Crash, ...]:
+    return tuple(sorted(_once_per_rank(crashes), key=_order))
+
+
+def _failed(facts: Facts) -> list[Crash]:
+    lived = [survived(t, facts) for t in facts.tracebacks]
+    handled = {(t.exception, t.frames) for t, on in zip(facts.tracebacks, lived, strict=True) if on}
+    raised = [
+        t for t, on in zip(facts.tracebacks, lived, strict=True) if not on and not _handled_again(t, handled, facts)
+    ]
+    return [*_from_tracebacks(raised, facts), *_told_by_guards(facts), *_from_exits(facts)]
+
+
+def survived(traceback: PythonTraceback, facts: Facts) -> bool:
+    """The rank printed an exception of its main thread and went on: it stands in a collective, or its steps go on."""
+    rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
+    if rank is None or traceback.thread not in ("", "MainThread"):
+        return False
+    if rank.exit is not None and not rank.ended_by_recorder:
+        return False
+    activity = rank.activity
+    if activity is not None and activity.operation is not None and activity.where is not None:
+        return True
+    return any(
+        p.source.path == traceback.source.path
+        and p.attempt == traceback.attempt
+        and p.last_line > (traceback.source.line or 0)
+        for p in rank.progress
+    )
+
+
+def _handled_again(traceback: PythonTraceback, handled: Container[tuple[object, ...]], facts: Facts) -> bool:
+    """The same exception came up the same frames before and its rank went on: what was caught there then is caught
+    there again, and nothing was left to say that this time. One that nobody catches has the frames of the whole
+    program above it; an exit tells more than any of this."""
+    rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
+    ended = rank is not None and rank.exit is not None and not rank.ended_by_recorder
+    return not ended and bool(traceback.frames) and (traceback.exception, traceback.frames) in handled
+
+
+def first_timeouts(facts: Facts) -> FirstTimeouts:
+    """When ranks first gave up waiting."""
+    return facts.once(_first_timeouts)
+
+
+def _first_timeouts(facts: Facts) -> FirstTimeouts:
+    return FirstTimeouts(facts.logs)
+
+
+def is_echo(traceback: PythonTraceback) -> bool:
+    """The exception says that a partner is gone or that waiting took too long: a consequence, not a cause."""
+    if is_gpu_memory(traceback.exception, traceback.message):
+        return False
+    if traceback.exception in _PYTHON_CONNECTIONS and _from_own_connection(traceback):
+        return False
+    if _ECHO_TYPES.search(traceback.exception) or _raised_by_launcher(traceback):
+        return True
+    if traceback.exception == "Exception" and traceback.message.strip(" -")[:8] in ("", "Process "):
+        return True  # what torch.multiprocessing raised for a child, whose own traceback follows
+    if read_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
+        return True
+    return bool(_ECHO_TEXT.search(without_guesses(traceback.message))) or _points_elsewhere(traceback)
+
+
+def _points_elsewhere(traceback: PythonTraceback) -> bool:
+    said = statement_in(f"{traceback.exception}: {traceback.message}".replace("\n", " "), raised=True)
+    return said is not None and said.row.strength == ELSEWHERE
+
+
+def _raised_by_launcher(traceback: PythonTraceback) -> bool:
+    """The launcher's own process raises in this function for a rank that failed; the name of the error may be torn."""
+    last = traceback.frames[0] if traceback.frames else None
+    return last is not None and last.function == "launch_agent" and "torch/distributed/launcher/" in last.file
+
+
+def lone_last_lines(facts: Facts) -> tuple[LogEvent, ...]:
+    """Last lines of tracebacks whose other lines the log does not have: it was cut, or only a part was pasted."""
+    whole = {t.rank for t in facts.tracebacks if not _raised_by_launcher(t)}
+    ends = {(t.source.path, t.raised_line) for t in facts.tracebacks}
+    events = (event for kind in _WITH_LAST_LINES for event in facts.events_of(kind))
+    return tuple(
+        event
+        for event in events
+        if event.rank not in whole
+        and (event.source.path, event.source.line) not in ends
+        and _LAST_LINE.match(event.text)
+    )
+
+
+def _from_own_connection(traceback: PythonTraceback) -> bool:
+    """The main thread lost its own loader's worker or a server, not a partner. A loader's other threads only notice
+    that the process is ending."""
+    if traceback.thread not in ("", "MainThread") or any("pin_memory" in f.function for f in traceback.frames):
+        return False
+    return any(_OWN_CONNECTIONS.search(frame.file.replace("\\", "/")) for frame in traceback.frames)
+
+
+def is_gpu_memory(exception: str, message: str) -> bool:
+    """Accelerator memory ran out."""
+    message = without_guesses(message)
+    if _OOM_TYPES.search(exception):
+        return not _HOST_OOM.search(message)
+    return bool(_OOM_TEXT.search(message)) and not _HOST_OOM.search(message) and "NCCL" not in message[:40]
+
+
+def fell_with_others(rank: RankFacts) -> bool:
+    """The rank's end is an echo: ended by the launcher, or all it raised says that a partner is gone."""
+    exit_ = rank.exit
+    if exit_ is None or exit_.exit_code in (None, 0):
+        return False
+    if exit_.terminated_by_launcher:
+        return True
+    # An interpreter that goes down with a lost connection may well crash in native code on its way: the exception
+    # came first. SIGKILL comes from outside and says nothing of that.
+    return exit_.exit_code != -signal.SIGKILL and bool(rank.tracebacks) and all(is_echo(t) for t in rank.tracebacks)
+
+
+def ended_after_timeouts(rank: RankFacts, timeouts: FirstTimeouts) -> bool:
+    """Ranks had waited in vain when it ended, and it told of no failure of its own before."""
+    if rank.exit is None or timeouts.of_exit(rank.exit, rank.rank) is not When.AFTER:
+        return False
+    return all(is_echo(t) or timeouts.of_exception(t) is When.AFTER for t in rank.tracebacks)
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9; ``signal 99`` for numbers without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> list[Crash]:
+    found = []
+    for traceback in tracebacks:
+        if is_echo(traceback) or traceback.exception.endswith(("KeyboardInterrupt", "SystemExit")):
+            continue
+        if traceback.chained or _NAMES_ITS_CAUSE.search(traceback.message):
+            continue
+        found.append(
+            Crash(
+                rank=traceback.rank,
+                exception=traceback.exception,
+                message=traceback.message,
+                where=first_user_frame(traceback.frames),
+                evidence=quote_traceback(traceback),
+                time_s=traceback.time_s if traceback.time_s is not None else _end_of(traceback, facts),
+                attempt=traceback.attempt,
+                is_gpu_memory=is_gpu_memory(traceback.exception, traceback.message),
+                is_host_memory=bool(_HOST_OOM.search(f"{traceback.exception} {traceback.message}")),
+                thread=traceback.thread if traceback.thread not in ("", "MainThread") else "",
+                when=first_timeouts(facts).of_exception(traceback, _end_of(traceback, facts)),
+            )
+        )
+    return found
+
+
+def _told_by_guards(facts: Facts) -> list[Crash]:
+    """Failures of ranks whose own words the log does not have: a guard of another rank says what they died of."""
+    spoke: set[int | None] = {t.rank for t in facts.tracebacks if t.rank is not None and read_guard_error(t) is None}
+    spoke |= {None} if any(t.rank is None and not is_echo(t) for t in facts.tracebacks) else set()
+    found = []
+    for error in guard_errors(facts.tracebacks):
+        if error.kind != "failed" or spoke & {*error.ranks, None}:
+            continue
+        exception, message = exception_in(error.detail)
+        found.append(
+            Crash(
+                rank=error.ranks[0],
+                exception=exception,
+                message=message,
+                where=None,
+                evidence=error.evidence,
+                time_s=None,
+                attempt=0,
+                is_gpu_memory=is_gpu_memory(exception, message),
+                is_host_memory=bool(_HOST_OOM.search(f"{exception} {message}")),
+            )
+        )
+    return found
+
+
+def _end_of(traceback: PythonTraceback, facts: Facts) -> float | None:
+    """When the rank that raised it ended, as its launcher says: lines of tracebacks carry no time."""
+    rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
+    if rank is None or rank.exit is None or rank.exit.attempt != traceback.attempt:
+        return None
+    return rank.exit.time_s
+
+
+def _from_exits(facts: Facts) -> list[Crash]:
+    found = []
+    explained = {t.rank for t in facts.tracebacks if t.rank is not None}
+    explained |= {e.rank for e in lone_last_lines(facts) if e.rank is not None and _ECHO_TEXT.search(e.text)}
+    explained |= _explained_by_nobodys(facts)
+    alone = _killed_alone(facts)
+    timeouts = first_timeouts(facts)
+    for rank in facts.ranks.values():
+        if rank.exit is None or rank.ended_by_recorder or fell_with_others(rank):
+            continue
+        crash = _crash_of_exit(
+            rank.rank,
+            rank.exit,
+            has_traceback=rank.rank in explained,
+            alone=rank.exit.exit_code in alone,
+            by_itself=_ended_itself(rank),
+        )
+        if crash is not None:
+            found.append(replace(crash, when=timeouts.of_exit(rank.exit, rank.rank)))
+    placed = {(e.source.path, e.source.line) for r in facts.ranks.values() if (e := r.exit) is not None}
+    for exit_ in facts.exits:
+        # A launcher that names only the local rank: that somebody was killed is known, who is not.
+        if exit_.rank is not None or exit_.terminated_by_launcher or (exit_.source.path, exit_.source.line) in placed:
+            continue
+        crash = _crash_of_exit(None, exit_, has_traceback=True)
+        if crash is not None:
+            found.append(replace(crash, when=timeouts.of_exit(exit_)))
+    return found
+
+
+def _explained_by_nobodys(facts: Facts) -> set[int]:
+    """Ranks with a plain exit code whose exceptions, printed without a rank, all say that a partner could not be
+    reached or is gone. One for each of them must be there: another may have failed without a word."""
+    silent = {
+        rank.rank
+        for rank in facts.ranks.values()
+        if rank.exit is not None
+        and not rank.tracebacks
+        and not rank.exit.terminated_by_launcher
+        and 0 < (rank.exit.exit_code or 0) <= _PLAIN_CODES
+    }
+    unsigned = [t for t in facts.tracebacks if t.rank is None and not _raised_by_launcher(t)]
+    lone = [e for e in lone_last_lines(facts) if e.rank is None]
+    echoes = all(is_echo(t) for t in unsigned) and all(_ECHO_TEXT.search(e.text) for e in lone)
+    return silent if len(unsigned) + len(lone) >= len(silent) and echoes else set()
+
+
+def _killed_alone(facts: Facts) -> set[int | None]:
+    """Exit codes that one rank has, which was killed while the launcher still ran and then ended the others: whoever
+    sent the signal meant this one. A scheduler or a person who ends the job reaches the launcher, which then ends
+    every rank itself."""
+    exits = [rank.exit for rank in facts.ranks.values() if rank.exit is not None]
+    if not any(exit_.terminated_by_launcher for exit_ in exits):
+        return set()
+    codes = Counter(exit_.exit_code for exit_ in exits if not exit_.terminated_by_launcher)
+    return {code for code, count in codes.items() if count == 1}
+
+
+def _ended_itself(rank: RankFacts) -> bool:
+    """The signal came in a thread of the program that waited for nobody: a library that gave up in native code, or the
+    program itself, did that. Watchdogs abort in threads of their own, in which no Python runs."""
+    fell = any(thread.fell and thread.frames for thread in rank.stack.threads) if rank.stack is not None else False
+    return fell and rank.activity is not None and rank.activity.operation is None
+
+
+def _crash_of_exit(
+    rank: int | None, exit_: ProcessExit, *, has_traceback: bool, alone: bool = False, by_itself: bool = False
+) -> Crash | None:
+    code = exit_.exit_code
+    if code is None or code == 0:
+        return None
+    number = -code if code < 0 else code - 128 if 128 < code < 160 else None
+    sent_to_it = alone and number in _SENT_BY_HAND and not has_traceback
+    if number in _VICTIM_SIGNALS and not (sent_to_it or (by_itself and number == signal.SIGABRT)):
+        return None
+    if number is None and has_traceback:
+        return None
+    name = signal_name(number) if number is not None else ""
+    text = exit_.text or f"a process ended with exit code {code}"
+    return Crash(
+        rank=rank,
+        exception=name,
+        message="",
+        where=None,
+        evidence=Evidence(exit_.source, text, rank),
+        time_s=exit_.time_s,
+        attempt=exit_.attempt,
+        is_gpu_memory=False,
+        is_host_memory=False,
+        signal=number,
+        exit_code=code,
+    )
+
+
+def _once_per_rank(crashes: Iterable[Crash]) -> list[Crash]:
+    """One crash a rank and attempt: the exception says more than the exit code that followed."""
+    best: dict[tuple[object, ...], Crash] = {}
+    for crash in sorted(crashes, key=_order):
+        key = (crash.rank, crash.attempt) if crash.rank is not None else (None, crash.exception, crash.message)
+        if key not in best or (not best[key].message and crash.message):
+            best[key] = crash
+    return list(best.values())
+
+
+def _order(crash: Crash) -> tuple[int, float, int, int, str, int]:
+    return (
+        crash.attempt,
+        crash.time_s if crash.time_s is not None else float("inf"),
+        0 if crash.message else 1,
+        crash.rank if crash.rank is not None else 1 << 60,
+        crash.evidence.source.path,
+        crash.evidence.source.line or 0,
+    )

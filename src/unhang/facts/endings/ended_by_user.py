@@ -1,0 +1,84 @@
+"""A job that somebody ended by hand while it waited: who had come to its first collective by then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unhang.evidence.items import LogEvent, PythonTraceback, StackDump, ThreadStack
+from unhang.facts.endings.crashes import own_crashes
+from unhang.facts.logs.job_stages import is_preparing
+from unhang.facts.logs.log_statements import first_attempt, quote, saying
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.model import Facts
+from unhang.facts.stacks.activity import activity_of
+from unhang.findings import Evidence, Source, shortened
+
+_INTERRUPT = ("2", "SIGINT", "Signals.SIGINT")
+_FIRST = "barrier"
+"""Torch guesses a device where a rank's first collective is a barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedByHand:
+    """``joined``: ranks whose own lines tell that they had come to ``operation``, the job's first collective; empty
+    where it had made steps, or they stood in different calls."""
+
+    evidence: tuple[Evidence, ...]
+    joined: tuple[int, ...]
+    operation: str
+    missing: tuple[int, ...]
+    """The other ranks, where the size of the job is known."""
+
+    @property
+    def all_joined(self) -> bool:
+        """Every rank of a job whose size is known had come."""
+        return len(self.joined) > 1 and not self.missing
+
+
+def is_interrupt(event: LogEvent) -> bool:
+    """The launcher says that it got Ctrl-C."""
+    return event.kind in ("te.signal", "te.sigexc") and str(event.values.get("signal")) in _INTERRUPT
+
+
+def ended_by_hand(facts: Facts) -> EndedByHand | None:
+    """None where nobody ended it by hand, or a rank had failed or given up before."""
+    return facts.once(_ended_by_hand)
+
+
+def _ended_by_hand(facts: Facts) -> EndedByHand | None:
+    told = [event for event in first_attempt(facts.events_of("te.signal", "te.sigexc")) if is_interrupt(event)]
+    raised = [t for t in facts.tracebacks if t.exception.endswith("KeyboardInterrupt") and not t.chained]
+    failed = any(crash.exception or crash.exit_code is not None for crash in own_crashes(facts))  # a torn one: nothing
+    if not (told or raised) or failed or incident_of(facts) is not None:
+        return None
+    evidence = (*map(quote, told[:1]), *map(_quoted, raised[:2]))
+    came = _came(facts, raised)
+    if _made_steps(facts) or len(set(came.values())) != 1 or facts.world_size is None:
+        return EndedByHand(evidence, (), "", ())
+    missing = tuple(rank for rank in range(facts.world_size) if rank not in came)
+    return EndedByHand(evidence, tuple(sorted(came)), next(iter(came.values())), missing)
+
+
+def _came(facts: Facts, raised: list[PythonTraceback]) -> dict[int, str]:
+    """The call each rank stood in, by its own lines; what was interrupted elsewhere stood elsewhere."""
+    came = {event.rank: _FIRST for event in saying(facts, "device-guess") if event.rank is not None}
+    for traceback in raised:
+        if traceback.rank is not None:
+            came[traceback.rank] = _call_of(traceback)
+    return came
+
+
+def _call_of(traceback: PythonTraceback) -> str:
+    thread = ThreadStack(traceback.thread or "MainThread", "", traceback.frames, line=traceback.source.line)
+    stood = activity_of(StackDump(traceback.source, traceback.rank, None, (thread,), "traceback"), {})[0]
+    return (stood.operation or stood.what) if stood is not None else ""
+
+
+def _made_steps(facts: Facts) -> bool:
+    return any(run.last_step > 0 and not is_preparing(run) for log in facts.logs for run in log.progress)
+
+
+def _quoted(traceback: PythonTraceback) -> Evidence:
+    line = traceback.raised_line or traceback.source.line
+    text = shortened(traceback.message.strip() or traceback.exception)
+    return Evidence(Source(traceback.source.path, line), text, traceback.rank)

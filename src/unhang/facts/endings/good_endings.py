@@ -1,0 +1,116 @@
+"""What logs state about the end: that the whole job ended well, that single ranks did, and up to where in each log.
+
+A statement counts only where nothing was started or counted after it, where no other one tells of a bad end, and where
+nobody looked at the processes themselves: a look says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from unhang.evidence.items import LogEnding, LogReading, PythonTraceback
+from unhang.facts.logs.job_stages import is_preparing
+from unhang.facts.model import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """``whole``: the line that tells it of all ranks. ``ranks``: of single ones. ``last``: the last line of each log
+    that tells of an end; what stands before it did not stop the one that wrote it."""
+
+    whole: LogEnding | None = None
+    ranks: Mapping[int, LogEnding] = field(default_factory=dict)
+    last: Mapping[str, LogEnding] = field(default_factory=dict)
+
+
+def ended_well(facts: Facts) -> Ended:
+    """What is stated; nothing where a line contradicts it."""
+    return facts.once(_ended_well)
+
+
+def _ended_well(facts: Facts) -> Ended:
+    if facts.manifests or any(r.stack is not None or r.recording is not None for r in facts.ranks.values()):
+        return Ended()
+    if any(is_uncaught(traceback) for traceback in facts.tracebacks):
+        return Ended()
+    attempts = [{*(e.attempt for e in log.endings), *(run.attempt for run in log.progress)} for log in facts.logs]
+    attempt = max(set().union(*attempts), default=0)
+    latest = [(log, e) for log in facts.logs for e in _last_of_each(log.endings) if e.attempt == attempt]
+    if not all(e.well for _, e in latest):
+        return Ended()
+    final = [(log, e) for log, e in latest if _line(e) >= _goes_on_until(log, e)]
+    return Ended(_whole(facts, final), _by_rank(facts, final), {log.source.path: e for log, e in final})
+
+
+def _last_of_each(endings: Iterable[LogEnding]) -> Iterable[LogEnding]:
+    """What was asked for again and again (``kubectl get``, ``sacct``) counts as it was at last."""
+    named = {(ending.who, ending.name): ending for ending in endings if ending.name}
+    return (ending for ending in endings if not ending.name or named[ending.who, ending.name] is ending)
+
+
+def is_uncaught(traceback: PythonTraceback) -> bool:
+    """It has the frames of the whole program: nobody caught it."""
+    return bool(traceback.frames) and traceback.frames[-1].function == "<module>"
+
+
+def _goes_on_until(log: LogReading, ending: LogEnding) -> int:
+    """The last line in which something starts, or the one whose end this is still counts."""
+    counts = (run.last_line for run in log.progress if not ending.ranks or run.rank in (None, *ending.ranks))
+    return max(log.started_line, *counts, 0)
+
+
+def _line(ending: LogEnding) -> int:
+    return ending.source.line or 0
+
+
+def _whole(facts: Facts, final: list[tuple[LogReading, LogEnding]]) -> LogEnding | None:
+    """The line from which on all ranks are told of."""
+    size = facts.world_size or 0
+    by_launch: dict[str, tuple[LogEnding, int]] = {}
+    processes: set[str] = set()
+    for log, ending in final:
+        if ending.who == "job" or (ending.who == "all" and (ending.here or size) >= size and _was_trained(log, ending)):
+            return ending
+        if ending.who == "process":
+            processes.add(ending.name)
+            if size and len(processes) >= size:
+                return ending
+        if ending.who == "launch":
+            by_launch[log.source.path] = ending, _started_by(log, ending)
+            if ending.alone and ending.here is None:
+                return ending
+            of = max([size, *(e.size or 0 for e, _ in by_launch.values())])
+            if 0 < of <= sum(count for _, count in by_launch.values()):
+                return ending
+    return None
+
+
+def _started_by(log: LogReading, ending: LogEnding) -> int:
+    """How many ranks a launch had: as it says, or those that were heard in its log."""
+    return ending.here if ending.here is not None else len(log.ranks)
+
+
+def _was_trained(log: LogReading, ending: LogEnding) -> bool:
+    """Steps were counted, or more than words told of an end, before this line: it is nothing of the start."""
+    counted = any(run.last_line < _line(ending) and not is_preparing(run) for run in log.progress)
+    return counted or any(_line(other) < _line(ending) and not other.words for other in log.endings)
+
+
+def _by_rank(facts: Facts, final: Iterable[tuple[LogReading, LogEnding]]) -> dict[int, LogEnding]:
+    """Ranks whose end is told, by a launcher or as the last of their own words."""
+    found: dict[int, LogEnding] = {}
+    for log, ending in final:
+        if ending.who == "rank" and (not ending.words or _was_trained(log, ending) or _trained_elsewhere(facts, log)):
+            found.update((rank, ending) for rank in ending.ranks if not ending.words or _is_last(facts, rank, ending))
+    return found
+
+
+def _trained_elsewhere(facts: Facts, log: LogReading) -> bool:
+    return any(not is_preparing(run) for other in facts.logs if other is not log for run in other.progress)
+
+
+def _is_last(facts: Facts, rank: int, ending: LogEnding) -> bool:
+    known = facts.ranks.get(rank)
+    last = known.last_line if known is not None else None
+    return last is None or last.source.path != ending.source.path or (last.source.line or 0) <= _line(ending)

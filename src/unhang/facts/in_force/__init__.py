@@ -1,1 +1,0 @@
-"""The configuration that a launch would run with, and which branches of the program it decides. Nothing is run."""

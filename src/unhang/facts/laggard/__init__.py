@@ -1,0 +1,1 @@
+"""What the rank that the others wait for is doing."""

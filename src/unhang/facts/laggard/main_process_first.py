@@ -1,0 +1,81 @@
+"""Waiters whose own stack says for whom they wait: a barrier that lets the main process go first (a turnstile)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from unhang.evidence.items import Frame
+from unhang.facts.evidence_quotes import quote_traceback
+from unhang.facts.model import Facts, Stall
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Evidence, Where
+from unhang.knowledge import numbers
+
+# Context managers of transformers, accelerate, YOLO, Lightning, LLaMA-Factory.
+_FIRST = re.compile(
+    r"^_?(?:local_)?(?:main_process|rank_zero|zero|rank0|torch_distributed_zero|master)_first$|_goes_first$"
+)
+_LOCAL = re.compile(r"local")
+_WAITING = {"barrier", "wait_for_everyone", "monitored_barrier", "synchronize"}
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForMain:
+    """``waiter`` stands at ``where`` until the main process is done."""
+
+    waiter: int | None
+    where: Where | None
+    turnstile: str
+    """The context manager's name: ``main_process_first``."""
+    local: bool
+    """The first of each node goes first, not rank 0 of the job."""
+    evidence: Evidence
+
+
+def waits_for_main(facts: Facts) -> WaitsForMain | None:
+    """The first traceback that ended inside such a barrier."""
+    for traceback in facts.tracebacks:
+        name = turnstile_in(traceback.frames)
+        if name is None:
+            continue
+        found = re.match(r"\[(\d+)\] is setting up NCCL communicator", traceback.message)
+        waiter = traceback.rank if traceback.rank is not None else numbers.rank(found[1]) if found else None
+        return WaitsForMain(
+            waiter,
+            first_user_frame(traceback.frames),
+            name,
+            bool(_LOCAL.search(name)),
+            replace(quote_traceback(traceback), rank=waiter),
+        )
+    return None
+
+
+def turnstile_of(facts: Facts, stall: Stall) -> str | None:
+    """The name of the turnstile in which a direct waiter of ``stall`` stands, or gave up; None when none does."""
+    for rank in stall.direct_waiters:
+        known = facts.ranks[rank]
+        threads = known.stack.threads if known.stack is not None else ()
+        stacks = [*(thread.frames for thread in threads), *(traceback.frames for traceback in known.tracebacks)]
+        found = (turnstile_in(frames) for frames in stacks)
+        name = next((name for name in found if name is not None), None)
+        if name is not None:
+            return name
+    return None
+
+
+def turnstile_in(frames: tuple[Frame, ...]) -> str | None:
+    """The context manager whose barrier ``frames`` (innermost first) end in."""
+    waiting = any(frame.function in _WAITING for frame in frames[:3])
+    names = [bare for frame in frames if _FIRST.search(bare := _bare(frame.function))]
+    return names[0] if names and (waiting or _FIRST.search(_bare(frames[0].function))) else None
+
+
+def is_turnstile(name: str) -> bool:
+    """Whether a context manager of this name lets the main process go first."""
+    return bool(_FIRST.search(name))
+
+
+def _bare(function: str) -> str:
+    """Without its class: py-spy of newer Pythons says ``TrainingArguments.main_process_first``."""
+    return function.rsplit(".", 1)[-1]

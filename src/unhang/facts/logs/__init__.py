@@ -1,0 +1,1 @@
+"""What log lines tell: statements, stages, waits, counts, progress."""

@@ -1,0 +1,43 @@
+"""Versions of packages as logs print them, each once: NCCL's own line, pip, collect_env, nvidia-smi."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.logs.log_statements import first_attempt, quote
+from unhang.facts.model import Facts
+from unhang.findings import Evidence
+
+_PACKAGE_OF = {"n.ver": "nccl", "v.torch": "torch", "v.driver": "nvidia-driver", "v.deepspeed": "deepspeed"}
+_KINDS = (*_PACKAGE_OF, "v.pip", "v.hf", "ncclerr")
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedVersion:
+    """One version of one package; ``rank`` and ``host`` of the first line that says it, where known."""
+
+    package: str
+    version: str
+    rank: int | None
+    host: str | None
+    evidence: Evidence
+
+
+def printed_versions(facts: Facts) -> tuple[PrintedVersion, ...]:
+    """Every package and version that the first attempt prints, in the order of the lines."""
+    found: dict[tuple[str, str], PrintedVersion] = {}
+    for event in first_attempt(facts.events_of(*_KINDS)):
+        package, version = _package(event), _version(event)
+        if package and version:
+            found.setdefault((package, version), PrintedVersion(package, version, event.rank, event.host, quote(event)))
+    return tuple(found.values())
+
+
+def _package(event: LogEvent) -> str:
+    named = str(event.values.get("package", _PACKAGE_OF.get(event.kind, "nccl"))).lower()
+    return "nccl" if named.startswith("nvidia-nccl") else named
+
+
+def _version(event: LogEvent) -> str:
+    return str(event.values.get("package_version") or event.values.get("nccl_version") or "")

@@ -1,0 +1,1 @@
+"""What machines, networks and installed versions tell about a stall."""

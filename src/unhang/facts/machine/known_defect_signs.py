@@ -1,0 +1,94 @@
+"""What a known defect of a version needs, looked for in what a job printed (``SIGNS``, ``knowledge.job.versions``)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from unhang.facts.collective_operations import canonical
+from unhang.facts.logs.logged_settings import settings_of
+from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.model import Facts
+from unhang.knowledge.thresholds import whole_threshold
+
+START_POSITIONS = whole_threshold("known_defect_signs.start_positions")
+_SOCKET_FRAMES = {"ncclSocketTest", "netRecvProxy", "socketProgress"}
+
+
+def seen_signs(facts: Facts) -> frozenset[str]:
+    """The signs that this job shows."""
+    return frozenset(sign for sign, look in _LOOKS.items() if look(facts))
+
+
+def _stalled(facts: Facts) -> bool:
+    return incident_of(facts) is not None or bool(facts.events_of("look.native")) or bool(facts.symmetric)
+
+
+def _at_start(facts: Facts) -> bool:
+    incident = incident_of(facts)
+    positions = [p for p in incident.positions if p is not None] if incident is not None else []
+    if positions:
+        return max(positions) <= START_POSITIONS
+    started = {e.values.get("comm") for e in facts.events_of("n.init_start")}
+    return bool(started - {e.values.get("comm") for e in facts.events_of("n.init_complete")})
+
+
+def _all_to_all(facts: Facts) -> bool:
+    incident = incident_of(facts)
+    return incident is not None and any(canonical(w.operation).startswith("all_to_all") for w in incident.waits)
+
+
+def _nvls(facts: Facts) -> bool:
+    return bool(facts.events_of("n.nvls_on")) and not _set(facts, "NCCL_NVLS_ENABLE", "0")
+
+
+def _sockets(facts: Facts) -> bool:
+    if any(e.values.get("function") in _SOCKET_FRAMES for e in facts.events_of("look.native")):
+        return True
+    return any("socket" in str(e.values.get("network", "")).lower() for e in facts.events_of("n.net"))
+
+
+def _non_blocking(facts: Facts) -> bool:
+    return _set(facts, "TORCH_NCCL_USE_COMM_NONBLOCKING", "1") or any(
+        "init_process_group" in source.text and "device_id=" in source.text for source in facts.sources.values()
+    )
+
+
+def _set(facts: Facts, name: str, value: str) -> bool:
+    setting = settings_of(facts).get(name)
+    return setting is not None and setting.value == value
+
+
+def _more_than_80(facts: Facts) -> bool:
+    return facts.world_size is not None and facts.world_size > 80
+
+
+def _unequal_nodes(facts: Facts) -> bool:
+    on_host: dict[str, set[int]] = defaultdict(set)
+    for event in facts.events_of("n.init_start", "n.init_complete"):
+        rank = event.values.get("comm_rank")
+        if event.host and isinstance(rank, int):
+            on_host[event.host].add(rank)
+    return len({len(ranks) for ranks in on_host.values()}) > 1
+
+
+def _aarch64(facts: Facts) -> bool:
+    return bool(facts.events_of("v.machine"))
+
+
+def _all_joined(facts: Facts) -> bool:
+    return bool(facts.symmetric)
+
+
+_LOOKS: dict[str, Callable[[Facts], bool]] = {
+    "stalled": _stalled,
+    "at-start": _at_start,
+    "all-to-all": _all_to_all,
+    "nvls": _nvls,
+    "sockets": _sockets,
+    "non-blocking": _non_blocking,
+    "more-than-80-ranks": _more_than_80,
+    "unequal-nodes": _unequal_nodes,
+    "aarch64": _aarch64,
+    "all-joined": _all_joined,
+}

@@ -1,0 +1,1 @@
+"""Who and what slows a job that moves."""

@@ -1,0 +1,62 @@
+"""Steps that mostly wait for their data, as their own lines tell: data time beside the time of the whole step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from unhang.evidence.items import Progress
+from unhang.facts.model import Facts
+from unhang.findings import Evidence, Source
+from unhang.knowledge.thresholds import threshold, whole_threshold
+
+LEAST_STEPS = whole_threshold("data_wait_share.least_steps")
+"""Lines: fewer are the start, when caches and workers are not warm yet."""
+MOST_OF_THE_TIME = threshold("data_wait_share.most_of_the_time")
+"""Of the time of all steps, waited for data: from here on faster cards would change nothing."""
+LEAST_WAITS = whole_threshold("data_wait_share.least_waits")
+"""Steps that waited longer than they computed: one or two may be an epoch's beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataPace:
+    """``share`` of the time of ``steps`` steps went into waiting for data; ``waits`` of them waited longer than they
+    computed, the longest ``longest_s``, while computing takes ``compute_s``. ``every``: lines between two such steps,
+    where it is always the same number."""
+
+    rank: int | None
+    share: float
+    steps: int
+    waits: int
+    longest_s: float
+    compute_s: float
+    every: int | None
+    evidence: Evidence
+
+
+def data_pace(facts: Facts) -> DataPace | None:
+    """The loop that waits most for its data; None where no loop does, or no line tells."""
+    found = [pace for log in facts.logs for progress in log.progress if (pace := _pace(progress)) is not None]
+    return max(found, key=lambda pace: pace.share * pace.steps, default=None)
+
+
+def _pace(progress: Progress) -> DataPace | None:
+    loads = progress.loads[1:]  # the first step always waits for the workers to start
+    total_s = sum(all_s for _, _, all_s in loads)
+    slow = [place for place, (_, waited_s, all_s) in enumerate(loads) if waited_s > all_s - waited_s]
+    if len(loads) < LEAST_STEPS or len(slow) < LEAST_WAITS or total_s <= 0:
+        return None
+    share = sum(waited_s for _, waited_s, _ in loads) / total_s
+    if share < MOST_OF_THE_TIME:
+        return None
+    gaps = {later - earlier for earlier, later in pairwise(slow)}
+    return DataPace(
+        rank=progress.rank,
+        share=share,
+        steps=len(loads),
+        waits=len(slow),
+        longest_s=max(waited_s for _, waited_s, _ in loads),
+        compute_s=sorted(all_s - waited_s for _, waited_s, all_s in loads)[len(loads) // 2],
+        every=gaps.pop() if len(gaps) == 1 else None,
+        evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
+    )

@@ -1,0 +1,141 @@
+"""The rank that a moving job waits for, from many looks at all ranks: who never waits, doing what, since which step.
+
+The laggard's own work is what it does more often than the others do: all ranks compute, one also writes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from unhang.evidence.items import SourceFile, StackDump, ThreadStack
+from unhang.evidence.own_files.recorder_items import Pace, PacePlace, RankPace
+from unhang.facts.model import Activity, AllWait
+from unhang.facts.pace_change import StepChange, find_step_change
+from unhang.facts.stacks.activity import activity_of
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Phase
+from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.records.record_views import HIDDEN_COLLECTIVES
+
+LEAST_LOOKS = whole_threshold("slow_rank_over_time.least_looks")
+LESS = threshold("slow_rank_over_time.less")
+"""Share of the looks by which it must wait less than every other rank does."""
+LESS_SLOWER = threshold("slow_rank_over_time.less_slower")
+"""The same where steps have grown slower."""
+HALF = threshold("slow_rank_over_time.half")
+"""It may wait in so many of the looks in which any other rank does."""
+ALL_WAIT = threshold("slow_rank_over_time.all_wait")
+"""Every rank waits in so many of the looks: no rank is late, what lies between them is."""
+EXPLAINS = threshold("slow_rank_over_time.explains")
+"""What it waits less must be at least so much of what steps have grown by."""
+_PHASES = {phase.value for phase in Phase}
+
+
+@dataclass(frozen=True, slots=True)
+class SlowPace:
+    """``rank`` waited in the share ``waits`` of ``looks`` looks, every other one in at least ``others``.
+
+    ``excess``: where it stood more often than they did; ``waiting``: another rank, and where that waited most.
+    """
+
+    rank: int
+    waits: float
+    others: float
+    looks: int
+    change: StepChange | None
+    excess: PacePlace | None
+    waiting: tuple[int, PacePlace] | None
+
+
+def slow_pace(pace: Pace) -> SlowPace | None:
+    """The one rank that holds the others up; None where the looks are few, or no rank does."""
+    if pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
+        return None
+    laggard = min(pace.ranks, key=lambda rank: (rank.waits, rank.rank))
+    others = [rank for rank in pace.ranks if rank is not laggard]
+    # Each rank is looked at in its own moment, so only shares can be compared, not who waits while who works.
+    usual = min(rank.waits for rank in others)
+    less = usual - laggard.waits
+    change = find_step_change(laggard.steps)
+    if change is not None and less < EXPLAINS * change.lost_share:
+        change = None
+    if not holds_up(laggard.waits, usual, change.lost_share if change is not None else 0.0):
+        return None
+    return SlowPace(laggard.rank, laggard.waits, usual, pace.looks, change, _excess(laggard, others), _waiting(others))
+
+
+def holds_up(waits: float, usual: float, lost_share: float) -> bool:
+    """Whether a rank that waits in the share ``waits`` of the looks, and every other one in at least ``usual``, holds
+    them up. ``lost_share``: which part of a step of now was not there before, 0 where steps are as they were."""
+    less = usual - waits
+    explains = lost_share > 0 and less >= EXPLAINS * lost_share
+    return waits <= HALF * usual and less >= (LESS_SLOWER if explains else LESS)
+
+
+def find_all_wait(paces: Sequence[Pace]) -> AllWait | None:
+    """None where a rank does not wait much, or the steps are as they were."""
+    pace = pace_of_all(paces)
+    if pace is None or pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
+        return None
+    changes = [find_step_change(rank.steps) for rank in pace.ranks if rank.steps]
+    known = [change for change in changes if change is not None]
+    least = min(rank.waits for rank in pace.ranks)
+    if not known or len(known) < len(changes) or least < ALL_WAIT:
+        return None
+    return AllWait(least, pace.looks, known[0])
+
+
+def pace_of_all(paces: Sequence[Pace]) -> Pace | None:
+    """One record of all ranks of all nodes; of a rank that several tell of, what tells most. None without any."""
+    if not paces:
+        return None
+    main = max(paces, key=lambda pace: (pace.looks, pace.source.path))
+    ranks: dict[int, RankPace] = {}
+    for rank in (*main.ranks, *(rank for pace in paces if pace is not main for rank in pace.ranks)):
+        known = ranks.get(rank.rank)
+        if known is None or (not known.places and rank.places):
+            ranks[rank.rank] = rank
+    return replace(main, ranks=tuple(ranks[rank] for rank in sorted(ranks)))
+
+
+def _excess(laggard: RankPace, others: list[RankPace]) -> PacePlace | None:
+    """The place that stands out most, of the phase that stands out most."""
+    usual: dict[object, float] = defaultdict(float)
+    for rank in others:
+        for place in rank.places:
+            usual[_key(place)] += place.share / len(others)
+    own = [place for place in laggard.places if place.phase != "communication"]
+    more = {_key(place): place.share - usual[_key(place)] for place in own}
+    phases: dict[str, float] = defaultdict(float)
+    for place in own:
+        phases[place.phase] += more[_key(place)]
+    if not phases:
+        return None
+    phase = max(phases, key=lambda name: phases[name])
+    place = max((p for p in own if p.phase == phase), key=lambda p: more[_key(p)])
+    return place if more[_key(place)] > 0 else None
+
+
+def _waiting(others: list[RankPace]) -> tuple[int, PacePlace] | None:
+    places = [(r.rank, p) for r in others for p in r.places if p.phase == "communication" or _in_hidden_collective(p)]
+    return max(places, key=lambda found: (found[1].share, -found[0]), default=None)
+
+
+def _in_hidden_collective(place: PacePlace) -> bool:
+    return bool(place.frames) and place.frames[0].function in HIDDEN_COLLECTIVES
+
+
+def _key(place: PacePlace) -> object:
+    return (place.phase, first_user_frame(place.frames) or place.frames[:1])
+
+
+def activity_in(pace: Pace, rank: int, place: PacePlace, sources: Mapping[str, SourceFile]) -> Activity | None:
+    """What a rank does at ``place``; only the innermost frames are kept, the phase was told by all of them."""
+    thread = ThreadStack("MainThread", "", place.frames)
+    stack = StackDump(pace.source, rank, None, (thread,), "pace")
+    activity = activity_of(stack, sources)[0] if place.frames else None
+    if activity is None or activity.phase is not Phase.OTHER or place.phase not in _PHASES:
+        return activity
+    return replace(activity, phase=Phase(place.phase))

@@ -1,0 +1,100 @@
+"""A loop whose steps take longer than before, as its own lines tell, and since which step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from unhang.evidence.items import Progress
+from unhang.facts.logs.job_stages import is_preparing
+from unhang.facts.logs.log_statements import first_attempt
+from unhang.facts.model import Facts
+from unhang.facts.pace_change import LEAST, find_step_change
+from unhang.findings import Evidence, Source
+from unhang.knowledge.thresholds import threshold
+
+SLOWER = threshold("step_slowdown.slower")
+"""The last steps take at least this many times as long as those before."""
+STILL_MOVES = threshold("step_slowdown.still_moves")
+"""So many times a step's usual duration may lie between the last step and the end of the job."""
+TRAINER_LINES = "log"
+"""The unit of runs that count lines of a log which tell no step."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingSteps:
+    """Steps took ``before_s`` at first and ``now_s`` at last; they have been longer since ``since_step``."""
+
+    label: str
+    unit: str
+    rank: int | None
+    before_s: float
+    now_s: float
+    since_step: int
+    last_s: float | None
+    """When the last of them was over (seconds since the epoch); None where the lines carry no time of day."""
+    evidence: Evidence
+
+    @property
+    def times(self) -> float:
+        """How many times as long."""
+        return self.now_s / self.before_s
+
+
+def growing_steps(facts: Facts) -> GrowingSteps | None:
+    """The loop that slowed most; None when all keep their pace or too few steps carry a time."""
+    return facts.once(_slowed_most)
+
+
+def _slowed_most(facts: Facts) -> GrowingSteps | None:
+    found = [g for log in facts.logs for p in log.progress if (g := _growing(p)) is not None]
+    return max(found, key=lambda g: (g.unit != TRAINER_LINES, g.times), default=None)
+
+
+def slowed_to_its_end(facts: Facts) -> GrowingSteps | None:
+    """The loop that had grown slow and still moved when somebody ended the job; None where it may have stood still."""
+    ends = [e.time_s for e in first_attempt(facts.events_of("te.signal", "slurm.cancel")) if e.time_s is not None]
+    growing = growing_steps(facts) if ends else None
+    if growing is None or growing.last_s is None:
+        return None
+    return growing if 0 <= ends[0] - growing.last_s <= STILL_MOVES * growing.now_s else None
+
+
+def _growing(progress: Progress) -> GrowingSteps | None:
+    if is_preparing(progress):
+        return None
+    paces = _paces(progress)
+    change = find_step_change(paces)
+    if change is None or change.since_s < SLOWER * change.before_s:
+        return None
+    return GrowingSteps(
+        label=progress.label,
+        unit=progress.unit,
+        rank=progress.rank,
+        before_s=change.before_s,
+        now_s=median(pace for _, pace in paces[-LEAST:]),
+        since_step=change.step,
+        last_s=max((time_s for _, time_s in progress.recent if time_s is not None), default=None),
+        evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
+    )
+
+
+def _paces(progress: Progress) -> list[tuple[int, float]]:
+    """(step, seconds per step): from the times of the lines, else from what bars and lines themselves print."""
+    timed = [(step, time_s) for step, time_s in progress.recent if time_s is not None]
+    if timed:
+        return _between(timed)
+    printed = [value for _, value in progress.printed]
+    if progress.elapsed_s is not None or all(later > earlier for earlier, later in pairwise(printed)):
+        return _between(progress.printed)  # what only grows is a clock
+    return list(progress.printed)
+
+
+def _between(timed: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    return [
+        (step, (time_s - earlier) / (step - previous))
+        for (previous, earlier), (step, time_s) in pairwise(timed)
+        if step > previous and time_s > earlier
+    ]

@@ -1,1 +1,0 @@
-"""What ``unhang check`` knows before a job starts: typed statements about this machine and the job that is planned."""

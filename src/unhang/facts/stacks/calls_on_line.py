@@ -1,0 +1,104 @@
+"""What the user's own line calls when no Python frame stands below it: built-in and native calls leave none."""
+
+from __future__ import annotations
+
+import ast
+
+from unhang.evidence.items import SourceFile
+from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS
+from unhang.program.syntax.syntax_tree import Place, call_name, dotted, own_nodes, parse_program
+
+_RETURNS_WORK = COLLECTIVE_CALLS | {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
+
+_LIBRARY_MAKERS = {"PyDLL", "CDLL", "LoadLibrary", "dlopen"}
+_LIBRARY_OBJECTS = {"ctypes.pythonapi", "pythonapi"}
+
+
+def calls_on_line(source: SourceFile, line: int) -> tuple[str, ...]:
+    """Dotted names of the calls that span ``line``, innermost (the one running first) last; empty without source."""
+    place = _place(source, line)
+    if place is None or not place.levels:
+        return ()
+    found: list[ast.Call] = []
+    waiting: list[ast.AST] = [place.levels[-1].statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            found.append(node)
+        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+    return tuple(dotted(call.func) for call in found)
+
+
+def call_spelled_on_line(source: SourceFile, line: int, name: str) -> str | None:
+    """The first call of ``name`` that spans ``line``, as the source spells it."""
+    place = _place(source, line)
+    for node in ast.walk(place.levels[-1].statement) if place is not None and place.levels else ():
+        if isinstance(node, ast.Call) and call_name(node) == name:
+            return ast.unparse(node)[:200]
+    return None
+
+
+def awaited_operation(source: SourceFile, line: int) -> str | None:
+    """For ``work.wait()`` on ``line``: the collective whose handle it can only be; ``wait`` when several could.
+
+    None when the function starts no collective whose handle could be waited for.
+    """
+    place = _place(source, line)
+    if place is None:
+        return None
+    on_line = {call.rpartition(".")[2] for call in calls_on_line(source, line)} & _RETURNS_WORK
+    if len(on_line) == 1:
+        return on_line.pop()
+    started: set[str] = set()
+    for node in own_nodes(place.function):
+        if isinstance(node, ast.Call) and call_name(node) in _RETURNS_WORK and _gives_handle(node):
+            started.add(call_name(node))
+    if not started:
+        return None
+    return started.pop() if len(started) == 1 else "wait"
+
+
+def calls_into_library(source: SourceFile, line: int) -> bool:
+    """True when ``line`` calls a native library through ctypes: ``ctypes.CDLL("x.so")`` or a name bound to it."""
+    place = _place(source, line)
+    if place is None or not place.levels:
+        return False
+    bound = {
+        target.id if isinstance(target, ast.Name) else target.attr
+        for scope in place.scopes
+        for node in own_nodes(scope)
+        if isinstance(node, ast.Assign) and _opens_library(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name | ast.Attribute)
+    }
+    for node in ast.walk(place.levels[-1].statement):
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            root = node.func
+            while isinstance(root, ast.Attribute):
+                if root.attr in bound:
+                    return True
+                root = root.value
+            if (isinstance(root, ast.Name) and root.id in bound) or _opens_library(root):
+                return True
+    return False
+
+
+def _opens_library(node: ast.AST) -> bool:
+    while isinstance(node, ast.Attribute) and dotted(node) not in _LIBRARY_OBJECTS:
+        node = node.value
+    if isinstance(node, ast.Call):
+        return call_name(node) in _LIBRARY_MAKERS
+    return dotted(node) in _LIBRARY_OBJECTS
+
+
+def _gives_handle(call: ast.Call) -> bool:
+    if call_name(call) in ("isend", "irecv", "batch_isend_irecv"):
+        return True
+    return any(
+        k.arg == "async_op" and not (isinstance(k.value, ast.Constant) and not k.value.value) for k in call.keywords
+    )
+
+
+def _place(source: SourceFile, line: int) -> Place | None:
+    program = parse_program(source.text)
+    return None if isinstance(program, str) else program.place(line)

@@ -1,0 +1,84 @@
+"""A lock that a thread held while its process forked: in the child it stays locked, and nobody is there to free it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from unhang.evidence.items import StackDump, ThreadStack
+from unhang.facts.model import Facts, RankFacts
+from unhang.facts.stacks.activity import own_life
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Evidence, Where
+from unhang.program.syntax.syntax_tree import dotted, program_of
+
+
+@dataclass(frozen=True, slots=True)
+class InheritedLock:
+    """Child ``pid`` waits at ``where`` for the lock that the program calls ``name``."""
+
+    pid: int
+    name: str
+    where: Where
+    holder: str
+    """Thread of the parent that uses the same lock; empty where none is seen."""
+    evidence: Evidence
+
+
+def inherited_lock(facts: Facts, known: RankFacts) -> InheritedLock | None:
+    """Of a forked child that stands, with a single thread, at a line that takes a lock."""
+    for child in known.worker_stacks:
+        if child.pid is None or len(child.threads) != 1 or not _is_forked(child):
+            continue
+        thread = child.threads[0]
+        where = first_user_frame(own_life(thread.frames), facts.sources)
+        name = _lock_at(facts, where) if where is not None else None
+        if where is None or name is None:
+            continue
+        holder = next((t.name for t in _others(known.stack) if _uses(facts, t, name)), "")
+        text = f"{where.function} ({where.file}:{where.line})"
+        return InheritedLock(child.pid, name, where, holder, Evidence(child.source, text, rank=known.rank))
+    return None
+
+
+def _is_forked(child: StackDump) -> bool:
+    """Frames of the parent lie below its own: a process that was spawned has none."""
+    frames = child.threads[0].frames
+    return len(own_life(frames)) < len(frames)
+
+
+def _others(stack: StackDump | None) -> tuple[ThreadStack, ...]:
+    return tuple(t for t in stack.threads if t.name != "MainThread") if stack is not None else ()
+
+
+def _lock_at(facts: Facts, where: Where) -> str | None:
+    """What the line takes: ``with NAME:`` or ``NAME.acquire()``; its first line inside counts, which is where the
+    interpreter is while it waits in some versions."""
+    program = program_of(facts.sources, where.file)
+    if program is None or where.line is None:
+        return None
+    place = program.place(where.line)
+    if place is None or not place.levels:
+        return None
+    statement = place.levels[-1].statement
+    if isinstance(statement, ast.With | ast.AsyncWith):
+        return dotted(statement.items[0].context_expr) or None
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and dotted(node.func).endswith(".acquire"):
+            return dotted(node.func).removesuffix(".acquire")
+    return None
+
+
+def _uses(facts: Facts, thread: ThreadStack, name: str) -> bool:
+    """It stands in a function that takes the same lock."""
+    where = first_user_frame(thread.frames, facts.sources)
+    program = program_of(facts.sources, where.file) if where is not None else None
+    if program is None or where is None or where.line is None:
+        return False
+    place = program.place(where.line)
+    if place is None:
+        return False
+    taken = (
+        item.context_expr for node in ast.walk(place.function) if isinstance(node, ast.With) for item in node.items
+    )
+    return any(dotted(one) == name for one in taken)

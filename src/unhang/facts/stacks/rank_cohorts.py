@@ -1,0 +1,200 @@
+"""Two camps of one stall: who stands where in the user's program.
+
+A camp is a set of ranks at one call site. The laggard's camp and the waiters' camp decide between causes: past the
+loop against inside it, inside a branch on the rank against outside, or another call at the same place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from unhang.evidence.items import Frame
+from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
+from unhang.facts.stacks.branch_cohorts import test_value
+from unhang.facts.stacks.source_context import StackContext, stack_context
+from unhang.facts.stacks.stack_divergence import common_block, where_they_part
+from unhang.facts.stacks.user_frames import first_user_frame
+from unhang.findings import Evidence, Phase, Where
+from unhang.program.syntax.syntax_tree import program_of
+
+_LEAVE = ("break", "return", "exit")
+
+
+@dataclass(frozen=True, slots=True)
+class Camp:
+    """Ranks that stand at one place."""
+
+    ranks: tuple[int, ...]
+    where: Where | None
+    reading: StackContext
+    what: str
+    phase: Phase | None
+    call: PendingCall | None
+    ended: bool
+    """These ranks have ended with exit code 0."""
+    evidence: Evidence | None
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def context(self) -> CodeContext:
+        """Where that place stands in the program."""
+        return self.reading.context
+
+    @property
+    def branch_line(self) -> int | None:
+        """Line of the branch on the rank that leads here."""
+        return self.reading.branch.line if self.reading.branch is not None else None
+
+    @property
+    def loop_line(self) -> int | None:
+        """Line of the loop around this place."""
+        return self.reading.loop.line if self.reading.loop is not None else None
+
+
+def camps_of_stall(facts: Facts, stall: Stall) -> tuple[Camp, Camp]:
+    """(laggards, direct waiters)."""
+    lag = _camp(facts, stall.laggards, None)
+    wait = _camp(facts, stall.direct_waiters, stall.call)
+    return lag, _without_jumps_of_others(wait, lag.ranks)
+
+
+def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Camp, ...]:
+    """One camp per call site or signature, biggest first (ties by lowest rank)."""
+    by_place: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for signature, ranks in disagreement.calls.items():
+        for rank in ranks:
+            call = disagreement.pending.get(rank)
+            where = call.where if call is not None else None
+            by_place[signature, where].append(rank)
+    for rank in disagreement.aborted:
+        by_place["aborted", None].append(rank)
+    camps = [_camp(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
+    camps = [_past_a_call(facts, c, camps) for c in camps]
+    past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
+    if len(past) == 1:
+        camps = [c if c is past[0] else _without_jumps_of_others(c, past[0].ranks) for c in camps]
+    return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
+
+
+def with_a_place_of_its_own(camps: tuple[Camp, ...]) -> Camp | None:
+    """The one camp whose line the others do not come by: the others are in a library below a call of all of them
+    (``trainer.fit()``). None where several stand at lines of their own, or none does."""
+    own = [c for c in camps if c.where is not None and not any(_comes_by(o, c.where) for o in camps if o is not c)]
+    return own[0] if len(own) == 1 else None
+
+
+def below_the_others(facts: Facts, camps: tuple[Camp, ...]) -> tuple[Camp, int] | None:
+    """The one camp that has come through the call in which the others still are, and the line of that call: of one
+    block, ``trainer.fit()`` and, below it, ``trainer.save_checkpoint()``. None where nobody is."""
+    for camp in camps:
+        passed = [_passed(facts, camp, other) for other in camps if other is not camp]
+        if passed and passed[0] is not None and all(passed):
+            return camp, passed[0]
+    return None
+
+
+def _passed(facts: Facts, camp: Camp, other: Camp) -> int | None:
+    """The line of ``other`` that ``camp`` stands below. In a loop the other may as well be a round ahead."""
+    parted = where_they_part(camp.frames, other.frames)
+    if parted is None or stack_context(camp.frames[camp.frames.index(parted[0]) :], facts.sources).loop is not None:
+        return None
+    return parted[1].line if _below(facts, parted[1], parted[0]) else None
+
+
+def _comes_by(camp: Camp, where: Where) -> bool:
+    return any((frame.file, frame.line) == (where.file, where.line) for frame in camp.frames)
+
+
+def _past_a_call(facts: Facts, camp: Camp, camps: list[Camp]) -> Camp:
+    """``camp`` as past the loop, where it stands below the call of a function in whose loop of steps others are:
+    ``train_epoch(loader)`` and, below it, ``dist.barrier()``."""
+    if camp.context not in (CodeContext.INSIDE_LOOP, CodeContext.PLAIN):
+        return camp
+    for other in camps:
+        loop, at = other.reading.loop, other.reading.where
+        parted = where_they_part(camp.frames, other.frames)
+        if other.context is not CodeContext.INSIDE_LOOP or loop is None or not loop.makes_steps or parted is None:
+            continue
+        mine, theirs = parted
+        inner = at is not None and (at.file, at.line) != (theirs.file, theirs.line)
+        alone = camp.reading.where is None or camp.reading.where.line == mine.line  # in no loop of steps of its own
+        if inner and alone and _below(facts, theirs, mine):
+            return replace(camp, reading=replace(camp.reading, context=CodeContext.AFTER_LOOP, after=loop))
+    return camp
+
+
+def _below(facts: Facts, above: Frame, below: Frame) -> bool:
+    program = program_of(facts.sources, above.file)
+    if program is None or above.line is None or below.line is None:
+        return False
+    first, second = program.place(above.line), program.place(below.line)
+    return first is not None and second is not None and common_block(first, second) is not None
+
+
+def _without_jumps_of_others(camp: Camp, gone: tuple[int, ...]) -> Camp:
+    """``camp`` as it stands in its loop, where the jump on the rank before it lets none of those out that are gone."""
+    branch = camp.reading.branch
+    if camp.context is not CodeContext.RANK_BRANCH or branch is None or branch.kind not in _LEAVE or not gone:
+        return camp
+    if camp.reading.loop is None or any(test_value(branch.test, rank, None) is not False for rank in gone):
+        return camp
+    return replace(camp, reading=replace(camp.reading, context=CodeContext.INSIDE_LOOP, branch=None))
+
+
+def past_and_inside(camps: tuple[Camp, ...]) -> tuple[Camp, Camp] | None:
+    """(past the loop, inside it) when the camps divide that way and no branch on the rank explains it."""
+    if any(c.context is CodeContext.RANK_BRANCH for c in camps):
+        return None
+    past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
+    inside = [c for c in camps if c.context is CodeContext.INSIDE_LOOP]
+    if len(past) == 1 and inside:
+        return past[0], inside[0]
+    return None
+
+
+def is_past(lag: Camp, wait: Camp) -> bool:
+    """The laggards have left the loop in which the waiters wait."""
+    if CodeContext.RANK_BRANCH in (lag.context, wait.context) or lag.context is CodeContext.EXCEPT_HANDLER:
+        return False
+    left = lag.ended or lag.phase is Phase.SHUTDOWN
+    left = left or (lag.context is CodeContext.AFTER_LOOP and not _may_come_again(lag))
+    return (
+        left and wait.context in (CodeContext.INSIDE_LOOP, CodeContext.NO_SOURCE) and wait.phase is not Phase.SHUTDOWN
+    )
+
+
+def _may_come_again(lag: Camp) -> bool:
+    """It does something of its own behind the loop, and a loop around both leads back into it: it may be a round behind
+    as well, and the others in the next epoch already."""
+    around, after = lag.reading.loop, lag.reading.after
+    returns = around is not None and after is not None and around.line < after.line
+    return returns and lag.phase is not Phase.COMMUNICATION
+
+
+def _camp(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> Camp:
+    first = facts.ranks.get(min(ranks)) if ranks else None
+    activity = first.activity if first is not None else None
+    frames: tuple[Frame, ...] = ()
+    if call is not None and call.stack:
+        frames = call.stack
+    elif activity is not None:
+        frames = activity.frames
+    where = first_user_frame(frames) or (call.where if call else None)
+    evidence = call.evidence if call is not None else activity.evidence if activity is not None else None
+    return Camp(
+        ranks=ranks,
+        where=where,
+        reading=stack_context(frames, facts.sources),
+        what=activity.what if activity is not None else "",
+        phase=activity.phase if activity is not None else None,
+        call=call,
+        ended=bool(ranks) and all(_ended_well(facts, rank) for rank in ranks),
+        evidence=evidence,
+        frames=frames,
+    )
+
+
+def _ended_well(facts: Facts, rank: int) -> bool:
+    known = facts.ranks.get(rank)
+    return known is not None and known.exit is not None and known.exit.exit_code == 0 and not known.ended_by_recorder

@@ -1,0 +1,213 @@
+"""Where a stack stands in the user's program: in the training loop, past it, under a test of the rank, in a handler.
+
+Decided from the source around the frames, which is evidence itself; it is parsed and never run. Without source there
+is no answer, and the reason says so.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from unhang.evidence.items import Frame, SourceFile
+from unhang.facts.model import CodeContext
+from unhang.findings import Where
+from unhang.knowledge.activities import bare_function
+from unhang.knowledge.libraries import is_library_file
+from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch_at
+from unhang.program.rank_dependence.step_loops import LoopFacts, StepLoops, step_loops
+from unhang.program.syntax.syntax_tree import Place, Program, find_source, parse_program
+
+_NAMELESS = ("<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+
+
+@dataclass(frozen=True, slots=True)
+class LineContext:
+    """Where one line stands in its own function."""
+
+    context: CodeContext
+    branch: RankBranch | None = None
+    """Why only some ranks reach the line."""
+    handler: int | None = None
+    """Line of the ``except`` around it."""
+    tried_again: int | None = None
+    """Line of what a loop around it tries again and again: its ``except`` ends nothing."""
+    loop: LoopFacts | None = None
+    """The loop of steps around it, else the innermost loop."""
+    after: LoopFacts | None = None
+    """The loop of steps that has ended before it."""
+    reason: str = ""
+    """For NO_SOURCE: why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackContext:
+    """Where a whole stack stands: the innermost user frame, seen together with its callers."""
+
+    context: CodeContext
+    where: Where | None = None
+    """The frame that decided: its line stands in the branch, the handler or the loop, or after the loop."""
+    branch: RankBranch | None = None
+    handler: int | None = None
+    tried_again: int | None = None
+    loop: LoopFacts | None = None
+    after: LoopFacts | None = None
+    reason: str = ""
+    whole: bool = True
+    """False when some user frames had no source."""
+
+
+def line_context(source: SourceFile, line: int, *, function: str = "") -> LineContext:
+    """Where ``line`` stands. ``function`` (as the frame spells it) guards against source that is not what ran."""
+    return _line_context(source.path, source.text, line, function)
+
+
+@lru_cache(maxsize=4096)
+def _line_context(path: str, text: str, line: int, function: str) -> LineContext:
+    """Many ranks stand on the same lines: answers are kept."""
+    placed = _placed(path, text, line, function)
+    if isinstance(placed, str):
+        return LineContext(CodeContext.NO_SOURCE, reason=placed)
+    program, place = placed
+    branch = rank_branch_at(program, place, line)
+    loops = step_loops(program)
+    handler, tried_again = _handler(place, loops)
+    around, ended = loops.nearest(place)
+    loop = around or next(loops.enclosing(place), None)
+    if handler is not None and (branch is None or branch.line <= handler):
+        context = CodeContext.EXCEPT_HANDLER
+    elif branch is not None:
+        context = CodeContext.RANK_BRANCH
+    elif ended is not None and (around is None or ended.line > around.line):
+        context = CodeContext.AFTER_LOOP
+    elif loop is not None:
+        context = CodeContext.INSIDE_LOOP
+    else:
+        context = CodeContext.PLAIN
+    return LineContext(context, branch, handler, tried_again, loop, ended)
+
+
+def is_rank_conditional(source: SourceFile, line: int, *, function: str = "", loops: bool = False) -> RankBranch | None:
+    """Why only some ranks reach ``line``, or None when all do or nothing can be said.
+
+    With ``loops`` a loop that runs as often as the rank says counts too (kind ``loop``).
+    """
+    placed = _placed(source.path, source.text, line, function)
+    return None if isinstance(placed, str) else rank_branch_at(placed[0], placed[1], line, loops=loops)
+
+
+def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> StackContext:
+    """Where a stack stands (``frames`` innermost first; libraries' frames without source do not count).
+
+    A branch or handler of any frame goes before loops, the innermost first: an evaluation loop called under
+    ``if rank == 0`` stands in the branch. A loop of steps goes before any other loop.
+    """
+    seen: list[tuple[Where, LineContext]] = []
+    reason = ""
+    whole = True
+    for frame in frames:
+        if frame.native or frame.line is None:
+            continue
+        source = find_source(sources, frame.file)
+        if source is None and is_library_file(frame.file):
+            continue
+        if source is None:
+            whole = False
+            reason = reason or f"no source of {frame.file} is among the evidence"
+            continue
+        context = line_context(source, frame.line, function=frame.function)
+        if context.context is CodeContext.NO_SOURCE:
+            whole = False
+            reason = reason or context.reason
+            continue
+        seen.append((Where(frame.file, frame.line, frame.function), context))
+    if not seen:
+        return StackContext(CodeContext.NO_SOURCE, reason=reason or "no frame of the user's code", whole=False)
+    where, deciding, kind = _deciding(seen)
+    return StackContext(
+        kind,
+        where,
+        branch=next((c.branch for _, c in seen if c.branch), None),
+        handler=deciding.handler if kind is CodeContext.EXCEPT_HANDLER else None,
+        tried_again=next((c.tried_again for _, c in seen if c.tried_again), None),
+        loop=deciding.loop or _first_loop(seen),
+        after=deciding.after or next((c.after for _, c in seen if c.after), None),
+        reason=reason,
+        whole=whole,
+    )
+
+
+def _deciding(seen: Sequence[tuple[Where, LineContext]]) -> tuple[Where, LineContext, CodeContext]:
+    for where, context in seen:
+        if context.context in (CodeContext.RANK_BRANCH, CodeContext.EXCEPT_HANDLER):
+            return where, context, context.context
+    for where, context in seen:
+        if context.context is CodeContext.AFTER_LOOP:
+            return where, context, CodeContext.AFTER_LOOP
+        if context.loop is not None and context.loop.makes_steps:
+            return where, context, CodeContext.INSIDE_LOOP
+    for where, context in seen:
+        if context.loop is not None:
+            return where, context, CodeContext.INSIDE_LOOP
+    return (*seen[0], CodeContext.PLAIN)
+
+
+def _first_loop(seen: Sequence[tuple[Where, LineContext]]) -> LoopFacts | None:
+    loops = [context.loop for _, context in seen if context.loop is not None]
+    return next((loop for loop in loops if loop.makes_steps), loops[0] if loops else None)
+
+
+def _handler(place: Place, loops: StepLoops) -> tuple[int | None, int | None]:
+    """(line of the innermost handler around the line that ends what was tried, line of a ``try`` that is repeated)."""
+    tried_again = None
+    for depth in range(len(place.levels) - 1, -1, -1):
+        owner = place.levels[depth].owner
+        if not isinstance(owner, ast.ExceptHandler):
+            continue
+        if not _goes_round(place, depth, loops):
+            return owner.lineno, tried_again
+        tried = place.levels[depth - 1].statement
+        tried_again = tried_again or (tried.body[0].lineno if isinstance(tried, ast.Try) else None)
+    return None, tried_again
+
+
+def _goes_round(place: Place, depth: int, loops: StepLoops) -> bool:
+    """The handler at ``depth`` stands in a loop that tries again, and nothing below the line leaves that loop. A step
+    that an exception cut short is no such thing: its collectives are missing."""
+    around = next(
+        (
+            level.owner
+            for level in reversed(place.levels[:depth])
+            if isinstance(level.owner, ast.For | ast.AsyncFor | ast.While) and level.part == "body"
+        ),
+        None,
+    )
+    known = loops.facts(around, place.scopes) if around is not None else None
+    if known is None or known.makes_steps:
+        return False
+    to_come = (statement for level in place.levels[depth:] for statement in level.block[level.index :])
+    return not any(isinstance(statement, ast.Raise | ast.Return | ast.Break) for statement in to_come)
+
+
+def _placed(path: str, text: str, line: int, function: str) -> tuple[Program, Place] | str:
+    program = parse_program(text)
+    if isinstance(program, str):
+        return f"{path}: {program}"
+    place = program.place(line)
+    if place is None:
+        return f"{path} has no code on line {line}: it is not the version that ran"
+    name = bare_function(function)
+    if name and name not in _NAMELESS and not _names(place, name):
+        return f"line {line} of {path} is not in {name}: it is not the version that ran"
+    if name == "<module>" and len(place.scopes) > 1:
+        return f"line {line} of {path} is not at module level: it is not the version that ran"
+    return program, place
+
+
+def _names(place: Place, name: str) -> bool:
+    """``name`` is a function or class around the line."""
+    if any(getattr(scope, "name", "") == name for scope in place.scopes):
+        return True
+    return any(isinstance(level.statement, ast.ClassDef) and level.statement.name == name for level in place.levels)

@@ -1,0 +1,1 @@
+"""Who waits for whom, in which call, since when and under which timeout."""

@@ -1,0 +1,25 @@
+"""Where pending calls stand: a dump made without frames says what is pending, the rank's stack says where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from unhang.facts.collective_operations import canonical
+from unhang.facts.model import GroupFacts, RankFacts
+from unhang.facts.waiting.progress_from_stacks import waiting_activity
+
+
+def place_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+    """Give pending calls without frames the line their rank waits at, where it waits in that very operation."""
+    for group in groups.values():
+        for rank, progress in group.progress.items():
+            call, facts = progress.pending, ranks.get(rank)
+            if call is None or call.where is not None or call.stack or facts is None:
+                continue
+            activity = waiting_activity(facts)
+            if activity is None or activity.where is None:
+                continue
+            unnamed = activity.operation is None and facts.alive
+            if unnamed or canonical(activity.operation or "") == canonical(call.operation):
+                progress.pending = replace(call, where=activity.where, stack=activity.frames)

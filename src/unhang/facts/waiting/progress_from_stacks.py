@@ -1,0 +1,319 @@
+"""What stacks add to the dumps: confirm or find who is inside a collective.
+
+Waiting is pending work in a group that has stopped moving. Where dumps exist the stack only settles what Gloo's
+status leaves open; without any dump the stacks are all there is, and positions stay unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from unhang.evidence.items import Frame, Signature, SourceFile
+from unhang.facts.alignment.entry_slices import rows
+from unhang.facts.alignment.group_table import pending_from_row
+from unhang.facts.collective_operations import POINT_TO_POINT, canonical, is_recorded_as
+from unhang.facts.endings.crashes import fell_with_others
+from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
+from unhang.facts.waiting.guard_waits import in_guard
+from unhang.facts.waiting.named_groups import groups_by_name
+from unhang.facts.waiting.p2p_partner import partner_on_line
+from unhang.findings import Phase, Where
+
+_BACKWARD = ("_engine_run_backward",)
+_WRAPPER = "torch/nn/parallel/distributed.py"
+STACK_GROUP = "(group not recorded)"
+"""Where the program's names tell several such groups apart, each is this with its name behind."""
+
+
+def settle_with_stacks(
+    groups: dict[str, GroupFacts],
+    ranks: Mapping[int, RankFacts],
+    world: tuple[int, ...],
+    sources: Mapping[str, SourceFile],
+) -> None:
+    """Add pending calls that only the stacks show; drop Gloo's that the stacks contradict."""
+    for rank, facts in sorted(ranks.items()):
+        if facts.activity is None or facts.recording is None or facts.recording.backend != "gloo":
+            continue
+        if facts.alive:
+            _settle_gloo(rank, facts, groups)
+        else:
+            _settle_where_it_died(rank, facts, groups)
+    _from_stacks_alone(groups, ranks, world, sources)
+
+
+def forget_moving(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+    """A rank whose stack moves between looks is not stuck in what it was in when its dump was taken."""
+    for group in groups.values():
+        for rank, progress in group.progress.items():
+            if progress.pending is not None and rank in ranks and ranks[rank].moving:
+                _settled(progress)
+
+
+def forget_ended(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+    """A process that ended with exit code 0 waits for nothing, whatever its last dump said."""
+    for group in groups.values():
+        for rank, progress in group.progress.items():
+            exit_ = ranks[rank].exit if rank in ranks else None
+            ended = exit_ is not None and exit_.exit_code == 0 and not ranks[rank].ended_by_recorder
+            if progress.pending is not None and ended:
+                _settled(progress)
+
+
+def waiting_activity(facts: RankFacts) -> Activity | None:
+    """What the rank waits in, whichever thread issues it: a collective call, the making of a group, or backward with
+    its hooks; else None."""
+    everything = [a for a in (facts.activity, *facts.threads) if a is not None]
+    calls = [a for a in everything if in_collective(a) or in_meeting(a) or in_guard(a)]
+    backward = [a for a in everything if a.what == "backward"]
+    return next(iter(calls or backward), None)
+
+
+def in_collective(activity: Activity | None) -> bool:
+    """The thread stands inside a collective call."""
+    return activity is not None and activity.phase is Phase.COMMUNICATION and activity.operation is not None
+
+
+MEETINGS = {"init-process-group": "init_process_group", "rendezvous": "init_process_group", "group-setup": "new_group"}
+"""Activities in which ranks meet at the store and wait for all others; recorded by nobody."""
+
+
+def in_meeting(activity: Activity | None) -> bool:
+    """The thread makes a group: it returns when every other rank has come to make it too."""
+    return activity is not None and activity.what in MEETINGS
+
+
+def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+    mine = [g for _, g in sorted(groups.items()) if rank in g.progress]
+    pending = [g for g in mine if g.progress[rank].pending is not None]
+    activity = waiting_activity(facts)
+    if activity is None or not in_collective(activity):
+        if activity is None or in_meeting(activity) or in_guard(activity):
+            _settle_what_it_left(rank, facts, pending)
+        for group in pending if activity is not None else ():
+            if _stands_where_it_called(group, rank, facts):
+                _settle_lag(group, rank, facts)
+        return
+    assert activity.operation is not None
+    if activity.operation in POINT_TO_POINT:
+        # Gloo counts sends and receives and records none: only the stack tells.
+        for group in pending:
+            _settled(group.progress[rank])
+        return
+    standing = [g for g in mine if _last_call_is(g, rank, activity)]
+    if len(standing) != 1:
+        return
+    _settle_lag(standing[0], rank, facts)
+    for other in pending:
+        if other is not standing[0]:
+            _settled(other.progress[rank])
+
+
+def _settle_where_it_died(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+    """What it was in when it gave up is the call that its traceback stands in."""
+    activity = waiting_activity(facts)
+    for _, group in sorted(groups.items()):
+        waits = rank in group.progress and group.progress[rank].pending is not None
+        if waits and activity is not None and in_collective(activity) and _last_call_is(group, rank, activity):
+            _settle_lag(group, rank, facts)
+
+
+def _settle_lag(group: GroupFacts, rank: int, facts: RankFacts) -> None:
+    """The rank stands in the group's last recorded call: that is what it waits in, and not in one before it that
+    Gloo's count, which lags, has open."""
+    progress, entries, activity = group.progress[rank], group.entries[rank], waiting_activity(facts)
+    assert facts.recording is not None
+    assert activity is not None
+    last = pending_from_row(rank, group.name, rows(entries, [len(entries) - 1]), facts.recording.source)
+    open_ = progress.pending
+    collective = in_collective(activity)
+    if open_ is None or (collective and _is_stale(group, open_, last)) or _has_returned(open_, last, activity):
+        progress.pending = last
+        progress.completed = (last.position or 0) - 1
+
+
+def _is_stale(group: GroupFacts, pending: PendingCall, last: PendingCall) -> bool:
+    """Into the call that is open by the count all have come."""
+    before, now = pending.position, last.position
+    if before is None or now is None or before >= now or group.silent:
+        return False
+    return all(member.enqueued >= before for member in group.progress.values())
+
+
+def _has_returned(pending: PendingCall, last: PendingCall, activity: Activity) -> bool:
+    """The rank has left the backward, or the forward of a wrapper, that made the call: both end when it is done."""
+    before, now = pending.position, last.position
+    if before is None or now is None or before >= now or pending.where is None:
+        return False
+    in_pass = any(f.function in _BACKWARD or f.file.endswith(_WRAPPER) for f in pending.stack)
+    return in_pass and _place(pending.where) not in {_place_of(frame) for frame in activity.frames}
+
+
+def _settle_what_it_left(rank: int, facts: RankFacts, pending: list[GroupFacts]) -> None:
+    """Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it."""
+    for group in pending:
+        if not _stands_where_it_called(group, rank, facts):
+            _settled(group.progress[rank])
+
+
+def _stands_where_it_called(group: GroupFacts, rank: int, facts: RankFacts) -> bool:
+    """All Python frames, the library's too, are those of the group's last recorded call: it is still inside, in C++
+    (a wrapper's forward, an optimizer), although no frame is named after a collective."""
+    entries, activity = group.entries.get(rank), facts.activity
+    if entries is None or not len(entries) or activity is None or int(entries.stack[-1]) < 0:
+        return False
+    recorded = [(_tail(f.file), f.line) for f in entries.stacks[int(entries.stack[-1])] if not f.native]
+    seen = [(_tail(f.file), f.line) for f in activity.frames if not f.native]
+    return len(recorded) > 1 and recorded[:_ALIKE] == seen[:_ALIKE]
+
+
+_ALIKE = 8
+
+
+def _tail(path: str) -> str:
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def _settled(progress: GroupProgress) -> None:
+    progress.pending = None
+    progress.completed = max(progress.completed, progress.enqueued)
+
+
+def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
+    """The group's last recorded call is the one the stack stands in: same operation, same line."""
+    entries = group.entries.get(rank)
+    if entries is None or not len(entries):
+        return False
+    signature = entries.signatures[int(entries.signature[-1])]
+    assert activity.operation is not None
+    stack_index = int(entries.stack[-1])
+    if stack_index < 0 or activity.where is None:
+        return is_recorded_as(activity.operation, signature.operation)
+    recorded = [(f.file.rsplit("/", 1)[-1], f.line) for f in entries.stacks[stack_index]]
+    return _place(activity.where) in recorded
+
+
+def _place_of(frame: Frame) -> tuple[str, int | None]:
+    return (_tail(frame.file), frame.line)
+
+
+def _place(where: Where) -> tuple[str, int | None]:
+    return (where.file.rsplit("/", 1)[-1], where.line)
+
+
+def _from_stacks_alone(
+    groups: dict[str, GroupFacts],
+    ranks: Mapping[int, RankFacts],
+    world: tuple[int, ...],
+    sources: Mapping[str, SourceFile],
+) -> None:
+    """Ranks in a collective that no dump explains wait in a group of which only the stacks tell."""
+    explained = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
+    lost = {
+        rank: activity
+        for rank, facts in sorted(ranks.items())
+        if rank not in explained and _tells(facts) and (activity := waiting_activity(facts)) is not None
+        if not in_guard(activity)
+    }
+    surely = (in_collective(a) or in_meeting(a) or _stands_in_backward(ranks[r], a) for r, a in lost.items())
+    if not any(surely):
+        return
+    members = tuple(sorted(set(world) | set(ranks)))
+    named = groups_by_name(lost, sources) or _exchanges_apart(lost)
+    for name in sorted({named.get(rank, "") for rank in lost}):
+        inside = {rank: activity for rank, activity in lost.items() if named.get(rank, "") == name}
+        group = _group_from_stacks(name, members, inside, ranks, sources)
+        needs_all = _is_new_group(inside.values())
+        for rank in explained:
+            # It waits in a group that a dump names; whether these wait for it too, that group's graph says. Only where
+            # none of these is in that group, and they make one: that needs every rank of the job.
+            if not needs_all or _waits_with(groups, rank, inside):
+                group.progress.pop(rank, None)
+        groups[group.name] = group
+
+
+_EXCHANGES = "send/recv"
+
+
+def _exchanges_apart(lost: Mapping[int, Activity]) -> dict[int, str]:
+    """Who sends or receives is in no collective, and the others wait for it there."""
+    exchanging = {rank: _EXCHANGES for rank, activity in lost.items() if activity.operation in POINT_TO_POINT}
+    return exchanging if len(exchanging) < len(lost) else {}
+
+
+def _is_new_group(activities: Collection[Activity]) -> bool:
+    return bool(activities) and all(MEETINGS.get(activity.what) == "new_group" for activity in activities)
+
+
+def _waits_with(groups: Mapping[str, GroupFacts], rank: int, others: Collection[int]) -> bool:
+    waits_in = (g for g in groups.values() if rank in g.progress and g.progress[rank].pending is not None)
+    return any(not set(others).isdisjoint(group.members) for group in waits_in)
+
+
+def _group_from_stacks(
+    name: str,
+    members: tuple[int, ...],
+    inside: Mapping[int, Activity],
+    ranks: Mapping[int, RankFacts],
+    sources: Mapping[str, SourceFile],
+) -> GroupFacts:
+    """``name``: as the program calls it; empty where all ranks without a record are taken for one group."""
+    known_as = f"{STACK_GROUP} {name}" if name else STACK_GROUP
+    group = GroupFacts(known_as, name, members, members_known=False, is_default=not name, progress={}, silent=())
+    for rank in members:
+        facts = ranks.get(rank)
+        if facts is None or (facts.activity is None and (facts.alive or fell_with_others(facts))):
+            continue
+        activity = inside.get(rank)
+        told = facts.partner if facts is not None else None
+        call = _call_from_stack(activity, rank, len(members), sources, told) if activity is not None else None
+        if call is not None:
+            call = replace(call, group=known_as)
+        group.progress[rank] = GroupProgress(
+            rank, known_as, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
+        )
+    group.silent = tuple(rank for rank in members if rank not in group.progress)
+    return group
+
+
+def _stands_in_backward(facts: RankFacts, activity: Activity) -> bool:
+    """It sleeps in backward in every look: that is a hook's all-reduce, since computing would use the processor."""
+    return activity.what == "backward" and facts.moving is False and facts.process_state in ("S", "D")
+
+
+def _tells(facts: RankFacts) -> bool:
+    """Its stack says where it stands: it lives, or its traceback shows where it gave up and no dump can tell better."""
+    if facts.process_state == "T":
+        return False  # whatever call it stands in, it is not there to take part
+    if facts.alive:
+        return True
+    unrecorded = facts.activity is not None and facts.activity.operation in _NEVER_RECORDED
+    return facts.stack is None and (facts.recording is None or unrecorded)
+
+
+_NEVER_RECORDED = {"monitored_barrier"}
+
+
+def _call_from_stack(
+    activity: Activity, rank: int, world_size: int, sources: Mapping[str, SourceFile], told: int | None
+) -> PendingCall:
+    """``told``: the partner that the rank's own record names."""
+    # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
+    operation = MEETINGS.get(activity.what) or canonical(activity.operation or "all_reduce")
+    partner = told if operation in POINT_TO_POINT and told in range(world_size) else None
+    if partner is None:
+        partner = partner_on_line(activity.where, operation, rank, world_size, sources)
+    return PendingCall(
+        group=STACK_GROUP,
+        position=None if operation in POINT_TO_POINT else 1,
+        signature=Signature(operation, partner, (), (), (), ()) if partner is not None else None,
+        operation=operation,
+        elements=None,
+        dtype=None,
+        where=activity.where,
+        stack=activity.frames,
+        since_s=None,
+        timeout_ms=None,
+        evidence=activity.evidence,
+    )

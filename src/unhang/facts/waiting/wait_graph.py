@@ -1,0 +1,193 @@
+"""Who waits for whom, over all groups.
+
+A waiter waits for the members of its group that have not reached its position. Ranks that are awaited and wait for
+nobody are the laggards; where there are none, the ranks wait for each other in a cycle.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from unhang.facts.collective_operations import POINT_TO_POINT
+from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts, RankState, WaitEdge, WaitForGraph
+
+MAX_SILENT_EDGES = 200_000
+SAMPLE = 16
+
+
+def build_wait_for(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> WaitForGraph:
+    """The graph of all groups; independent of the order of groups and ranks."""
+    edges: set[WaitEdge] = set()
+    for _, group in sorted(groups.items()):
+        edges.update(_edges_of(group, ranks))
+    return graph_of(edges)
+
+
+def graph_of(edges: Iterable[WaitEdge]) -> WaitForGraph:
+    """Roots, cycles and waiters of a set of edges."""
+    ordered = tuple(sorted(edges, key=lambda e: (e.waiter, e.awaited, e.group, e.position or -1, e.reason)))
+    out: dict[int, set[int]] = defaultdict(set)
+    nodes: set[int] = set()
+    for edge in ordered:
+        out[edge.waiter].add(edge.awaited)
+        nodes |= {edge.waiter, edge.awaited}
+    components = _components(nodes, out)
+    sinks = [c for c in components if not any(t not in c for n in c for t in out.get(n, ()))]
+    roots = sorted(next(iter(c)) for c in sinks if len(c) == 1)
+    cycles = sorted(tuple(sorted(c)) for c in sinks if len(c) > 1)
+    return WaitForGraph(ordered, tuple(roots), tuple(cycles), tuple(sorted(out)))
+
+
+def _edges_of(group: GroupFacts, ranks: Mapping[int, RankFacts]) -> set[WaitEdge]:
+    edges: set[WaitEdge] = set()
+    order = _Order(group)
+    for rank, progress in group.progress.items():
+        call = progress.pending
+        if call is None:
+            continue
+        if call.operation in POINT_TO_POINT:
+            edges |= _p2p_edges(rank, call, group, ranks)
+        elif call.position is not None:
+            edges |= _collective_edges(rank, progress, call.position, group, ranks, order)
+    return edges
+
+
+class _Order:
+    """Members sorted by how far they are: thousands of ranks stay cheap, since only those behind are ever looked at."""
+
+    def __init__(self, group: GroupFacts) -> None:
+        self.reach = sorted((p.enqueued, r) for r, p in group.progress.items())
+        self.pending = sorted(
+            (p.pending.position, r, p.enqueued)
+            for r, p in group.progress.items()
+            if p.pending is not None and p.pending.position is not None and p.pending.operation not in POINT_TO_POINT
+        )
+        silent = group.silent if group.members_known else ()
+        # Everybody waits for every silent rank; beyond this many, a few waiters stand for all.
+        self.silent = silent if len(silent) * len(group.members) <= MAX_SILENT_EDGES else silent[:SAMPLE]
+
+
+def _collective_edges(
+    rank: int,
+    progress: GroupProgress,
+    position: int,
+    group: GroupFacts,
+    ranks: Mapping[int, RankFacts],
+    order: _Order,
+) -> set[WaitEdge]:
+    edges = set()
+    for enqueued, other in order.reach:
+        if enqueued >= position:
+            break
+        if other != rank:
+            edges.add(WaitEdge(rank, other, group.name, position, _reason(other, ranks, "not-entered")))
+    for oldest, other, enqueued in order.pending:
+        # Its oldest unfinished collective is one that this rank has finished: its device never ran it.
+        if oldest > progress.completed:
+            break
+        if other != rank and enqueued >= position:
+            edges.add(WaitEdge(rank, other, group.name, position, "device-behind"))
+    for other in order.silent:
+        if other != rank:
+            edges.add(WaitEdge(rank, other, group.name, position, _reason(other, ranks, "silent")))
+    return edges
+
+
+def _p2p_edges(rank: int, call: PendingCall, group: GroupFacts, ranks: Mapping[int, RankFacts]) -> set[WaitEdge]:
+    """A send waits for its partner unless the partner is in the matching receive, and the other way round."""
+    peer = call.signature.peer if call.signature is not None else None
+    if peer is None or not 0 <= peer < len(group.members):
+        return set()
+    partner = group.members[peer]
+    if partner == rank or _answers(partner, rank, call.operation, group):
+        return set()
+    reason = "silent" if partner in group.silent else _reason(partner, ranks, "p2p-partner")
+    return {WaitEdge(rank, partner, group.name, call.position, reason)}
+
+
+def _answers(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
+    """``partner`` has an unfinished call towards ``rank`` that matches ``operation``."""
+    entries = group.p2p.get(partner)
+    if entries is None:
+        return _stands_answering(partner, rank, operation, group)
+    wanted = "recv" if operation.endswith("send") else "send"
+    me = group.members.index(rank)
+    for index in range(len(entries)):
+        signature = entries.signatures[int(entries.signature[index])]
+        if int(entries.state[index]) != 2 and signature.operation.endswith(wanted) and signature.peer == me:
+            return True
+    return False
+
+
+def _stands_answering(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
+    """Without records: its stack stands in the matching call, towards ``rank`` as far as its line tells."""
+    progress = group.progress.get(partner)
+    call = progress.pending if progress is not None else None
+    if call is None or call.operation not in POINT_TO_POINT:
+        return False
+    peer = call.signature.peer if call.signature is not None else None
+    wanted = "recv" if operation.endswith("send") else "send"
+    return call.operation.endswith(wanted) and (peer is None or group.members[peer] == rank)
+
+
+def _reason(rank: int, ranks: Mapping[int, RankFacts], otherwise: str) -> str:
+    facts = ranks.get(rank)
+    if facts is not None and facts.state in (RankState.CRASHED, RankState.FALLEN, RankState.ENDED):
+        return "dead"
+    return otherwise
+
+
+def _components(nodes: Iterable[int], out: Mapping[int, set[int]]) -> list[set[int]]:
+    """Strongly connected components (Tarjan's algorithm, without recursion: there may be thousands of ranks)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    found: list[set[int]] = []
+
+    def close(node: int) -> None:
+        component: set[int] = set()
+        while True:
+            member = stack.pop()
+            on_stack.discard(member)
+            component.add(member)
+            if member == node:
+                break
+        found.append(component)
+
+    for start in sorted(nodes):
+        if start not in index:
+            _visit(start, out, index, low, stack, on_stack, close)
+    return found
+
+
+def _visit(
+    start: int,
+    out: Mapping[int, set[int]],
+    index: dict[int, int],
+    low: dict[int, int],
+    stack: list[int],
+    on_stack: set[int],
+    close: Callable[[int], None],
+) -> None:
+    work = [(start, iter(sorted(out.get(start, ()))))]
+    index[start] = low[start] = len(index)
+    stack.append(start)
+    on_stack.add(start)
+    while work:
+        node, targets = work[-1]
+        target = next(targets, None)
+        if target is None:
+            work.pop()
+            if work:
+                low[work[-1][0]] = min(low[work[-1][0]], low[node])
+            if low[node] == index[node]:
+                close(node)
+        elif target not in index:
+            index[target] = low[target] = len(index)
+            stack.append(target)
+            on_stack.add(target)
+            work.append((target, iter(sorted(out.get(target, ())))))
+        elif target in on_stack:
+            low[node] = min(low[node], index[target])

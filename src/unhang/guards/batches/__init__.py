@@ -1,0 +1,1 @@
+"""Epochs in which all ranks take the same number of batches."""

@@ -1,0 +1,204 @@
+"""One epoch of ``even_batches`` on one rank: how it starts with the others, who left it, what it says at its end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from unhang.errors import GuardError, RankFailed, RanksDiffer, StoreLost
+from unhang.guards.batches.batch_source import END, Failed, Source
+from unhang.guards.batches.batch_windows import WhenUneven
+from unhang.guards.batches.loader_lengths import exact_length
+from unhang.guards.exchange.agreement import agreements
+from unhang.guards.exchange.alarms import Alarm, Word, went
+from unhang.guards.exchange.meeting import Meeting
+from unhang.guards.exchange.missing_ranks import ranks_missing
+from unhang.guards.exchange.printing import tell
+from unhang.guards.exchange.rank_sentence import who
+from unhang.inprocess import annotations as marked
+
+ANSWER_LIMIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a rank says at the start of an epoch."""
+
+    exact: int | None
+    when_uneven: str
+    first: str
+    """``batch``, ``end``, or why the loader could not give one."""
+    ready: bool
+
+
+class Epoch:
+    """What every kind of epoch has. ``taken``: batches this rank has given to the loop; ``over``: it ended as it
+    should, or every rank knows already that it did not."""
+
+    def __init__(self, loader: Any, when_uneven: WhenUneven, met: Meeting, name: str, timeout_s: float) -> None:
+        self.loader, self.met, self.name, self.timeout_s = loader, met, name, timeout_s
+        self.mode: WhenUneven = when_uneven
+        self.source = Source(loader, keep_first=when_uneven == "pad")
+        self.starts: dict[int, Start] = {}
+        self.alarm = Alarm(met, "", name)
+        self.taken = 0
+        self.over = False
+
+    def begin(self) -> None:
+        """Read the first batch and hear how the others start."""
+        first = self.source.peek()
+        told = "end" if first is END else repr(first) if isinstance(first, Failed) else "batch"
+        mine = Start(exact_length(self.loader), self.mode, told, agreements.ready())
+        said = [mine.exact, mine.when_uneven, mine.first, mine.ready]
+        heard = gather(self.met, f"{self.name}/epoch", json.dumps(said), self.timeout_s)
+        self.starts = {rank: Start(*json.loads(start)) for rank, start in heard.items()}
+        self.alarm.key = f"alarm/{self.met.turn(f'{self.name}/alarm')}"
+        self._refuse_bad_start(first)
+        self.alarm.listen()
+
+    def close(self) -> None:
+        """The loop was left: by its end, by ``break``, or by an exception."""
+        self.alarm.close()
+        if self.over or not self.alarm.key or sys.is_finalizing():
+            return
+        agreements.drop()
+        if self.alarm.heard is None and not self.alarm.told:
+            try:
+                word = Word(self.met.rank, self.taken, "it left the loop (break, return or an exception)", failed=False)
+                self.alarm.ring(word, wait=False)
+            except StoreLost:
+                return
+
+    def exact_lengths(self) -> dict[int, int] | None:
+        """The number of batches of every rank; None where one of them cannot know."""
+        lengths = {rank: start.exact for rank, start in self.starts.items() if start.exact is not None}
+        return lengths if len(lengths) == len(self.starts) else None
+
+    def take(self, batch: Any) -> Any:
+        """``batch``, counted as the next one of the loop.
+
+        Raises:
+            GuardError: a rank said that it does not come as far.
+        """
+        self._refuse_to_go_past()
+        self.taken = self.alarm.taken = self.taken + 1
+        return batch
+
+    def end(self) -> None:
+        """The last batch was worked on.
+
+        Raises:
+            GuardError: a rank said that it did not come as far.
+        """
+        self._refuse_to_go_past(ended=True)
+        self.over = True
+
+    def ring(self, after: int, batch: Any) -> None:
+        """Tell the others in time: they hear it while they are in the batch before."""
+        failed = isinstance(batch, Failed)
+        reason = f"its loader raised {batch!r}" if failed else "its loader ended before its length"
+        self.alarm.ring(Word(self.met.rank, after, reason, failed), wait=True)
+
+    def went_apart(self, word: Word) -> GuardError:
+        """The error for a rank that goes no further."""
+        if word.failed:
+            return RankFailed(f"{self.name}: {went(word)}", rank=word.rank, reason=word.reason)
+        return RanksDiffer(f"{self.name}: {went(word)}, while this rank goes on", ranks=(word.rank,))
+
+    def counts(self) -> dict[int, tuple[int, int]]:
+        """(taken, own batches known of) by rank; ranks that do not come in time are left out."""
+        said = json.dumps([self.taken, self.source.taken])
+        gathered = self.met.gather(f"{self.name}/counts", said.encode(), timeout_s=ANSWER_LIMIT_S)
+        return {rank: tuple(json.loads(value)) for rank, value in gathered.values.items()}
+
+    def report(self, counts: dict[int, tuple[int, int]], *, exact: bool) -> None:
+        """One line from rank 0 when ranks were uneven."""
+        dropped = {rank: own - taken for rank, (taken, own) in counts.items() if own > taken}
+        padded = {rank: taken - own for rank, (taken, own) in counts.items() if own < taken}
+        if self.met.rank != 0 or not (dropped or padded):
+            return
+        least = "" if exact else "at least "
+        parts = [f"{who(ranks)} dropped {least}{n}" for n, ranks in by_number(dropped)]
+        parts += [f"{who(ranks)} repeated {n}" for n, ranks in by_number(padded)]
+        tell(f"{self.name}: {self.taken} batches on every rank; {', '.join(parts)}")
+
+    def _refuse_to_go_past(self, *, ended: bool = False) -> None:
+        word = self.alarm.heard
+        if word is not None and word.rank != self.met.rank and self.taken - ended >= word.after:
+            raise self.went_apart(word)
+
+    def _refuse_bad_start(self, first: Any) -> None:
+        modes = {start.when_uneven for start in self.starts.values()}
+        if len(modes) > 1:
+            ranks = tuple(rank for rank, start in self.starts.items() if start.when_uneven != self.mode)
+            self.over = True
+            raise RanksDiffer(
+                f"{self.name}: when_uneven is {' and '.join(sorted(modes))} on different ranks", ranks=ranks
+            )
+        failed = [(rank, start.first) for rank, start in self.starts.items() if start.first not in ("batch", "end")]
+        if failed:
+            self.over = True
+            if isinstance(first, Failed):
+                raise first.error
+            rank, reason = failed[0]
+            raise RankFailed(
+                f"{self.name}: rank {rank} could not load its first batch: {reason}", rank=rank, reason=reason
+            )
+        empty = tuple(rank for rank, start in self.starts.items() if start.first == "end")
+        if empty and len(empty) < len(self.starts) and self.mode == "pad":
+            self.over = True
+            raise RanksDiffer(
+                f"{self.name}: {who(empty)} has no batch at all, so there is nothing to pad with", ranks=empty
+            )
+
+
+def gather(met: Meeting, what: str, said: str, timeout_s: float) -> dict[int, bytes]:
+    """What every rank said.
+
+    Raises:
+        RanksMissing: with the stacks of ranks that did not come.
+    """
+    since, waits = time.monotonic(), False
+
+    def progress(_: float, absent: Iterable[int]) -> None:
+        nonlocal waits
+        waits = True
+        marked.waiting_for(what, absent, limit_s=timeout_s)
+
+    try:
+        gathered = met.gather(what, said.encode(), timeout_s=timeout_s, progress=progress)
+        if gathered.missing:
+            raise ranks_missing(met, what, gathered, time.monotonic() - since)
+        return gathered.values
+    finally:
+        if waits:
+            marked.wait_over()
+
+
+def by_number(numbers: dict[int, int]) -> list[tuple[int, list[int]]]:
+    """Each number with the ranks that have it."""
+    ranks_of: dict[int, list[int]] = {}
+    for rank, number in sorted(numbers.items()):
+        ranks_of.setdefault(number, []).append(rank)
+    return sorted(ranks_of.items())
+
+
+def told_lengths(lengths: dict[int, int], *, more: bool = False) -> str:
+    """Which ranks have how many batches; ``more``: the largest number may be larger still."""
+    groups = by_number(lengths)
+    most = max(lengths.values(), default=0)
+    said = (f"{who(ranks)} {n}{' or more' if more and n == most else ''}" for n, ranks in groups)
+    return "numbers of batches differ: " + ", ".join(said)
+
+
+def odd_ones(lengths: dict[int, int]) -> tuple[int, ...]:
+    """The ranks that differ from most; all where none are most."""
+    usual, *others = Counter(lengths.values()).most_common()
+    if others and others[0][1] == usual[1]:
+        return tuple(lengths)
+    return tuple(rank for rank, length in lengths.items() if length != usual[0])

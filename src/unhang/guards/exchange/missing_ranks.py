@@ -1,0 +1,79 @@
+"""The error for ranks that did not come: who, since when, what they are doing, and what to look for in the source."""
+
+from __future__ import annotations
+
+from unhang.errors import RanksMissing, StoreLost
+from unhang.guards.call_site import called_from, why_some_ranks
+from unhang.guards.exchange.meeting import Gathered, Meeting
+from unhang.guards.exchange.packed import spans
+
+STACKS_LIMIT_S = 8.0
+MOST_NAMED = 8
+
+
+def ranks_missing(here: Meeting, what: str, gathered: Gathered, waited_s: float) -> RanksMissing:
+    """The error of a round of ``what`` (``together('save')``) in which ranks are missing, made in the caller's thread.
+
+    Asks the missing ranks for their stacks: takes a second, 8 s at most (20 s and more where only their own machine
+    could ask them, of which nobody came).
+    """
+    missing = gathered.missing
+    stacks = here.stacks_of(missing, gathered.turn, timeout_s=STACKS_LIMIT_S)
+    where = called_from()
+    if here.rank in missing:
+        message = (
+            f"{what} at {where}: this rank ({here.rank}) came too late, the others have given up after their limit. "
+            f"Make it come earlier, or give the others a longer timeout_s."
+        )
+        return RanksMissing(message, ranks=missing, stacks=stacks)
+    came = [rank for rank in range(here.world_size) if rank not in missing]
+    lines = [
+        f"{what} at {where}: {_ranks(missing)} did not come within {waited_s:.0f} s ({_ranks(came)} did).",
+        _what_to_do(missing, stacks),
+    ]
+    named = sorted(missing, key=lambda rank: rank not in _ended(missing, stacks))[:MOST_NAMED]
+    lines += [f"Rank {rank} {_last_seen(here, rank)}{_doing(stacks.get(rank))}" for rank in named]
+    if len(missing) > MOST_NAMED:
+        lines.append(f"And {len(missing) - MOST_NAMED} more.")
+    return RanksMissing("\n".join(lines), ranks=missing, stacks=stacks)
+
+
+def _what_to_do(missing: tuple[int, ...], stacks: dict[int, str]) -> str:
+    if ended := _ended(missing, stacks):
+        return f"See the output of {_ranks(ended)} first: what ended there came before this."
+    return f"Let every rank make this call. {_usual(why_some_ranks())}"
+
+
+def _ended(missing: tuple[int, ...], stacks: dict[int, str]) -> list[int]:
+    return [rank for rank in missing if stacks.get(rank, "").endswith("has ended")]
+
+
+def _usual(branch: str) -> str:
+    if branch:
+        return f"Not every rank gets here: {branch}"
+    return (
+        "Usual causes: it is reached only under a test like `if rank == 0`, or these ranks left their loop earlier "
+        "(or are still in it) because they have another number of batches."
+    )
+
+
+def _last_seen(here: Meeting, rank: int) -> str:
+    try:
+        last = here.position_of(rank)
+    except StoreLost:
+        last = None
+    if last is None:
+        return "never came to a guard"
+    return f"last came to {last.topic} (call {last.number}, {last.where}) {last.ago_s:.0f} s ago"
+
+
+def _doing(stack: str | None) -> str:
+    if stack is None:
+        return "; its stack could not be had."
+    if not stack.startswith(" "):
+        return f"; {stack}"
+    return f"; it is now here:\n{stack}"
+
+
+def _ranks(ranks: tuple[int, ...] | list[int]) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + spans(ranks).replace(",", ", ")

@@ -1,0 +1,99 @@
+"""Flight-recorder dumps, on request or as the rank falls: written aside, then moved in place, so that nobody reads half
+of one."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import time
+from contextlib import suppress
+from types import TracebackType
+
+from unhang.inprocess.capture import last_call
+from unhang.inprocess.capture.recorder import Recorder
+from unhang.inprocess.internal_errors import tell
+from unhang.records.control import Control
+from unhang.records.record import Record
+
+
+class Dumps:
+    """Writes ``folder``/dumps/rank_<N> and says in the record how it went."""
+
+    def __init__(self, record: Record, recorder: Recorder, folder: str, issuer: int) -> None:
+        self._record, self._view = record, record.now
+        self._recorder, self._folder, self._issuer = recorder, folder, issuer
+
+    def serve(self, control: Control) -> None:
+        """Write the dump that was asked for. It may take a second with stacks; the next beat says how long.
+        Never raises."""
+        view = self._view
+        try:
+            if control.dump_request > view.dump_served:
+                self._keep_call(last_call.of_thread(sys._current_frames().get(self._issuer)))  # noqa: SLF001
+                self._write(stacks=False)
+                view.dump_served = control.dump_request
+                self._record.publish()
+            if control.stacks_request > view.stacks_served and control.stacks_rank in (-1, view.identity.rank):
+                self._write(stacks=True)
+                view.stacks_served = control.stacks_request
+                self._record.publish()
+        except Exception as error:  # noqa: BLE001  never asked twice, never in the way of the next beat
+            tell("no dump", error)
+            view.dump_result = "failed"
+            view.dump_served, view.stacks_served = control.dump_request, control.stacks_request
+            self._record.publish()
+
+    def keep_fall(self, trace: TracebackType) -> None:
+        """Write the call the rank fell in; from the thread that falls, which need not wait for ours to get its turn on
+        a busy machine. Raises what torch raises."""
+        self._keep_call(last_call.of_traceback(trace))
+
+    def keep_everything(self) -> None:
+        """Then, if the launcher leaves it the time, write everything recorded. Raises what torch raises."""
+        self._write(stacks=False)
+        self._record.publish()
+
+    def _keep_call(self, frames: last_call.Frames) -> None:
+        if not self._folder or not last_call.is_collective(frames):
+            return
+        data = last_call.dump_of(frames, self._recorder)
+        if data is not None:
+            with suppress(OSError):  # the whole dump that follows says so
+                self._place(data)
+
+    def _write(self, *, stacks: bool) -> None:
+        view, began_ns = self._view, time.monotonic_ns()
+        if not self._folder or not self._recorder.available():
+            view.dump_result = "no recorder" if self._folder else "could not write"
+            return
+        data = self._recorder.dump(stacks=stacks)
+        view.dump_cost_ns = time.monotonic_ns() - began_ns
+        if data is None:
+            view.dump_result = "no recorder"
+            return
+        try:
+            self._place(data)
+        except OSError as error:
+            tell("could not write a dump", error)
+            view.dump_result = "could not write"
+            return
+        view.dumped_ns = time.monotonic_ns()
+        view.dump_result = "written" if self._recorder.on else "recorder off"
+
+    def _place(self, data: bytes) -> None:
+        folder, name = f"{self._folder}/dumps", f"rank_{self._view.identity.rank}"
+        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+        aside = f"{folder}/.{name}.{os.getpid()}.{_thread.get_ident()}"
+        number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(number, rest) :]
+        except OSError:
+            with suppress(OSError):
+                os.unlink(aside)  # noqa: PTH108
+            raise
+        finally:
+            os.close(number)
+        os.replace(aside, f"{folder}/{name}")  # noqa: PTH105

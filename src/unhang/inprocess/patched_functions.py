@@ -1,0 +1,177 @@
+"""What is replaced in the user's process: one tuple, applied when the module is there, undone by :func:`restore`.
+
+``faulthandler``'s functions are wrapped as soon as we begin: a program that calls one of them has decided about
+faulthandler, and ours stays away. torch is never imported here: a finder notices when the program does.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+
+from unhang.inprocess import crash_ownership
+from unhang.inprocess.internal_errors import tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+DISTRIBUTED = "torch.distributed.distributed_c10d"
+COPIES = {DISTRIBUTED: ("torch.distributed",)}
+"""Modules that took over a name before we came (only when we came in through torch)."""
+
+
+def _around_enable(original: Callable[..., Any]) -> Callable[..., Any]:
+    def enable(*args: Any, **kwargs: Any) -> Any:
+        crash_ownership.crash_reports_are_the_users()
+        return original(*args, **kwargs)
+
+    return enable
+
+
+def _around_is_enabled(original: Callable[..., Any]) -> Callable[..., Any]:
+    def is_enabled() -> bool:
+        return bool(original()) and not crash_ownership.ours_reports_crashes
+
+    return is_enabled
+
+
+def _arming() -> ModuleType | None:
+    """The part of a rank; None where it cannot be loaded: unhang may be removed or upgraded while a job starts."""
+    try:
+        from unhang.inprocess import activation as arming
+    except Exception as error:  # noqa: BLE001  the edge to the user's program
+        tell("could not arm", error)
+        return None
+    return arming
+
+
+def _around_init(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        arming = _arming()
+        if arming is None:
+            return original(*args, **kwargs)
+        arming.entered(args, kwargs)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            arming.left()
+
+    return init_process_group
+
+
+def _around_group(original: Callable[..., Any]) -> Callable[..., Any]:
+    def new_group(*args: Any, **kwargs: Any) -> Any:
+        arming = _arming()
+        if arming is None:
+            return original(*args, **kwargs)
+        arming.makes_group()  # a program that got hold of init_process_group before us arms here
+        made = original(*args, **kwargs)
+        arming.made_group(made)
+        return made
+
+    return new_group
+
+
+TARGETS: tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]], ...] = (
+    ("faulthandler", "enable", _around_enable),
+    ("faulthandler", "disable", _around_enable),
+    ("faulthandler", "is_enabled", _around_is_enabled),
+    (DISTRIBUTED, "init_process_group", _around_init),
+    (DISTRIBUTED, "_new_process_group_helper", _around_group),
+)
+"""Module, name, and what makes the function that stands in its place and calls it."""
+
+_originals: dict[tuple[str, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def _dressed(standing_in: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """As functools.wraps, which is not loaded at start-up."""
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__text_signature__"):
+        value = getattr(original, name, None)
+        if value is not None:
+            setattr(standing_in, name, value)
+    standing_in.__dict__.update(getattr(original, "__dict__", {}))
+    standing_in.__dict__["__wrapped__"] = original
+    return standing_in
+
+
+def apply(module: ModuleType) -> None:
+    """Replace what the tuple names in ``module``; a name this version does not have is left out."""
+    for owner, name, around in TARGETS:
+        original = getattr(module, name, None)
+        if owner != module.__name__ or original is None or (owner, name) in _originals:
+            continue
+        standing_in = _dressed(around(original), original)
+        _originals[owner, name] = (original, standing_in)
+        _replace(owner, name, original, standing_in)
+
+
+def restore() -> None:
+    """Put every original back where ours still stands. A copy that the program took keeps working, and calls it."""
+    for (owner, name), (original, standing_in) in _originals.items():
+        _replace(owner, name, standing_in, original)
+    _originals.clear()
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Waiting)]
+
+
+def _replace(owner: str, name: str, old: object, new: object) -> None:
+    for place in (owner, *COPIES.get(owner, ())):
+        module = sys.modules.get(place)
+        if module is not None and getattr(module, name, None) is old:
+            setattr(module, name, new)
+
+
+class _Waiting:
+    """A finder that finds nothing: it notices that the program is about to import torch.distributed, and goes."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Nothing, but for the one name: then what the other finders find, prepared to be patched once it ran."""
+        if name != DISTRIBUTED:
+            return None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        spec = next((spec for spec in _found(name, path, target) if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            _apply_after(spec.loader)
+        return spec
+
+
+def _found(name: str, path: Sequence[str] | None, target: ModuleType | None) -> Any:
+    for finder in list(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        if find is not None:
+            yield find(name, path, target)
+
+
+def _apply_after(loader: Any) -> None:
+    """Patch the module right after ``loader`` ran it, before anybody can import a name from it."""
+    run = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module
+        run(module)
+        try:
+            apply(module)
+        except Exception as error:  # noqa: BLE001  the edge to the user's program
+            tell("could not follow torch.distributed", error)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError as error:
+        tell("could not follow torch.distributed", error)
+
+
+def watch_imports() -> None:
+    """Patch what is there, and the rest when the program imports it."""
+    apply(faulthandler)
+    module = sys.modules.get(DISTRIBUTED)
+    if module is not None:
+        apply(module)
+    else:
+        sys.meta_path.insert(0, _Waiting())

@@ -1,0 +1,74 @@
+"""The birth record: a Python process with RANK set has started. Read back by ``records.read_birth``.
+
+Written with what is loaded anyway (no json, no pathlib): this runs at the start of every Python process of the job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from unhang.inprocess.internal_errors import attempt, number, tell
+
+
+def _quoted(text: str) -> str:
+    try:
+        from _json import encode_basestring_ascii
+    except ImportError:
+        from json.encoder import encode_basestring_ascii
+    return encode_basestring_ascii(text)
+
+
+def write(entered_by: str, *, rank: int | None = None, world_size: int | None = None) -> None:
+    """Leave the birth record of this process, once; a second call changes nothing. Never raises.
+
+    ``rank`` and ``world_size`` are those a rank told init_process_group where its environment has none.
+    """
+    folder = os.environ.get("UNHANG_RUN")
+    if not folder:
+        return
+    said: dict[str, int | float | str] = {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "rank": number("RANK") if rank is None else rank,
+        "local_rank": number("LOCAL_RANK"),
+        "world_size": number("WORLD_SIZE") if world_size is None else world_size,
+        "attempt": attempt(),
+        "host": os.environ.get("UNHANG_NODE_NAME") or os.uname().nodename,
+        "argv0": _program(),
+        "started_s": time.time(),
+        "entered_by": entered_by,
+    }
+    text = ", ".join(f'"{name}": {_quoted(value) if isinstance(value, str) else value}' for name, value in said.items())
+    try:
+        _place(f"{folder}/births", f"{attempt()}.{os.getpid()}", f"{{{text}}}\n".encode())
+    except OSError as error:
+        tell("no birth record", error)
+
+
+def _program() -> str:
+    """The script or module this process was started for; at start-up ``sys.argv`` is not there yet."""
+    words = getattr(sys, "argv", None) or sys.orig_argv[1:] or [""]
+    for word in words:
+        if word == "-c" or not word.startswith("-"):
+            return word[:1000]  # behind -c stands a whole program, with whatever it says
+    return words[0][:1000] if words else ""
+
+
+def _place(folder: str, name: str, data: bytes) -> None:
+    """Write ``data`` aside and move it in place, so that nobody reads half a birth."""
+    final = f"{folder}/{name}.json"
+    if os.path.exists(final):  # noqa: PTH110  pathlib is not loaded at start-up
+        return
+    aside = f"{folder}/.{name}"
+    file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        written = os.write(file, data)
+    finally:
+        os.close(file)
+    if written == len(data):
+        os.replace(aside, final)  # noqa: PTH105
+    else:
+        os.unlink(aside)  # noqa: PTH108
+        raise OSError("no room for a birth record")

@@ -1,0 +1,1 @@
+"""What is known of network devices, file systems and the NVIDIA driver's Xids."""

@@ -1,0 +1,40 @@
+"""In which order NCCL looks for interfaces (``interface_order.toml``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from unhang.knowledge.job.versions import version_numbers
+from unhang.knowledge.tables import rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceOrder:
+    """``steps``: beginnings of names, ``^`` before a list that is passed over; ``since`` is the first release."""
+
+    steps: tuple[str, ...]
+    running: bool
+    """Interfaces that are down are passed over."""
+    since: str
+    until: str
+    """The first release of another order; empty for none."""
+    source: str
+
+
+def interface_order(nccl: str | None) -> InterfaceOrder:
+    """The order of this release of NCCL; the newest for one that is not known."""
+    numbers = version_numbers(nccl or "")
+    rows = _rows()
+    if numbers is None:
+        return rows[-1]
+    return next(row for row in reversed(rows) if numbers >= (version_numbers(row.since) or ()))
+
+
+@cache
+def _rows() -> tuple[InterfaceOrder, ...]:
+    """Oldest first."""
+    return tuple(
+        InterfaceOrder(tuple(row["steps"]), row["running"], row["since"], row["until"], row["source"])
+        for row in rows_of("interface_order.toml", "order", ("steps", "source"))
+    )

@@ -1,0 +1,154 @@
+"""What is known of single versions (``versions.toml``), which versions a row affects, and which way leads out.
+
+A defect is suspected in a log only where its ``signs`` are seen: that a version is affected says little by itself.
+``affects`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``. Where a
+row does not give it, it follows from ``introduced`` and ``fixed``, which say on which side of a release the defect is.
+Versions are compared as tuples of numbers; what follows the numbers (``+cu128``, ``rc1``) does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from unhang.errors import KnowledgeError
+from unhang.knowledge.tables import rows_of
+
+KINDS = ("fact", "bad", "trap", "unverified")
+SIGNS = (
+    *("stalled", "at-start", "all-to-all", "nvls", "sockets", "non-blocking", "more-than-80-ranks"),
+    *("unequal-nodes", "aarch64", "all-joined"),
+)
+"""What may be seen of a job that a defect needs; ``facts/machine/known_defect_signs.py`` looks for each."""
+_CONDITION = re.compile(r"(>=|<=|==|<|>) ?(\d+(?:\.\d+)*)(\.\*)?")
+_NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """One thing known of some versions of a package."""
+
+    package: str
+    kind: str
+    """``fact``: what a release ships; ``bad``: a defect; ``trap``: a surprise; ``unverified``: a claim."""
+    symptom: str
+    source: str
+    checked: str
+    affects: str = ""
+    """Conditions; empty = every version."""
+    introduced: str = ""
+    """The first release that has it; empty = as far back as anybody looked."""
+    fixed: str = ""
+    """The first release without it again; empty = none is known."""
+    fixed_note: str = ""
+    last_good: str = ""
+    """The newest release before ``introduced`` that was seen to be well."""
+    where: str = ""
+    """What else has to hold (``aarch64 only``); a row with it is at most likely to fit."""
+    workaround: str = ""
+    torch_wheels: str = ""
+    """PyTorch releases whose wheel carries it."""
+    cuda: str = ""
+    nccl: str = ""
+    confirmed_by: str = ""
+    signs: tuple[str, ...] = ()
+    """Among ``SIGNS``: all must be seen before the defect is suspected; none = it is never suspected from a log."""
+    telling: tuple[str, ...] = ()
+    """With these too it is more than a possibility."""
+
+    @property
+    def single(self) -> bool:
+        """It was seen in one release alone; of its neighbours nothing is known."""
+        return self.affects.startswith("==") and not self.affects.endswith("*")
+
+
+def version_rows() -> tuple[VersionRow, ...]:
+    """All rows."""
+    return _rows()
+
+
+def known_of(package: str, version: str, kinds: tuple[str, ...] = KINDS) -> tuple[VersionRow, ...]:
+    """Rows of ``package`` that affect ``version``; none when ``version`` has no number."""
+    numbers = version_numbers(version)
+    if numbers is None:
+        return ()
+    name = package.lower()
+    return tuple(row for row in _rows() if row.package == name and row.kind in kinds and affects(row.affects, numbers))
+
+
+def helped_by(package: str, version: str) -> tuple[VersionRow, ...]:
+    """Defects that ``version`` is the way out of: it is the release that fixed them, or the last one before them."""
+    numbers = version_numbers(version)
+    return tuple(
+        row
+        for row in _rows()
+        if row.package == package.lower()
+        and numbers is not None
+        and any(_compared("==", numbers, limit) for limit in map(version_numbers, (row.fixed, row.last_good)) if limit)
+    )
+
+
+def version_numbers(version: str) -> tuple[int, ...] | None:
+    """``(2, 13, 0)`` of ``2.13.0+cu128``; None when it does not start with a number."""
+    found = _NUMBERS.match(version.strip())
+    return tuple(int(part[:9]) for part in found[1].split(".")) if found else None
+
+
+def affects(conditions: str, version: tuple[int, ...]) -> bool:
+    """Whether all ``conditions`` hold for ``version``. Raises :class:`KnowledgeError` for one that cannot be read."""
+    return all(_holds(condition.strip(), version) for condition in conditions.split(",") if condition.strip())
+
+
+def _holds(condition: str, version: tuple[int, ...]) -> bool:
+    found = _CONDITION.fullmatch(condition)
+    if found is None or (found[3] and found[1] != "=="):
+        raise KnowledgeError(f"versions.toml: {condition!r} is no condition")
+    limit = tuple(int(part) for part in found[2].split("."))
+    if found[3]:
+        return version[: len(limit)] == limit
+    return _compared(found[1], version, limit)
+
+
+def _compared(sign: str, version: tuple[int, ...], limit: tuple[int, ...]) -> bool:
+    length = max(len(limit), len(version))
+    mine, theirs = (numbers + (0,) * (length - len(numbers)) for numbers in (version, limit))
+    return {"<": mine < theirs, "<=": mine <= theirs, "==": mine == theirs, ">=": mine >= theirs, ">": mine > theirs}[
+        sign
+    ]
+
+
+@cache
+def _rows() -> tuple[VersionRow, ...]:
+    needed = ("package", "kind", "symptom", "confirmed_by", "source", "checked")
+    rows = []
+    for table in rows_of("versions.toml", "version", needed):
+        try:
+            lists = {key: tuple(table.get(key, ())) for key in ("signs", "telling")}
+            told = {"affects": _between(table), **table, **lists, "checked": str(table["checked"])}
+            row = VersionRow(**told)
+        except TypeError as error:
+            raise KnowledgeError(f"versions.toml: {table['symptom']}: {error}") from error
+        if row.kind not in KINDS:
+            raise KnowledgeError(f"versions.toml: {row.symptom} has no known kind")
+        if not set(row.signs) | set(row.telling) <= set(SIGNS):
+            raise KnowledgeError(f"versions.toml: {row.symptom} needs a sign that nothing looks for")
+        affects(row.affects, (0,))
+        if not _is_in_order(row):
+            raise KnowledgeError(f"versions.toml: {row.symptom}: introduced, fixed and affects contradict each other")
+        rows.append(row)
+    return tuple(rows)
+
+
+def _between(table: Mapping[str, Any]) -> str:
+    bounds = ((">=", table.get("introduced")), ("<", table.get("fixed")))
+    return ", ".join(f"{sign}{release}" for sign, release in bounds if release)
+
+
+def _is_in_order(row: VersionRow) -> bool:
+    """The release that introduced it has it; the one before and the one that fixed it have it not."""
+    wanted = ((row.introduced, True), (row.fixed, False), (row.last_good, False))
+    told = ((version_numbers(release), has_it) for release, has_it in wanted if release)
+    return all(numbers is not None and affects(row.affects, numbers) is has_it for numbers, has_it in told)

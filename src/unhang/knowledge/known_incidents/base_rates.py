@@ -1,0 +1,90 @@
+"""How often each cause lies behind a stall of which nothing is known: counted incidents, with published studies beside.
+
+An incident is what somebody wrote about; broken cards and networks are mended, not posted. So every cause has
+:data:`PSEUDO` pseudo-incidents, spread as if all were alike, but those that studies of whole clusters counted divide
+their part as the studies divide it, each study having one vote.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+import msgspec
+
+from unhang.findings import Cause
+from unhang.knowledge.known_incidents.incidents import Incident, incidents
+from unhang.knowledge.tables import typed
+
+PSEUDO = 32.0
+"""Pseudo-incidents of all causes together: a tenth of the library."""
+_CAUSES = tuple(cause for cause in Cause if cause is not Cause.UNKNOWN)
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a published table. Without ``cause``, ``why`` says why it maps to none."""
+
+    name: str
+    number: float
+    cause: Cause | None = None
+    why: str = ""
+
+
+class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A published count of what ended or stalled training jobs."""
+
+    id: str
+    title: str
+    link: str
+    what: str
+    unit: str
+    rows: tuple[Row, ...]
+
+    def shares(self) -> dict[Cause, float]:
+        """Of the rows that map to a cause: the share of each cause."""
+        numbers: dict[Cause, float] = defaultdict(float)
+        for row in self.rows:
+            if row.cause is not None:
+                numbers[row.cause] += row.number
+        whole = sum(numbers.values())
+        return {cause: number / whole for cause, number in numbers.items()}
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file: the day it was looked at, and its studies."""
+
+    checked: datetime.date
+    study: tuple[Study, ...]
+
+
+@cache
+def studies() -> tuple[Study, ...]:
+    """The studies of ``base_rates.toml``."""
+    return typed("base_rates.toml", File).study
+
+
+@cache
+def library_shares() -> Mapping[Cause, float]:
+    """The share of every cause in the library of incidents; they add up to 1."""
+    return shares(incidents())
+
+
+def shares(among: Iterable[Incident]) -> Mapping[Cause, float]:
+    """The same, counted from these incidents."""
+    counted = Counter(row.cause for row in among)
+    whole = counted.total() + PSEUDO
+    return {cause: (counted[cause] + PSEUDO * before_counting()[cause]) / whole for cause in _CAUSES}
+
+
+@cache
+def before_counting() -> Mapping[Cause, float]:
+    """The share of each cause before an incident is counted: alike, but studied causes as the studies divide them."""
+    of_studies: dict[Cause, float] = defaultdict(float)
+    for study in studies():
+        for cause, share in study.shares().items():
+            of_studies[cause] += share
+    votes = sum(of_studies.values())
+    part = len(of_studies) / len(_CAUSES)
+    return {cause: part * of_studies[cause] / votes if cause in of_studies else 1 / len(_CAUSES) for cause in _CAUSES}

@@ -1,0 +1,169 @@
+"""What the logs of known incidents looked like: counts behind the differential (``situations.tsv``).
+
+A line is one public incident with an established cause: its id, cause, link, and the features its log showed
+(``facts/incident_features.py``), written by ``scripts/count_situations.py``. :func:`shares` weighs a new
+log by them: naive Bayes over the features that tell most, whose constants are chosen by leaving one incident out
+(docs/reasoning.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cache
+
+from unhang.findings import Cause
+from unhang.knowledge.known_incidents.base_rates import library_shares
+from unhang.knowledge.tables import text_of
+
+WORDS_OF_WORK: tuple[tuple[str, str], ...] = (
+    ("save", r"\bsav(?:e|ing|ed)\b|checkpoint.{0,20}(?:to|writ)|state.?dict|保存"),
+    ("eval", r"evaluat|validat|\beval\b|\bval\b|predict|\btest(?:ing)?\b|inference|generat|评估|验证"),
+    (
+        "data",
+        r"token|preproc|\bmap\b|dataset|loading data|shard|filter|pack|cache|download|fetch|parquet|\.tar|cluster|数据",
+    ),
+    (
+        "end",
+        r"training (?:is )?(?:complete|finish|done|end)|finished|\bdone\b|stopping|train_runtime|max_\w+s|完成",
+    ),
+    ("step", r"\b(?:step|iter|iteration|epoch|batch)\b|it/s|s/it|loss"),
+    ("compile", r"compil|inductor|dynamo|graph captur|cuda graph|warm.?up"),
+    (
+        "model",
+        r"load(?:ing|ed) (?:checkpoint|model|weights|pipeline|text)|checkpoint shards|from_pretrained|weights|加载模型",
+    ),
+    ("start", r"init|rendezvous|nccl version|bootstrap|world.?size|master|backend|connect|launch|start|启动"),
+    (
+        "stand",
+        r"\b(?:hangs?|stuck|freezes|stops) (?:here|forever|at this)|^\^C|no (?:further|more) output|卡住|卡在",
+    ),
+    ("serve", r"request|prompt|throughput|kv cache|engine|/v1/|server"),
+)
+"""Words by which an ordinary line speaks of some work; looked for in this order."""
+STACKS: tuple[tuple[str, str], ...] = tuple(
+    (name, rf"(?<![a-z]){name}(?![a-z])")
+    for name in (
+        "deepspeed", "accelerate", "lightning", "transformers", "trl", "megatron", "nemo", "fsdp", "ray", "verl",
+        "vllm", "sglang", "horovod", "jax", "kubectl", "slurm", "srun", "mpirun", "torchrun", "hccl", "ascend", "gloo",
+        "rccl", "xla", "docker", "pod", "grpo", "zero", "moe", "expert", "pipeline", "infiniband", "roce", "efa",
+        "nvlink", "4090", "3090", "a6000", "h100", "a100", "fused", "webdataset", "streaming", "sampler",
+    )
+)  # fmt: skip
+"""Programs, ways and cards, by the word that names them."""
+
+TELLING = 10
+"""So many features of a log are weighed: those that change the odds most. More repeat each other."""
+TRUST = 0.5
+"""Features of one log hang together: their log-odds count by half."""
+PRIOR = 12.0
+"""Incidents of average looks that each cause is thought to have had besides the counted ones."""
+SEEN = 3
+"""Features of fewer incidents are not weighed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One counted incident."""
+
+    id: str
+    cause: str
+    link: str
+    features: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of what looks like this had ``cause``, from 0 to 1. ``telling``: the features that speak most for it,
+    each with how many incidents showed it and how many of these had this cause."""
+
+    cause: str
+    share: float
+    telling: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    causes: Counter[str]
+    features: Counter[str]
+    both: Counter[tuple[str, str]]
+
+
+@cache
+def load_situations() -> tuple[Situation, ...]:
+    """All counted incidents, in the order of their ids."""
+    text = text_of("situations.tsv")
+    rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(Situation(name, cause, link, frozenset(shown.split(" "))) for name, cause, link, shown in rows)
+
+
+@cache
+def _counted() -> _Counts:
+    return count(load_situations())
+
+
+def count(situations: tuple[Situation, ...]) -> _Counts:
+    """How often each feature went with each cause."""
+    counts = _Counts(Counter(), Counter(), Counter())
+    for situation in situations:
+        counts.causes[situation.cause] += 1
+        for feature in situation.features | unnamed(situation.features):
+            counts.features[feature] += 1
+            counts.both[situation.cause, feature] += 1
+    return counts
+
+
+def unnamed(features: AbstractSet[str]) -> frozenset[str]:
+    """The causes that lines can name and that neither words nor a detector named: silence, where the cause speaks."""
+    named = {feature.split(":")[1] for feature in features if feature.startswith(("words:", "found:"))}
+    return frozenset(f"unnamed:{cause}" for cause in _spoken_of() - named)
+
+
+@cache
+def _spoken_of() -> frozenset[str]:
+    shown = (feature for situation in load_situations() for feature in situation.features)
+    return frozenset(feature.split(":")[1] for feature in shown if feature.startswith("words:"))
+
+
+def shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[Share, ...]:
+    """Every cause that was ever counted, the largest share first; they add up to 1."""
+    counts = counts or _counted()
+    if not counts.causes:
+        return ()
+    shown = features | unnamed(features)
+    known = sorted(feature for feature in shown if counts.features[feature] >= SEEN)
+    weighed = {cause: _telling(cause, known, counts) for cause in sorted(counts.causes)}
+    odds = {
+        cause: math.log(_before(cause, counts)) + TRUST * sum(weight for weight, _ in telling)
+        for cause, telling in weighed.items()
+    }
+    most = max(odds.values())
+    parts = {cause: math.exp(odd - most) for cause, odd in odds.items()}
+    whole = sum(parts.values())
+    found = (
+        Share(
+            cause,
+            part / whole,
+            tuple((f, counts.features[f], counts.both[cause, f]) for weight, f in weighed[cause] if weight > 0),
+        )
+        for cause, part in parts.items()
+    )
+    return tuple(sorted(found, key=lambda share: (-share.share, share.cause)))
+
+
+def _before(cause: str, counts: _Counts) -> float:
+    """The share of a cause before anything is seen: between that of the counted logs and that of the library."""
+    return math.sqrt(counts.causes[cause] / counts.causes.total() * library_shares()[Cause(cause)])
+
+
+def _telling(cause: str, features: list[str], counts: _Counts) -> list[tuple[float, str]]:
+    """Log-odds of ``cause`` by feature, those that change it most first."""
+    total, own = counts.causes.total(), counts.causes[cause]
+    weights = []
+    for feature in features:
+        usual = counts.features[feature] / total
+        here = (counts.both[cause, feature] + PRIOR * usual) / (own + PRIOR)
+        weights.append((math.log(here / usual), feature))
+    return sorted(weights, key=lambda item: (-abs(item[0]), item[1]))[:TELLING]

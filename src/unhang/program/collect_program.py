@@ -1,0 +1,157 @@
+"""The source of the program that will train: script, imports, and code that arguments name. Nothing is run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from unhang.evidence.items import SourceFile
+from unhang.findings import Source, say
+from unhang.host.look import Look
+from unhang.host.machine import Machine
+from unhang.program.imports.code_in_arguments import NamedCode, named_code
+from unhang.program.imports.folder_listing import Folders
+from unhang.program.imports.import_graph import Followed, Follower
+from unhang.program.imports.launch_entry import Start, start_of
+from unhang.program.imports.library_entry_files import called_in_libraries
+from unhang.program.imports.started_modules import modules_started
+from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.launch import Configuration, Launch
+from unhang.program.launch.planned_job import Plan
+from unhang.program.program_source import LeftOut, ProgramSource
+from unhang.program.settings.branch_conditions import Settings, as_run, imported_by_setting, settings_of
+from unhang.program.settings.configuration_files import configuration_of
+from unhang.program.settings.option_values import Values, defaults_of, not_declared
+from unhang.program.settings.process_group_timeouts import limits_in
+from unhang.program.settings.untaken_branches import statically_live
+from unhang.program.syntax.unreferenced_functions import as_reached
+
+NAME = "program"
+LIMIT_S = 60.0
+READING_S = 40.0
+"""Of that for reading; what was not read by then is said to be missing."""
+NEEDS = ("environment", "limits", "configuration", "timers")
+
+
+_READ: WeakKeyDictionary[Machine, tuple[tuple[str, ...], Look[ProgramSource]]] = WeakKeyDictionary()
+"""The last answer for each machine: several checks ask for the same source."""
+
+
+def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    """Read the script, what it imports, and the code that its arguments name."""
+    yield ProgramSource, source_of(machine, plan.command)
+
+
+def source_of(machine: Machine, command: tuple[str, ...]) -> Look[ProgramSource]:
+    """The source of the program that ``command`` starts."""
+    known = _READ.get(machine)
+    if known is None or known[0] != command:
+        known = _READ[machine] = (command, _read(machine, command))
+    return known[1]
+
+
+def _read(machine: Machine, command: tuple[str, ...]) -> Look[ProgramSource]:
+    launch = taken_apart(command)
+    if not command:
+        because = say("no command was given, so nothing tells which program will be started")
+        return Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
+    program = program_of(launch)
+    if not program:
+        because = say("which script {program} starts was not followed", program=launch.program or command[0])
+        return Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
+    folders = Folders(machine)
+    start = start_of(folders, program, command, machine.environment)
+    if not start.script:
+        refused = machine.read(folders.absolute(program)).because if program.endswith(".py") else None
+        return Look(because=refused or say("{path} is not there", path=program))
+    configuration, unread = configuration_of(machine, launch)
+    return Look(_source(folders, start, launch, configuration, unread=unread is not None))
+
+
+def program_of(launch: Launch) -> str:
+    """``train.py`` as it stands in the command, or the name of a module; empty where it starts neither."""
+    name = launch.program.removeprefix("-m ")
+    if name.endswith(".py"):
+        return name
+    is_module = name != launch.program or "." in name or bool(launch.options.keys() & {"m", "module"})
+    return name if is_module and "/" not in name and " " not in name else ""
+
+
+def _source(
+    folders: Folders, start: Start, launch: Launch, configuration: Configuration, *, unread: bool
+) -> ProgramSource:
+    follower = Follower(folders, start, time.monotonic() + READING_S)
+    follower.follow([start.script])
+    named = list(named_code(folders, start.finder, launch, configuration))
+    started = _started(follower, start, launch)
+    followed = follower.follow(file for one in named for file in one.files if follower.is_own(file))
+    libraries = tuple(_file(folders, path, text) for path, text in called_in_libraries(follower).items())
+    values = Values(launch, configuration, unread)
+    live = _live(folders, start, followed)
+    settings = settings_of(live, libraries, values)
+    by_setting = [start.finder.find(name) for name in imported_by_setting(live, settings)]
+    more = [file for found in by_setting if found is not None for file in found.files if follower.is_own(file)]
+    if any(file not in followed.files for file in more):
+        live = _live(folders, start, follower.follow(more))
+        settings = settings_of(live, libraries, values)
+    files, left_out = as_run(live, settings)
+    entered = {folders.shown(file) for one in named for file in one.files}
+    entered |= {folders.shown(file) for file in (start.script, *started)}
+    files, unreached = as_reached(files, entered)
+    return ProgramSource(
+        files=files,
+        absent=tuple(followed.absent),
+        partly=followed.partly,
+        whole=tuple(_file(folders, path, text) for path, text in followed.files.items()),
+        libraries=libraries,
+        libraries_absent=_libraries_absent(start, followed),
+        computed=tuple(place for place in followed.computed if not _is_left_out(place, left_out)),
+        unreadable=tuple(followed.unreadable),
+        not_understood=tuple(_not_understood(named, settings, launch)),
+        left_out=left_out,
+        limits=tuple(limits_in(files, settings)),
+        entered=tuple(sorted(entered)),
+        unreached=unreached,
+        defaults=defaults_of(settings.declared),
+    )
+
+
+def _started(follower: Follower, start: Start, launch: Launch) -> list[str]:
+    """Files of the program that it starts as modules of their own, with what they import."""
+    names = modules_started(follower.done.files, launch.words)
+    found = [one for one in map(start.finder.find, names) if one is not None and not one.rest]
+    files = [one.files[-1] for one in found if one.files and follower.is_own(one.files[-1])]
+    follower.follow(files)
+    return files
+
+
+def _live(folders: Folders, start: Start, followed: Followed) -> tuple[SourceFile, ...]:
+    """The files without what no run of them would do."""
+    return tuple(
+        _file(folders, path, statically_live(text, is_main=path == start.script))
+        for path, text in followed.files.items()
+    )
+
+
+def _is_left_out(place: str, left_out: tuple[LeftOut, ...]) -> bool:
+    path, _, line = place.rpartition(":")
+    return any(one.path == path and one.lines[0] <= int(line) <= one.lines[1] for one in left_out)
+
+
+def _file(folders: Folders, path: str, text: str) -> SourceFile:
+    return SourceFile(Source(folders.shown(path)), folders.shown(path), text)
+
+
+def _libraries_absent(start: Start, followed: Followed) -> tuple[str, ...]:
+    packages = dict.fromkeys(module.partition(".")[0] for module in followed.libraries)
+    return tuple(name for name in packages if start.finder.find(name) is None)
+
+
+def _not_understood(named: list[NamedCode], settings: Settings, launch: Launch) -> Iterator[str]:
+    for one in named:
+        if one.because:
+            yield f"{f'--{one.name} ' if one.name else ''}{one.value} ({one.because})"
+    for name, near in not_declared(settings.declared, launch):
+        yield f"--{name}" + (f" (--{near}?)" if near else "")

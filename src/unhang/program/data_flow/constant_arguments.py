@@ -1,0 +1,127 @@
+"""Constants that a call hands to a function, and what the function's own tests say then.
+
+``def wait(rank): if rank not in (-1, 0): barrier()`` meets nothing where it is called as ``wait(-1)``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from unhang.program.settings.branch_conditions import COMPARE
+from unhang.program.settings.declared_options import UNKNOWN
+from unhang.program.syntax.assignments import assigned_to
+from unhang.program.syntax.call_graph import ProgramCalls
+from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.syntax_tree import Function, Scope, own_nodes
+
+Constants = frozenset[tuple[str, object]]
+"""Parameters of a function, with the constant each holds."""
+NO_CONSTANTS: Constants = frozenset()
+Handed = tuple[tuple[str, object], ...]
+"""Parameters with what they get: a constant, or the name of a parameter of the caller (``ast.Name``)."""
+
+
+def handed_over(node: ast.Call, here: Defined, calls: ProgramCalls) -> Mapping[Defined, Handed]:
+    """What ``node`` in ``here`` hands to each function it leads to, for parameters that decide something there."""
+    found: dict[Defined, Handed] = {}
+    for target, given in calls.arguments(node, here):
+        asked = _deciding(target.node)
+        if asked:
+            open_ended = any(isinstance(one, ast.Starred) for one in node.args) or any(not w.arg for w in node.keywords)
+            defaults = {} if open_ended else dict(_defaults(target.node))
+            every = {**defaults, **given}
+            handed = ((name, _handed(every[name], here)) for name in asked if name in every)
+            found[target] = tuple(pair for pair in handed if pair[1] is not UNKNOWN)
+    return found
+
+
+def known_in(handed: Handed, constants: Constants) -> Constants:
+    """The constants that a called function's parameters hold, where its caller's hold ``constants``."""
+    if not handed:
+        return NO_CONSTANTS
+    own = dict(constants)
+    found = ((name, own.get(value.id, UNKNOWN) if isinstance(value, ast.Name) else value) for name, value in handed)
+    return frozenset(pair for pair in found if pair[1] is not UNKNOWN)
+
+
+def says(text: str, constants: Constants) -> bool | None:
+    """What a test, as the source spells it, says where its names hold ``constants``; None where that is not known."""
+    test = _parsed(text)
+    if test is None:
+        return None
+    value = _value(test, dict(constants))
+    return None if value is UNKNOWN else bool(value)
+
+
+def _handed(value: ast.expr, here: Defined) -> object:
+    if isinstance(value, ast.Name):
+        plain = value.id in _names_of_parameters(here.node) and not assigned_to(here.node, value.id)
+        return value if plain else UNKNOWN
+    return _value(value, {})
+
+
+def _value(node: ast.expr, names: Mapping[str, object]) -> object:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return names.get(node.id, UNKNOWN)
+    if isinstance(node, ast.UnaryOp):
+        inner = _value(node.operand, names)
+        if isinstance(node.op, ast.Not):
+            return inner if inner is UNKNOWN else not inner
+        return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else UNKNOWN
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        each = [_value(one, names) for one in node.elts]
+        return UNKNOWN if any(one is UNKNOWN for one in each) else tuple(each)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, right = _value(node.left, names), _value(node.comparators[0], names)
+        does = COMPARE.get(type(node.ops[0]))
+        if does is None or left is UNKNOWN or right is UNKNOWN:
+            return UNKNOWN
+        try:
+            answer: object = does(left, right)
+        except TypeError:
+            return UNKNOWN
+        return answer
+    return UNKNOWN
+
+
+@lru_cache(maxsize=20_000)
+def _parsed(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@lru_cache(maxsize=20_000)
+def _deciding(scope: Scope) -> frozenset[str]:
+    """Parameters that a test asks for, or that are handed on, and that nothing else is assigned to."""
+    parameters = _names_of_parameters(scope)
+    found: set[str] = set()
+    for node in own_nodes(scope) if parameters else ():
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            found |= {inner.id for inner in ast.walk(node.test) if isinstance(inner, ast.Name)}
+        elif isinstance(node, ast.Call):
+            given = (*node.args, *(word.value for word in node.keywords))
+            found |= {one.id for one in given if isinstance(one, ast.Name)}
+    return frozenset(name for name in found & parameters if not assigned_to(scope, name))
+
+
+@lru_cache(maxsize=20_000)
+def _names_of_parameters(scope: Scope) -> frozenset[str]:
+    if not isinstance(scope, Function):
+        return frozenset()
+    return frozenset(one.arg for one in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs))
+
+
+def _defaults(scope: Scope) -> Iterator[tuple[str, ast.expr]]:
+    if not isinstance(scope, Function):
+        return
+    plain = (*scope.args.posonlyargs, *scope.args.args)
+    with_default = plain[len(plain) - len(scope.args.defaults) :]
+    yield from ((one.arg, value) for one, value in zip(with_default, scope.args.defaults, strict=True))
+    pairs = zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True)
+    yield from ((one.arg, value) for one, value in pairs if value is not None)

@@ -1,0 +1,436 @@
+"""Reads a function: its steps in order, and on the way which of its values differ by rank."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from unhang.program.data_flow.bindings import Binding
+from unhang.program.data_flow.call_kinds import Around, Recogniser, end_of
+from unhang.program.data_flow.constant_arguments import handed_over
+from unhang.program.data_flow.function_steps import (
+    BATCH,
+    CHANCE,
+    DATA,
+    ORDER,
+    PARTLY,
+    POLL,
+    RANK,
+    RANK_ZERO,
+    TIME,
+    Block,
+    Branch,
+    Called,
+    Guarded,
+    Leaf,
+    Leave,
+    Loop,
+    Op,
+    Step,
+    Test,
+    Work,
+    leaves,
+    steps_of,
+)
+from unhang.program.data_flow.model_parts import batch_parameters
+from unhang.program.data_flow.per_process_ranks import differs_by_process
+from unhang.program.data_flow.rank_dependent_values import Values
+from unhang.program.data_flow.statement_kinds import catches_all, ends, goes_on, is_context_manager, looped_over, sleeps
+from unhang.program.data_flow.value_origins import EQUAL, FILLED, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
+from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.rank_dependence.rank_values import rank_decorator
+from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.syntax_tree import call_name, dotted
+
+if sys.version_info >= (3, 11):
+    _Try: TypeAlias = ast.Try | ast.TryStar
+else:
+    _Try: TypeAlias = ast.Try
+
+_LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
+_FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
+_EXITS = {"exit", "_exit", "quit", "abort"}
+
+
+@dataclass(slots=True)
+class Read:
+    """What was read of one function."""
+
+    here: Defined
+    steps: Block
+    unused: list[tuple[ast.Call, Defined]] = field(default_factory=list)
+    """Context managers that are called and not entered."""
+    ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = field(default_factory=list)
+    """What is given to ``init_process_group`` as the rank, and why it differs."""
+    own_groups: list[tuple[Op, str]] = field(default_factory=list)
+    """Groups that are made of ranks which differ from process to process, and how these are spelled."""
+
+
+class Reader:
+    """One function, read once."""
+
+    def __init__(self, around: Around, here: Defined) -> None:
+        self.around, self.here = around, here
+        self.learned = around.known.learned or around.known
+        self.calls = around.known.calls
+        self.what = Recogniser(around, here)
+        self.values = Values(around.known, here)
+        self.names = Binding(self.values, self.what, self.learned)
+        self.back: list[Value] = []
+        self.unused: list[tuple[ast.Call, Defined]] = []
+        self.ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = []
+        self.own_groups: list[tuple[Op, str]] = []
+        self.under: list[frozenset[str]] = []
+        """Why not every rank may come to the statement that is read: tests around it, and exits before it."""
+
+    def read(self) -> Read:
+        """Its steps; what it returns and leaves in its names is noted for the others."""
+        node, known = self.here.node, self.around.known
+        if not isinstance(node, ast.Module):
+            self._parameters(node)
+        steps = self._block(node.body)
+        known.finals[node] = self.values.names
+        if self.back:
+            value = self.back[0]
+            for one in self.back[1:]:
+                value = joined(value, one)
+            known.returns[self.here] = value
+        else:
+            known.returns.setdefault(self.here, PLAIN)
+        for step in steps_of(steps):
+            if (isinstance(step, Op) and step.name == "forward") or (
+                isinstance(step, Called) and not self.around.forwards.isdisjoint(step.targets)
+            ):
+                self.around.forwards.add(self.here)
+        decorator = rank_decorator(node)
+        if decorator is not None and steps:
+            test = Test("leaf", (), Leaf(RANK_ZERO, True, spoken(decorator), frozenset({RANK})))
+            steps = (Branch(test, spoken(decorator), decorator.lineno, steps, ()),)
+        return Read(self.here, steps, self.unused, self.ranks_given, self.own_groups)
+
+    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        batch = batch_parameters(self.here, self.calls)
+        for one in every:
+            told = self.around.known.parameters.get((self.here, one.arg))
+            named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN
+            kinds = (told or NONE) | (named.kinds if not (told or NONE) & RANKS else NONE) | {"=" + one.arg}
+            kinds |= {BATCH} if one.arg in batch else NONE
+            made = LOOP if BATCH in kinds else None
+            self.values.names[one.arg] = Value(frozenset(kinds), named.key, made)
+
+    # -- statements
+
+    def _block(self, block: Sequence[ast.stmt]) -> Block:
+        steps: list[Step] = []
+        depth = len(self.under)
+        for statement in block:
+            found = self._statement(statement)
+            steps += found
+            for step in found if isinstance(statement, ast.If) else ():
+                if isinstance(step, Branch) and goes_on(step.then) != goes_on(step.other):
+                    self.under.append(_own(frozenset(kind for leaf in leaves(step.test) for kind in leaf.kinds)))
+        del self.under[depth:]
+        return tuple(steps)
+
+    def _statement(self, node: ast.stmt) -> Iterable[Step]:
+        if isinstance(node, ast.If):
+            return self._if(node)
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            return self._loop(node)
+        if isinstance(node, ast.With | ast.AsyncWith):
+            return self._with(node.items, node.body)
+        if isinstance(node, _Try):
+            return self._try(node)
+        if isinstance(node, ast.Match):
+            return self._match(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+            return ()
+        return self._plain(node)
+
+    def _plain(self, node: ast.stmt) -> list[Step]:
+        steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            self._assign(node)
+        elif isinstance(node, ast.Return):
+            self.back.append(self._returned(node.value))
+            steps.append(Leave("return", node.lineno))
+        elif isinstance(node, ast.Raise):
+            steps.append(Leave("raise", node.lineno))
+        elif isinstance(node, ast.Break | ast.Continue):
+            steps.append(Leave(type(node).__name__.lower(), node.lineno))
+        elif isinstance(node, ast.Expr):
+            if isinstance(node.value, ast.Yield | ast.YieldFrom):
+                steps.append(Leave("yield", node.lineno))
+            elif isinstance(node.value, ast.Call):
+                self._called_alone(node.value, steps)
+        return steps
+
+    def _returned(self, value: ast.expr | None) -> Value:
+        """What is returned; a plain yes or no tells what led there."""
+        found = self.values.of(value)
+        if not isinstance(value, ast.Constant):
+            return found
+        return Value(found.kinds.union(*self.under), found.key, found.made, found.only, found.parts)
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        if isinstance(node, ast.AugAssign):
+            both = joined(self.values.of(node.target), self.values.of(node.value))
+            self.names.give(node.target, Value(both.kinds, None, None, both.only))
+            self._set_by_some(node.target)
+            return
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if node.value is not None:
+                self.names.bind(target, node.value)
+                self._set_by_some(target)
+
+    def _set_by_some(self, target: ast.expr) -> None:
+        """An attribute that only some ranks come to set."""
+        kinds = NONE.union(*self.under) & (RANKS | {OTHER})
+        if isinstance(target, ast.Attribute) and kinds:
+            self.learned.learn_attribute(self.values.owner_of(target), target.attr, Value(kinds, only=True))
+
+    def _called_alone(self, call: ast.Call, steps: list[Step]) -> None:
+        sorts = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" else None
+        if isinstance(sorts, ast.Name) and sorts.id in self.values.names:
+            held = self.values.names[sorts.id]
+            self.values.names[sorts.id] = Value(held.kinds - {ORDER}, only=held.only)
+        if call_name(call) in _FILLS and isinstance(call.func, ast.Attribute):
+            self.names.fill(call.func.value, self.values.of(call.args[0] if call.args else None))
+        if call_name(call) in _EXITS:
+            steps.append(Leave("raise", call.lineno))
+        for target in self.calls.called(call, self.here):
+            if is_context_manager(target):
+                self.unused.append((call, target))
+
+    def _if(self, node: ast.If) -> list[Step]:
+        steps = list(self._expression(node.test))
+        test = self.values.test(node.test)
+        kinds: frozenset[str] = frozenset(kind for leaf in leaves(test) for kind in leaf.kinds)
+        says = self.values.says(test)
+        if says is not None:
+            return [*steps, *self._block(node.body if says else node.orelse)]
+        before = dict(self.values.names)
+        self.under.append(_own(kinds))
+        then = self._block(node.body)
+        after_then = self.values.names
+        self.values.names = before.copy()
+        other = self._block(node.orelse)
+        self.under.pop()
+        self.values.names = self._join(after_then, self.values.names, kinds, ends(then), ends(other))
+        if then or other:
+            steps.append(Branch(test, spoken(node.test), node.lineno, then, other))
+        return steps
+
+    def _join(
+        self, one: dict[str, Value], other: dict[str, Value], kinds: frozenset[str], ends: bool, other_ends: bool
+    ) -> dict[str, Value]:
+        if ends or other_ends:
+            return other if ends else one
+        only = frozenset(kind for kind in kinds if kind[0] != "=" and (kind in RANKS or "rank" in kind))
+        found = dict(other)
+        for name in one.keys() | other.keys():
+            left, right = one.get(name), other.get(name)
+            if left is right:
+                continue
+            equal = next((v for v in (left, right) if v is not None and v.made == EQUAL), None)
+            if equal is not None:
+                found[name] = equal  # a collective gives the value on this way; the other may not use it
+                continue
+            value = joined(left or PLAIN, right or PLAIN)
+            if any(v is not None and v.made == FILLED for v in (left, right)):
+                partly = frozenset({PARTLY}) if kinds & (RANKS | {OTHER, DATA, CHANCE}) else NONE
+                found[name] = Value(value.kinds | partly, value.key, FILLED, value.only)
+                continue
+            found[name] = Value(value.kinds | only, None, None, value.only or bool(only)) if only else value
+        return found
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> list[Step]:
+        head = node.test if isinstance(node, ast.While) else node.iter
+        steps = list(self._expression(head))
+        for name, value in self.around.known.loops.get(node, {}).items():
+            old = self.values.names.get(name)
+            if old is None or old.kinds != value.kinds or old.only != value.only:
+                self.values.names[name] = joined(old or PLAIN, value)
+        # The condition of a `while` is asked anew in every round: ranks leave it where their own data or clocks say so.
+        asked = {DATA, CHANCE, TIME} if isinstance(node, ast.While) else NONE
+        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER, PARTLY} | asked)
+        if isinstance(node, ast.For | ast.AsyncFor):
+            self._loop_target(node.target, node.iter)
+        before = dict(self.values.names)
+        body = self._block(node.body)
+        if ORDER in kinds:
+            self._filled_in_order(node)
+        self.learned.loops[node] = dict(self.values.names)
+        self.values.names = self._join(self.values.names, before, NONE, ends=False, other_ends=False)
+        orelse = self._block(node.orelse)
+        if isinstance(node, ast.While) and sleeps(node):
+            steps.append(Work(POLL, spoken(head), node.lineno, self.here))
+        endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
+        if body or orelse:
+            over = frozenset(kind for kind in kinds if kind[0] != "=")
+            steps.append(Loop(head, spoken(head), node.lineno, body, orelse, over, endless))
+        return steps
+
+    def _filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
+        """What is filled in a loop over a set has its order."""
+        for node in (inner for part in loop.body for inner in ast.walk(part)):
+            filled = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                filled = node.targets[0].value
+            elif not isinstance(node, ast.Call) or call_name(node) not in ("append", "extend", "appendleft"):
+                continue
+            if isinstance(filled, ast.Name) and filled.id in self.values.names:
+                held = self.values.names[filled.id]
+                self.values.names[filled.id] = Value(held.kinds | {ORDER}, only=held.only)
+
+    def _loop_target(self, target: ast.expr, over: ast.expr) -> None:
+        name = call_name(over) if isinstance(over, ast.Call) else ""
+        if name == "enumerate" and isinstance(target, ast.Tuple) and isinstance(over, ast.Call) and over.args:
+            self.names.give(target.elts[0], PLAIN)
+            self._loop_target(target.elts[1], over.args[0])
+            return
+        inner = self.values.of(over)
+        loads = end_of(looped_over(over)).lower().endswith(_LOADERS)
+        kinds = (inner.kinds & {DATA, BATCH}) | ({DATA} if loads else NONE)
+        self.names.give(target, Value(frozenset(kinds), None, LOOP) if kinds else Value())
+
+    def _match(self, node: ast.Match) -> list[Step]:
+        steps = list(self._expression(node.subject))
+        before, ends = dict(self.values.names), []
+        branches: list[Branch] = []
+        for case in node.cases:
+            self.values.names = before.copy()
+            test = self.values.test(node.subject)
+            text = f"{spoken(node.subject)} is {ast.unparse(case.pattern)}"
+            part = Test(
+                "leaf", (), Leaf(text, True, text, frozenset(k for x in leaves(test) for k in x.kinds), None, "given")
+            )
+            branches.append(Branch(part, text, node.lineno, self._block(case.body), ()))
+            ends.append(self.values.names)
+        self.values.names = before
+        chain: Block = ()
+        for one in reversed(branches):
+            chain = (Branch(one.test, one.text, one.line, one.then, chain),) if one.then or chain else ()
+        return [*steps, *chain]
+
+    def _try(self, node: _Try) -> list[Step]:
+        before = dict(self.values.names)
+        body = self._block(node.body)
+        after = self.values.names
+        handlers = []
+        swallows = False
+        for handler in node.handlers:
+            self.values.names = {**before, **after}
+            handlers.append(self._block(handler.body))
+            swallows |= catches_all(handler)
+        self.values.names = after
+        orelse = self._block(node.orelse)
+        final = self._block(node.finalbody)
+        if not (body or orelse or final or any(handlers)):
+            return []
+        return [Guarded(node.lineno, body, tuple(handlers), orelse, final, swallows)]
+
+    def _with(self, items: Sequence[ast.withitem], body: Sequence[ast.stmt]) -> list[Step]:
+        if not items:
+            return list(self._block(body))
+        first = items[0]
+        steps = list(self._expression(first.context_expr))
+        if first.optional_vars is not None:
+            self.names.bind(first.optional_vars, first.context_expr)
+        inner = tuple(self._with(items[1:], body))
+        call = first.context_expr
+        if isinstance(call, ast.Call):
+            managers = tuple(one for one in self.calls.called(call, self.here) if is_context_manager(one))
+            if managers:
+                steps.append(self._entered(managers, call, inner))
+                return steps
+        return [*steps, *inner]
+
+    def _entered(self, managers: tuple[Defined, ...], call: ast.Call, inner: Block) -> Called:
+        return Called(managers, call.lineno, dotted(call.func), inner, handed=handed_over(call, self.here, self.calls))
+
+    # -- expressions
+
+    def _expression(self, node: ast.AST) -> list[Step]:
+        if isinstance(node, ast.Lambda | ast.Constant | ast.Name | ast.stmt):
+            return []
+        if isinstance(node, ast.BoolOp):
+            first = self._expression(node.values[0])
+            rest = [step for one in node.values[1:] for step in self._expression(one)]
+            if not rest:
+                return first
+            how = "and" if isinstance(node.op, ast.And) else "or"
+            test = self.values.test(node.values[0])
+            sides = (tuple(rest), ()) if how == "and" else ((), tuple(rest))
+            return [*first, Branch(test, spoken(node.values[0]), node.lineno, *sides)]
+        if isinstance(node, ast.IfExp):
+            steps = self._expression(node.test)
+            then, other = tuple(self._expression(node.body)), tuple(self._expression(node.orelse))
+            if then or other:
+                steps.append(Branch(self.values.test(node.test), spoken(node.test), node.lineno, then, other))
+            return steps
+        if isinstance(node, ast.NamedExpr):
+            steps = self._expression(node.value)
+            self.names.bind(node.target, node.value)
+            return steps
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            return self._comprehension(node)
+        steps = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+        if isinstance(node, ast.Call):
+            steps += self._call(node)
+        elif isinstance(node, ast.Attribute) and (read := self.what.attribute(node)):
+            steps.append(read)
+        return steps
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[Step]:
+        steps = self._expression(node.generators[0].iter)
+        for one in node.generators:
+            self._loop_target(one.target, one.iter)
+        elements = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+        body = tuple(step for one in elements for step in self._expression(one))
+        if body:
+            first = node.generators[0].iter
+            kinds = self.values.of(first).kinds & {ORDER}
+            steps.append(Loop(first, spoken(first), node.lineno, body, (), kinds))
+        return steps
+
+    def _call(self, node: ast.Call) -> list[Step]:
+        targets = [*self.calls.called(node, self.here), *self.calls.given(node, self.here)]
+        self.names.pass_on(node)
+        if targets:
+            entering = [one for one in targets if not is_context_manager(one)]
+            self.names.made_equal(node, own=True)
+            if not entering:
+                return []
+            perhaps = self.calls.perhaps(node, self.here)
+            handed = handed_over(node, self.here, self.calls)
+            return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps, handed=handed)]
+        part = self.what.part(node)
+        if part is not None:
+            return [part]
+        op = self.what.op(node)
+        if op is not None:
+            if op.name == "init_process_group":
+                self._starts_group(node)
+            elif op.name == "new_group":
+                ranks = next((w.value for w in node.keywords if w.arg == "ranks"), next(iter(node.args), None))
+                if ranks is not None and differs_by_process(ranks, self.values):
+                    self.own_groups.append((op, spoken(ranks)))
+            self.names.made_equal(node, own=False)
+            return [op]
+        other = self.what.work(node) or self.what.forward(node)
+        return [other] if other is not None else []
+
+    def _starts_group(self, node: ast.Call) -> None:
+        given = next((word.value for word in node.keywords if word.arg == "rank"), None)
+        if given is not None:
+            self.ranks_given.append((node, given, self.values.of(given).kinds))
+
+
+def _own(kinds: frozenset[str]) -> frozenset[str]:
+    """Of why a test differs by rank: what says so of any value that depends on it."""
+    return kinds & (RANKS | {OTHER, TIME, CHANCE})

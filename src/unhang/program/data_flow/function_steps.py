@@ -1,0 +1,185 @@
+"""What a function does, as far as collectives are concerned: calls, branches, loops and exits, in their order."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from unhang.program.data_flow.constant_arguments import Handed
+from unhang.program.syntax.definitions import Defined
+
+RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
+ERRORS = "errors"
+ORDER, CHANCE = "order", "chance"
+"""The order of a set, which hashes of this process decide; a number that every rank draws for itself."""
+MEMBER = "member"
+"""Whether this rank belongs to a group: equal for all that meet in calls of that group, and not for others."""
+BATCH = "batch"
+"""What the forward of a model is given: every rank has a batch of its own."""
+PARTLY = "partly"
+"""A container that has more in it on some ranks."""
+SETTING = "setting"
+"""Beside the rank a setting decides, which may say the same on all ranks."""
+POLL = "poll"
+"""Kind of work: a loop that sleeps until something is there, and so waits outside any collective."""
+RANK_ZERO, LOCAL_ZERO = "<global rank 0>", "<local rank 0>"
+"""Keys of tests that ask for the first rank, however they spell it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """A collective at ``line``. ``sure``: it is one in any case; ``group``: a group is named."""
+
+    name: str
+    text: str
+    line: int
+    here: Defined
+    group: str = ""
+    sure: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Called:
+    """A call of the program's own functions; ``inside``: what runs in the middle of a context manager."""
+
+    targets: tuple[Defined, ...]
+    line: int
+    text: str
+    inside: Block | None = None
+    perhaps: bool = False
+    """The name that is called holds something else on another way."""
+    handed: Mapping[Defined, Handed] = field(default_factory=dict)
+    """What of its parameters each function gets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A call that may take minutes."""
+
+    kind: str
+    text: str
+    line: int
+    here: Defined
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A part of the model, with parameters of its own, is called: its gradients are ready only where it was."""
+
+    name: str
+    line: int
+    here: Defined
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A part of a test. ``key``: the same for tests that always say the same (``positive``) or the opposite;
+    ``kinds``: why ranks may differ; ``known``: what it says in a job of several ranks."""
+
+    key: str
+    positive: bool
+    text: str
+    kinds: frozenset[str] = frozenset()
+    known: bool | None = None
+    setting: str = ""
+    """Configuration may decide it once for all: the object's ``own``, or what was ``given`` to the function."""
+    path: str = ""
+    """For files: the name that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """``and``, ``or``, ``not`` of tests, or a leaf."""
+
+    how: str
+    parts: tuple[Test, ...] = ()
+    leaf: Leaf | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """``then`` where ``test`` holds, else ``other``."""
+
+    test: Test
+    text: str
+    line: int
+    then: Block
+    other: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """``body`` as often as ``over`` says. ``kinds``: why ranks may go round another number of times."""
+
+    over: ast.expr
+    text: str
+    line: int
+    body: Block
+    orelse: Block
+    kinds: frozenset[str] = frozenset()
+    endless: bool = False
+    """``while True``"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guarded:
+    """``try``: an exception in ``body`` leads to one of ``handlers``."""
+
+    line: int
+    body: Block
+    handlers: tuple[Block, ...]
+    orelse: Block
+    final: Block
+    swallows: bool = False
+    """A handler catches errors of computing, which one rank alone may meet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leave:
+    """``return``, ``raise``, ``break``, ``continue``; ``yield`` stands for what runs inside a context manager."""
+
+    kind: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forward:
+    """A call of what is named like a model, in a program that shards one: perhaps a collective."""
+
+    text: str
+    line: int
+    here: Defined
+
+
+Step: TypeAlias = "Op | Forward | Called | Work | Part | Branch | Loop | Guarded | Leave"
+Block: TypeAlias = "tuple[Step, ...]"
+
+
+def leaves(test: Test) -> tuple[Leaf, ...]:
+    """All parts of a test."""
+    if test.leaf is not None:
+        return (test.leaf,)
+    return tuple(leaf for part in test.parts for leaf in leaves(part))
+
+
+def inner_blocks(step: Step) -> tuple[Block, ...]:
+    """The blocks of a step."""
+    if isinstance(step, Branch):
+        return step.then, step.other
+    if isinstance(step, Loop):
+        return step.body, step.orelse
+    if isinstance(step, Guarded):
+        return step.body, *step.handlers, step.orelse, step.final
+    if isinstance(step, Called) and step.inside is not None:
+        return (step.inside,)
+    return ()
+
+
+def steps_of(block: Block) -> Iterator[Step]:
+    """Every step of a block and of the blocks in it."""
+    for step in block:
+        yield step
+        for inner in inner_blocks(step):
+            yield from steps_of(inner)

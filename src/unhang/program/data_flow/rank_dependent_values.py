@@ -1,0 +1,389 @@
+"""Which values differ by rank: rank and environment, local data, time, files; and which a collective made equal."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from unhang.knowledge.collectives import is_own_data
+from unhang.program.data_flow.function_steps import (
+    BATCH,
+    CHANCE,
+    DATA,
+    FILES,
+    LOCAL,
+    MEMBER,
+    NAMED,
+    ORDER,
+    PARTLY,
+    RANK,
+    SETTING,
+    TIME,
+    Leaf,
+    Test,
+)
+from unhang.program.data_flow.model_parts import is_optional_input
+from unhang.program.data_flow.per_process_numbers import DRAWN, calls_for_order, is_drawn, makes_order
+from unhang.program.data_flow.rank_comparisons import asks_for_first, number_of, of_rank, world_is
+from unhang.program.data_flow.rank_names import by_call, by_name, first_of, of_environment
+from unhang.program.data_flow.value_origins import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, SIFTED, Known, Value, joined
+from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.rank_dependence.rank_values import PASSES_ON, RANK_CALLS, asks_environment, is_environ
+from unhang.program.syntax.definitions import Class, Defined
+from unhang.program.syntax.syntax_tree import call_name, dotted
+
+SHOW = {"tqdm", "track"}
+"""Their other arguments say whether a bar is drawn."""
+_FILES = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "lexists", "iterdir"}
+_TIMES = {"time", "monotonic", "perf_counter", "process_time", "time_ns"}
+_LOCAL_NUMBERS = {"isnan", "isinf", "isfinite"}
+_MASKED = {"nonzero", "masked_select", "bool", "argwhere"}
+_TENSORS = PASSES_ON | {
+    "tensor",
+    "as_tensor",
+    "Tensor",
+    "to",
+    "cuda",
+    "cpu",
+    "detach",
+    "clone",
+    "full",
+    "numel",
+    "size",
+}
+_STRUCTURE = {"isinstance", "hasattr", "callable", "type", "issubclass", "dim", "ndimension", "get_device", "is_tensor"}
+_NUMBERS_OF = {"shape", "data", "loss", "losses", "grad", "T", "values"}
+"""Attributes that hold numbers of what they belong to; any other may be a setting."""
+_STRUCTURES = {"dtype", "device", "ndim", "requires_grad", "is_cuda"}
+_DISTRIBUTED = {
+    *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
+    *("distributed", "is_dist", "use_dist", "is_ddp", "use_ddp", "is_multi_gpu", "is_dist_available"),
+    *("is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
+}
+_ENGINES = {"accelerator", "fabric"}
+"""A job of several ranks that asks for one of these has it."""
+_WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
+_SAME_MEMBERS = {"dict", "items", "keys", "values", "copy", "deepcopy", "defaultdict", "OrderedDict"}
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
+_SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
+
+
+class Values:
+    """The values of one function while it is read."""
+
+    def __init__(self, known: Known, here: Defined) -> None:
+        self.known, self.here = known, here
+        self.names: dict[str, Value] = {}
+
+    # -- values
+
+    def of(self, node: ast.expr | None) -> Value:
+        """Why ``node`` may differ from rank to rank."""
+        if node is None or isinstance(node, ast.Constant | ast.Lambda | ast.JoinedStr | ast.FormattedValue):
+            return PLAIN
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node)
+        return self._put_together(node)
+
+    def _put_together(self, node: ast.expr) -> Value:
+        if isinstance(node, ast.Compare | ast.BoolOp) or (
+            isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        ):
+            return self._truth(node)
+        if isinstance(node, ast.IfExp):
+            test = self._truth(node.test)
+            both = joined(self.of(node.body), self.of(node.orelse))
+            return Value(both.kinds | test.kinds, None, None, both.only or bool(test.kinds & RANKS))
+        if isinstance(node, ast.Tuple):
+            parts = tuple(self.of(one) for one in node.elts)
+            return Value(frozenset(kind for one in parts for kind in one.kinds), parts=parts)
+        kinds = NONE
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                kinds |= self.of(child).kinds
+        over = self.of(node.generators[0].iter).kinds if isinstance(node, _COMPREHENSIONS) else NONE
+        sifted = self._sifted(node)
+        kinds |= sifted
+        if makes_order(node, kinds | over):
+            kinds |= {ORDER}
+        elif not isinstance(node, ast.BinOp | ast.Starred | ast.NamedExpr | ast.Await):
+            kinds -= {ORDER}
+        if not isinstance(node, ast.BinOp):
+            kinds = kinds - {PARTLY} | ((over | self._spread(node)) & {PARTLY})
+        if isinstance(node, ast.BinOp) and LOCAL in kinds:
+            kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
+        return Value(kinds, made=SIFTED if sifted else None) if kinds else PLAIN
+
+    def _sifted(self, node: ast.expr) -> frozenset[str]:
+        """``[p.grad for p in parameters if p.grad is not None]``: how many are left is this rank's own."""
+        tests = [test for one in node.generators for test in one.ifs] if isinstance(node, _COMPREHENSIONS) else []
+        kinds = NONE.union(*(self._truth(test).kinds for test in tests))
+        return frozenset({DATA}) if kinds & {DATA, CHANCE} else NONE
+
+    def _spread(self, node: ast.expr) -> frozenset[str]:
+        """Of what is in ``{**some}`` as a whole."""
+        if not isinstance(node, ast.Dict):
+            return NONE
+        whole = [one for key, one in zip(node.keys, node.values, strict=True) if key is None]
+        return NONE.union(*(self.of(one).kinds for one in whole))
+
+    def _truth(self, node: ast.expr) -> Value:
+        test = self.test(node)
+        kinds: frozenset[str] = NONE
+        for leaf in _leaves(test):
+            kinds |= leaf.kinds
+        if test.how == "or" and kinds & RANKS and any(not leaf.kinds and leaf.known is None for leaf in _leaves(test)):
+            kinds |= {SETTING}
+        key = (test.leaf.key, test.leaf.positive) if test.leaf is not None and test.leaf.key[0] == "<" else None
+        if test.how == "not" and test.parts[0].leaf is not None and test.parts[0].leaf.key[0] == "<":
+            key = (test.parts[0].leaf.key, not test.parts[0].leaf.positive)
+        return Value(kinds, key)
+
+    def _name(self, name: str) -> Value:
+        if name in self.names:
+            return self.names[name]
+        for scope in reversed(self.here.scopes[:-1]):
+            if name in (final := self.known.finals.get(scope, {})):
+                return final[name]
+        return by_name(name)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        if node.attr in _STRUCTURES:
+            return PLAIN
+        owner = self.owner_of(node)
+        known = self._learned_of(owner, node.attr)
+        named = by_name(node.attr)
+        if known is not None and (known.kinds or owner is not None):
+            return known if known.kinds or named.key is None else named
+        got = self._property(node)
+        if got.kinds:
+            return got
+        if named.kinds:
+            return named
+        inner = self.of(node.value)
+        if BATCH in inner.kinds and inner.made == LOOP and node.attr != "shape":
+            return Value(inner.kinds & {DATA, BATCH}, made=LOOP)
+        kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NONE
+        return Value(kinds) if kinds else PLAIN
+
+    def _learned_of(self, owner: Class | None, name: str) -> Value | None:
+        """What is known of an attribute; a class above may have set it."""
+        kinds = self.known.calls.table.lineage(owner) if owner is not None else (None,)
+        return next((held for kind in kinds if (held := self.known.attributes.get((kind, name))) is not None), None)
+
+    def owner_of(self, node: ast.Attribute) -> Class | None:
+        """The class that keeps the attribute; None where several may, or none is known."""
+        if not isinstance(node.value, ast.Name):
+            return None
+        if node.value.id == "self":
+            return self.here.owner
+        kinds = self.known.calls.kinds_of(node.value, self.here)
+        return kinds[0] if len(kinds) == 1 else None
+
+    def _property(self, node: ast.Attribute) -> Value:
+        """What the properties of the program give that may be meant."""
+        found = [self.known.returns.get(one, PLAIN) for one in self.known.calls.property_of(node, self.here)]
+        if not found or any(one.key != found[0].key for one in found):
+            return PLAIN
+        kinds = frozenset(kind for one in found for kind in one.kinds if kind[0] != "=")
+        return Value(kinds, found[0].key, None, found[0].only)
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        if is_environ(node.value):
+            name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
+            return of_environment(str(name))
+        base, index = self.of(node.value), self.of(node.slice) if isinstance(node.slice, ast.expr) else PLAIN
+        if base.made == EQUAL and not index.kinds:
+            return base  # of a list that was broadcast
+        masked = isinstance(node.slice, ast.Compare) or (
+            isinstance(node.slice, ast.Call) and call_name(node.slice) in _MASKED
+        )
+        kinds = (base.kinds - {PARTLY, ORDER}) | (index.kinds & RANKS) | ({DATA} if masked else NONE)
+        return Value(frozenset(kinds)) if kinds else PLAIN
+
+    def _call(self, node: ast.Call) -> Value:
+        name = call_name(node)
+        if asks_environment(node):
+            word = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
+            return of_environment(str(word))
+        own = self._own(node)
+        if own is not None:
+            return own
+        if name in RANK_CALLS:
+            return by_call(name, node)
+        if name in _STRUCTURE:
+            return PLAIN
+        if name in DRAWN and is_drawn(node, self.known.calls.outside(node.func, self.here), self.known.seeds):
+            return Value(frozenset({CHANCE}))
+        if name in _FILES or (name in _TIMES and dotted(node.func) in (name, f"time.{name}")):
+            return Value(frozenset({FILES if name in _FILES else TIME}))
+        return self._of_library(node, name)
+
+    def _of_library(self, node: ast.Call, name: str) -> Value:
+        if name in SHOW and node.args:
+            return self.of(node.args[0])  # what is shown while it is gone through is gone through as before
+        given = [*node.args, *(word.value for word in node.keywords)]
+        kinds: frozenset[str] = NONE
+        for one in given:
+            kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds
+        behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NONE
+        if name in ("get", "pop") and PARTLY in behind:
+            return Value(frozenset({OTHER}), only=True)
+        order = frozenset({ORDER}) if calls_for_order(node, kinds, behind) else NONE
+        if name not in _TENSORS:
+            passed = {DATA, BATCH, PARTLY} | RANKS if name in _SAME_MEMBERS else {DATA, BATCH}
+            kinds, behind = kinds & passed, behind & passed
+        kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NONE)
+        if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"} or is_own_data(name, _last_owner(node)):
+            behind |= {DATA}
+        if kinds | behind:
+            return Value(kinds | behind)
+        equal = isinstance(node.func, ast.Attribute) and self.of(node.func.value).made == EQUAL
+        return Value(made=EQUAL) if equal else PLAIN
+
+    def _own(self, node: ast.Call) -> Value | None:
+        targets = self.known.calls.called(node, self.here)
+        if not targets or targets[0].name == "__init__":
+            return None
+        found: Value | None = None
+        for target, given in self.known.calls.arguments(node, self.here):
+            told = self.known.returns.get(target)
+            if told is None:
+                continue
+            one = self._filled_in(told, given)
+            found = one if found is None else joined(found, one)
+        if found is None:
+            return PLAIN
+        named = by_call(call_name(node), node)
+        return named if not found.kinds and named.kinds and call_name(node) in RANK_CALLS else found
+
+    def _filled_in(self, told: Value, given: Mapping[str, ast.expr]) -> Value:
+        """What a function returns, with what it was given here."""
+        kinds = frozenset(kind for kind in told.kinds if kind[0] != "=")
+        for kind in told.kinds - kinds:
+            value = given.get(kind[1:])
+            kinds |= self.of(value).kinds if value is not None else NONE
+        parts = tuple(self._filled_in(one, given) for one in told.parts)
+        return Value(kinds, told.key, told.made if told.made in (EQUAL, SIFTED) else None, told.only, parts)
+
+    # -- tests
+
+    def test(self, node: ast.expr) -> Test:
+        """``node`` as a test, with what is known of each part."""
+        if isinstance(node, ast.BoolOp):
+            how = "and" if isinstance(node.op, ast.And) else "or"
+            return Test(how, tuple(self.test(one) for one in node.values))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return Test("not", (self.test(node.operand),))
+        return Test("leaf", (), self._leaf(node))
+
+    def says(self, test: Test) -> bool | None:
+        """What a test says in every job of several ranks."""
+        if test.leaf is not None:
+            return test.leaf.known
+        each = [self.says(part) for part in test.parts]
+        if test.how == "not":
+            return None if each[0] is None else not each[0]
+        decides = test.how == "or"
+        return decides if decides in each else None if None in each else not decides
+
+    def _leaf(self, node: ast.expr) -> Leaf:
+        text = spoken(node)
+        if isinstance(node, ast.Constant):
+            return Leaf(text, True, text, known=bool(node.value))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self._compared(node, text)
+        if isinstance(node, ast.Compare):
+            kinds = frozenset(kind for one in (node.left, *node.comparators) for kind in self.of(one).kinds)
+            return Leaf(text, True, text, kinds, setting=_setting_of(node))
+        value = self.of(node)
+        if PARTLY in value.kinds:
+            return Leaf(text, True, text, frozenset({OTHER}))
+        if _last(node).strip("_") in _DISTRIBUTED and "cuda" not in text and not value.kinds:
+            return Leaf(text, True, text, known=True)
+        path = spoken(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
+        if value.key is not None:
+            return Leaf(value.key[0], value.key[1], text, value.kinds)
+        if value.kinds & {RANK, NAMED, LOCAL} and not value.only and isinstance(node, ast.Name | ast.Attribute):
+            key = first_of(value.kinds)  # ``if rank:`` is true on every rank but the first
+            return Leaf(key or text, key == "", text, value.kinds)
+        return Leaf(text, True, text, value.kinds, setting=_setting_of(node), path=path)
+
+    def _compared(self, node: ast.Compare, text: str) -> Leaf:
+        operator, left, right = node.ops[0], node.left, node.comparators[0]
+        if _last(left).strip("_") in _ENGINES and isinstance(right, ast.Constant) and right.value is None:
+            return Leaf(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
+        one, other = self.of(left), self.of(right)
+        kinds = one.kinds | other.kinds
+        number = number_of(right)
+        if _last(left) in _WORLD and number is not None and not kinds & {DATA}:
+            return Leaf(text, True, text, known=world_is(operator, number))
+        if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
+            partly = frozenset({OTHER}) if PARTLY in other.kinds else NONE
+            return Leaf(text, True, text, other.kinds - {DATA, PARTLY} | partly, setting="given")
+        if kinds & {RANK, NAMED, LOCAL, OTHER} and not (one.only or other.only):
+            known = of_rank(operator, right, number)
+            if known is not None:
+                return Leaf(text, True, text, known=known)
+            zero = asks_for_first(operator, right, number)
+            key = first_of(kinds) if zero is not None else ""
+            if key and zero is not None:
+                return Leaf(key, zero, text, kinds)
+        elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
+            kinds = _of_presence(left, one, kinds)
+        if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
+            member = bool(kinds & (RANKS | {OTHER}))  # of a group, or of what it was put into itself
+            kinds = (kinds - RANKS - {OTHER}) | ({MEMBER} if member else NONE)
+        flipped = _FLIPPED.get(type(operator))
+        if flipped is not None or type(operator) in _SAME:
+            same = f"{spoken(left)} {flipped or _SAME[type(operator)]} {spoken(right)}"
+            return Leaf(same, flipped is None, text, kinds, setting=_setting_of(node))
+        return Leaf(text, True, text, kinds, setting=_setting_of(node))
+
+
+def _of_presence(node: ast.expr, value: Value, kinds: frozenset[str]) -> frozenset[str]:
+    """Why ranks may differ in ``node is None``: a batch of this rank's own, or a parameter it did not use."""
+    if isinstance(node, ast.Attribute) and node.attr == "grad":
+        return frozenset({DATA})
+    if value.made != LOOP:
+        return NONE
+    return kinds & ({DATA, BATCH} if is_optional_input(_last(node)) else {DATA})
+
+
+def _leaves(test: Test) -> list[Leaf]:
+    return [test.leaf] if test.leaf is not None else [leaf for part in test.parts for leaf in _leaves(part)]
+
+
+def _last(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        return call_name(node) if call_name(node) != "int" or not node.args else _last(node.args[0])
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _last_owner(call: ast.Call) -> str:
+    return _last(call.func.value).strip("_") if isinstance(call.func, ast.Attribute) else ""
+
+
+def _path_of(call: ast.Call) -> ast.expr:
+    if call.args:
+        return call.args[0]
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
+
+
+def _setting_of(node: ast.expr) -> str:
+    """Nothing is called or counted in the test: a setting may decide it once for all."""
+    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    if not all(call_name(call) in _STRUCTURE | {"getattr", "get", "len", "bool"} for call in calls):
+        return ""
+    asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return "own" if asked or names == {"self"} else "given"

@@ -1,0 +1,167 @@
+"""Which names hold a model that is spread over ranks: calling it, or asking for its state, is a collective."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from unhang.knowledge.collectives import wrappers
+from unhang.program.syntax.call_graph import ProgramCalls
+from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes
+
+_LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
+_SAME = {"compile", "cast", "to", "cuda", "train", "eval", "requires_grad_"}
+
+
+@dataclass(slots=True)
+class Wrapped:
+    """``shared``: gradients are; ``sharded``: parameters are. Names by function, attributes by name alone."""
+
+    shared: set[Hashable] = field(default_factory=set)
+    sharded: set[Hashable] = field(default_factory=set)
+    any_sharded: bool = False
+    any_shared: bool = False
+    calls: ProgramCalls | None = None
+
+    def holds(self, node: ast.expr, here: Defined) -> str:
+        """``sharded``, ``shared``, or nothing."""
+        keys = list(_keys(node, here, self.calls))
+        if any(key in self.sharded for key in keys):
+            return "sharded"
+        return "shared" if any(key in self.shared for key in keys) else ""
+
+
+def wrapped_models(calls: ProgramCalls) -> Wrapped:
+    """Follows what wraps a model through assignments, arguments and returns."""
+    following = _Following(calls)
+    for here in calls.defined:
+        for node in own_nodes(here.node):
+            following.follow(node, here)
+    return following.result()
+
+
+class _Following:
+    def __init__(self, calls: ProgramCalls) -> None:
+        self.calls, self.found = calls, Wrapped(calls=calls)
+        self.flows: dict[Hashable, set[Hashable]] = {}
+        self.behind: dict[Hashable, set[Hashable]] = {}
+        self.inside: set[Hashable] = set()
+        """Names of what was wrapped in place: the callers' names hold it too."""
+
+    def result(self) -> Wrapped:
+        found = self.found
+        found.sharded = _spread(_spread(self.inside, self.behind) | found.sharded, self.flows)
+        found.shared = _spread(found.shared, self.flows)
+        return found
+
+    def follow(self, node: ast.AST, here: Defined) -> None:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            self._assigned(node.targets[0], node.value, here)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._assigned(node.target, node.value, here)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            modules = {one.name.partition(".")[0] for one in node.names}
+            modules |= {(getattr(node, "module", "") or "").partition(".")[0], *(one.name for one in node.names)}
+            self.found.any_shared |= bool(modules & (wrappers().keys() | _LIBRARIES))
+        elif isinstance(node, ast.Return) and node.value is not None:
+            self._hold(node.value, here, [("returns", here.node)])
+            for at, part in enumerate(node.value.elts if isinstance(node.value, ast.Tuple) else ()):
+                self._hold(part, here, [("returns", here.node, at)])
+        elif isinstance(node, ast.Call):
+            self._called(node, here)
+
+    def _flow(self, source: Hashable, target: Hashable) -> None:
+        self.flows.setdefault(source, set()).add(target)
+
+    def _called(self, node: ast.Call, here: Defined) -> None:
+        for target, given in self.calls.arguments(node, here):
+            for name, value in given.items():
+                self._hold(value, here, [(target.node, name)])
+                for key in _keys(value, here, self.calls):
+                    self.behind.setdefault((target.node, name), set()).add(key)
+        if call_name(node) == "fully_shard" and node.args:
+            self.inside |= set(_keys(node.args[0], here, self.calls))
+            self.found.any_sharded = True
+
+    def _assigned(self, target: ast.expr, value: ast.expr, here: Defined) -> None:
+        if not isinstance(target, ast.Tuple):
+            self._hold(value, here, list(_keys(target, here, self.calls)))
+            return
+        for at, part in enumerate(target.elts):
+            names = list(_keys(part, here, self.calls))
+            if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+                self._hold(value.elts[at], here, names)
+            elif isinstance(value, ast.Call):
+                self._made(names, value, at)
+                for one in self.calls.called(value, here):
+                    self._flows(("returns", one.node, at), names)
+
+    def _hold(self, value: ast.expr, here: Defined, names: list[Hashable]) -> None:
+        """``names`` hold ``value`` from here on."""
+        if isinstance(value, ast.IfExp):
+            self._hold(value.body, here, names)
+            if not (isinstance(value.test, ast.Call) and call_name(value.test) == "hasattr"):
+                self._hold(value.orelse, here, names)  # ``m.module if hasattr(m, "module") else m`` is the model inside
+        elif isinstance(value, ast.Call):
+            self._made(names, value)
+            for one in self.calls.called(value, here):
+                self._flows(("returns", one.node), names)
+            if call_name(value) in _SAME:
+                behind = [value.func.value] if isinstance(value.func, ast.Attribute) else []
+                for source in (*value.args[:1], *behind):
+                    self._hold(source, here, names)
+        else:
+            for key in _keys(value, here, self.calls):
+                self._flows(key, names)
+
+    def _flows(self, source: Hashable, names: list[Hashable]) -> None:
+        for name in names:
+            self._flow(source, name)
+
+    def _made(self, names: list[Hashable], value: ast.Call, at: int = 0) -> None:
+        """``names`` hold the part ``at`` of what a library's call makes."""
+        name, found = call_name(value), self.found
+        if name in wrappers():
+            (found.sharded if wrappers()[name] else found.shared).update(names)
+            found.any_sharded |= wrappers()[name]
+            found.any_shared = True
+        elif name == "initialize" and dotted(value.func).startswith("deepspeed") and at == 0:
+            found.sharded.update(names)
+            found.any_sharded = True
+        elif name == "prepare" and at < len(value.args):
+            found.any_shared = True
+            if "model" in dotted(value.args[at]).lower():
+                found.shared.update(names)
+
+
+def _keys(node: ast.expr, here: Defined, calls: ProgramCalls | None) -> Iterator[Hashable]:
+    if isinstance(node, ast.Name):
+        scope = next((s for s in reversed(here.scopes) if node.id in _names(s)), here.node)
+        yield (scope, node.id)
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        yield (here.owner.name if here.owner is not None else "", node.attr)
+    elif isinstance(node, ast.Attribute) and calls is not None:
+        yield from dict.fromkeys((kind.name, node.attr) for kind in calls.kinds_of(node.value, here))
+
+
+@lru_cache(maxsize=20_000)
+def _names(scope: Scope) -> frozenset[str]:
+    """Names that a scope gives a value, and its parameters."""
+    stored = {n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    arguments = (
+        {n.arg for n in ast.walk(scope.args) if isinstance(n, ast.arg)} if isinstance(scope, Function) else set()
+    )
+    return frozenset(stored | arguments)
+
+
+def _spread(start: set[Hashable], flows: dict[Hashable, set[Hashable]]) -> set[Hashable]:
+    seen, waiting = set(start), list(start)
+    while waiting:
+        for key in flows.get(waiting.pop(), ()):
+            if key not in seen:
+                seen.add(key)
+                waiting.append(key)
+    return seen

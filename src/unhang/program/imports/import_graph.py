@@ -1,0 +1,164 @@
+"""Follow imports from a program's own files to more of them, breadth first and within limits."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from unhang.knowledge.libraries import is_library_file, is_training_library
+from unhang.program.imports.folder_listing import Folders
+from unhang.program.imports.import_statements import Import, imports_of
+from unhang.program.imports.launch_entry import Start
+from unhang.program.imports.module_finder import Found
+from unhang.program.imports.sys_path_changes import added_to_path
+from unhang.program.settings.untaken_branches import statically_live
+from unhang.program.syntax.syntax_tree import parse_program
+
+MOST_FILES, MOST_CHARACTERS = 1500, 16_000_000
+
+
+@dataclass(slots=True)
+class Followed:
+    """``files``: texts by absolute path, in the order they were met. ``absent``: imports that lead nowhere.
+    ``computed``: places that import what only running tells. ``unreadable``: files that are there and no Python, or
+    that may not be read. ``libraries``: training libraries that are called, with the names imported from each module.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, None] = field(default_factory=dict)
+    computed: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    libraries: dict[str, set[str]] = field(default_factory=dict)
+    partly: bool = False
+
+
+@dataclass(slots=True)
+class Follower:
+    """One walk; ``until`` is a time of :func:`time.monotonic`."""
+
+    folders: Folders
+    start: Start
+    until: float
+    done: Followed = field(default_factory=Followed)
+    _waiting: deque[str] = field(default_factory=deque)
+    _asked: set[str] = field(default_factory=set)
+    _lost: list[tuple[Import, str]] = field(default_factory=list)
+    _read: int = 0
+
+    def follow(self, entries: Iterable[str]) -> Followed:
+        """Everything of the user's that ``entries`` lead to. May be called again with more of them."""
+        self._enqueue(entries)
+        while self._waiting:
+            if len(self.done.files) >= MOST_FILES or self._read >= MOST_CHARACTERS or time.monotonic() > self.until:
+                self.done.partly = True
+                break
+            self._visit(self._waiting.popleft())
+            if not self._waiting:
+                self._look_again()
+        for one, path in self._lost:
+            if not any(self._is_there(other, path) for other in one.instead):
+                names = (other.name for other in sorted((one, *one.instead), key=lambda other: other.line))
+                self.done.absent[" or ".join(dict.fromkeys(names))] = None
+        self._lost.clear()
+        return self.done
+
+    def is_own(self, path: str) -> bool:
+        """``path`` lies in a folder of the user's, and is nothing that was installed there."""
+        if any(path.startswith(f"{root.rstrip('/')}/") for root in self.start.roots):
+            below = max((r for r in self.start.roots if path.startswith(f"{r.rstrip('/')}/")), key=len)
+            inside = path.removeprefix(below)
+            return "/site-packages/" not in inside and "/dist-packages/" not in inside
+        first = path.rpartition("-packages/")[2] if "-packages/" in path else ""
+        return not first and not any(path.startswith(f"{f}/") for f in self.start.installed.folders)
+
+    def _enqueue(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path not in self._asked:
+                self._asked.add(path)
+                self._waiting.append(path)
+
+    def _visit(self, path: str) -> None:
+        look = self.folders.read(path)
+        if look.found is None:
+            self.done.unreadable.append(self.folders.shown(path))
+            return
+        self.done.files[path] = look.found
+        self._read += len(look.found)
+        program = parse_program(statically_live(look.found, is_main=path == self.start.script))
+        if isinstance(program, str):
+            self.done.unreadable.append(self.folders.shown(path))
+            return
+        before = len(self.start.finder.added)
+        for folder in added_to_path(program.tree, look.found, path, self.folders.absolute("")):
+            if folder not in self.start.finder.added:
+                self.start.finder.added.append(folder)
+        if len(self.start.finder.added) > before:
+            self._look_again()
+        for one in imports_of(program.tree, look.found):
+            self._import(one, path)
+
+    def _look_again(self) -> None:
+        """The program has put more folders on its path since these imports led nowhere."""
+        lost, self._lost = self._lost, []
+        for one, path in lost:
+            self._import(one, path)
+
+    def _import(self, one: Import, path: str) -> None:
+        if one.every and not one.module and not one.level:
+            self.done.computed.append(f"{self.folders.shown(path)}:{one.line}")
+            return
+        found = self.found(one, path)
+        if found is None or found.rest:
+            self._enqueue(file for file in (found.files if found is not None else ()) if self.is_own(file))
+            self._not_found(one, path)
+            return
+        if found.standard:
+            return
+        inner = [self.start.finder.inside(found, [name]) for name in self._inner_names(one, found)]
+        files = [*found.files, *(file for more in inner if not more.rest for file in more.files)]
+        own = [file for file in dict.fromkeys(files) if self.is_own(file)]
+        self._enqueue(own)
+        if not own and one.package:
+            self._not_own(one, found, bare=not files)
+
+    def _is_there(self, one: Import, path: str) -> bool:
+        found = self.found(one, path)
+        return found is not None and not found.rest
+
+    def found(self, one: Import, path: str) -> Found | None:
+        """The module that ``one``, standing in ``path``, names: as far as its parts are modules, None if none is."""
+        finder = self.start.finder
+        if not one.level:
+            return finder.find(one.module)
+        folder = posixpath.dirname(path)
+        for _ in range(one.level - 1):
+            folder = posixpath.dirname(folder)
+        return finder.inside(finder.package(folder), one.module.split(".") if one.module else [])
+
+    def _inner_names(self, one: Import, found: Found) -> Iterable[str]:
+        if one.every:
+            return tuple(self.start.finder.submodules(found))
+        return one.names
+
+    def _not_found(self, one: Import, path: str) -> None:
+        if is_training_library(one.package):
+            self.done.libraries.setdefault(one.module, set()).update(one.names)
+        elif not one.optional and not self._is_library(one.package):
+            self._lost.append((one, path))
+
+    def _not_own(self, one: Import, found: Found, *, bare: bool) -> None:
+        if is_training_library(one.package):
+            self.done.libraries.setdefault(one.module, set()).update(one.names)
+        elif bare and found.folders and one.names and not one.optional and not self._is_library(one.package):
+            self.done.absent[one.name] = None  # a folder of that name, without anything of what is asked of it
+
+    def _is_library(self, package: str) -> bool:
+        """Nobody's own code: of a list of well-known packages, or installed as a library."""
+        if not package:
+            return False
+        known = is_library_file(f"{package}/__init__.py") or is_library_file(f"{package}.py")
+        installed = None if known else self.start.finder.find(package)
+        return known or (installed is not None and bool(installed.files) and not any(map(self.is_own, installed.files)))

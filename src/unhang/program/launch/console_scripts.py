@@ -1,0 +1,129 @@
+"""Which function a console script calls: by the project in the folder, or by the script that was installed for it."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import posixpath
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from unhang.program.launch.follow_session import Session
+from unhang.program.launch.shell.state import State
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_ENTRY = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[.*\])?\s*")
+_SOURCES = ("", "src", "python", "lib")
+MOST_ABOVE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """``module:function``; ``roots``: folders in which the module may lie."""
+
+    module: str
+    function: str
+    roots: tuple[str, ...]
+
+    def files(self, module: str = "") -> Iterator[str]:
+        """Where the source of ``module`` may be; default: that of the function."""
+        path = (module or self.module).replace(".", "/")
+        for root in self.roots:
+            yield posixpath.normpath(posixpath.join(root, f"{path}.py"))
+            yield posixpath.normpath(posixpath.join(root, path, "__init__.py"))
+
+
+def entry_point(session: Session, state: State, name: str) -> EntryPoint | None:
+    """What the command ``name`` calls; None where it is no console script of Python."""
+    folder = state.folder
+    for _ in range(MOST_ABOVE):
+        found = _of_project(session, folder).get(name)
+        if found is not None:
+            roots = tuple(posixpath.join(folder, source) for source in _SOURCES)
+            return EntryPoint(*found, roots)
+        folder = posixpath.join(folder, "..")
+    return _installed(session, state, name)
+
+
+def _of_project(session: Session, folder: str) -> Mapping[str, tuple[str, str]]:
+    texts = {name: session.read(posixpath.join(folder, name)) for name in ("pyproject.toml", "setup.cfg", "setup.py")}
+    told = [
+        *_in_pyproject(texts["pyproject.toml"] or ""),
+        *_in_setup_cfg(texts["setup.cfg"] or ""),
+        *_in_setup_py(texts["setup.py"] or ""),
+    ]
+    found = (_ENTRY.fullmatch(one) for one in told)
+    return {one[1]: (one[2], one[3]) for one in found if one is not None}
+
+
+def _in_pyproject(text: str) -> Iterator[str]:
+    try:
+        tree: Any = tomllib.loads(text)
+    except ValueError:
+        return
+    tools = tree.get("tool") or {}
+    for table in (tree.get("project") or {}, tools.get("poetry") or {}, tools.get("flit") or {}):
+        scripts = table.get("scripts") if isinstance(table, Mapping) else None
+        if isinstance(scripts, Mapping):
+            yield from (f"{name} = {target}" for name, target in scripts.items())
+
+
+def _in_setup_cfg(text: str) -> Iterator[str]:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
+    yield from parser.get("options.entry_points", "console_scripts", fallback="").splitlines()
+
+
+def _in_setup_py(text: str) -> Iterator[str]:
+    """Every text in it that is written as an entry point: lists of them are made in many ways."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from node.value.splitlines()
+
+
+def _installed(session: Session, state: State, name: str) -> EntryPoint | None:
+    """The file that an installer wrote: ``from pkg.cli import main`` behind the first line with its Python."""
+    path = state.value("PATH")
+    for folder in (path if isinstance(path, str) else "").split(":"):
+        if not folder.startswith("/") or "/" in name:
+            continue
+        text = session.machine.read(f"{folder}/{name}").found
+        if text is None:
+            continue
+        if "python" not in text.partition("\n")[0] or len(text) > 1 << 16:
+            return None
+        return _of_script(session, text, posixpath.dirname(folder))
+    return None
+
+
+def _of_script(session: Session, text: str, prefix: str) -> EntryPoint | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    taken = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module not in (None, "sys"))
+    found = next(taken, None)
+    if found is None or not found.module:
+        return None
+    lib = f"{prefix}/lib"
+    roots = [
+        f"{lib}/{name}/{kind}"
+        for name in session.machine.entries(lib).found or ()
+        if name.startswith("python3")
+        for kind in ("site-packages", "dist-packages")
+    ]
+    return EntryPoint(found.module, found.names[0].name, tuple(roots))

@@ -1,0 +1,142 @@
+"""What a shell knows at one moment of a script: variables, arguments, functions, its folder."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from unhang.findings import Source, say
+from unhang.program.launch.shell.partly_known_text import UnknownParts, joined, joined_lists
+
+Value = str | list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A string or an array, and where it was set."""
+
+    value: Value
+    source: Source
+    exported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the shell: its body, and the script it stands in."""
+
+    body: Any
+    code: bytes
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Who starts the processes around the launcher: ``sbatch``, ``srun``, ``mpirun``, with its options."""
+
+    name: str
+    options: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class State:
+    """``folder``: relative to the user's, or absolute. ``inherited``: the environment the command is typed in."""
+
+    inherited: Mapping[str, str]
+    folder: str = ""
+    script: str = ""
+    arguments: list[str] = field(default_factory=list)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+    functions: dict[str, Function] = field(default_factory=dict)
+    outer: tuple[Outer, ...] = ()
+    trail: tuple[str, ...] = ()
+    image: str = ""
+    """Of a container, or another host: what it holds is not looked at."""
+    conditions: tuple[Source, ...] = ()
+    """Whether the script comes here depends on these."""
+    ended: str = ""
+    """``exit``, ``return``, ``break`` or ``continue``: nothing behind it is run."""
+
+    def copy(self) -> State:
+        """Another one that can go its own way."""
+        return replace(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            arguments=list(self.arguments),
+        )
+
+    def child(self, script: str, arguments: list[str]) -> State:
+        """Of a script that is started: it has what is exported, and no function."""
+        state = self.copy()
+        state.variables = {name: one for name, one in self.variables.items() if one.exported}
+        state.functions, state.script, state.arguments, state.ended = {}, script, arguments, ""
+        state.trail = (*self.trail, script) if script else self.trail
+        return state
+
+    def value(self, name: str) -> Value | None:
+        """Of the variable; None where it has none."""
+        if name in self.variables:
+            return self.variables[name].value
+        return None if name in self.removed else self.inherited.get(name)
+
+    def assign(self, name: str, value: Value, source: Source, *, export: bool = False) -> None:
+        """Set it; what was exported stays so."""
+        known = self.variables.get(name)
+        exported = export or (known.exported if known else name in self.inherited and name not in self.removed)
+        self.variables[name] = Variable(value, source, exported)
+
+    def export(self, name: str, source: Source) -> None:
+        """Let programs see it."""
+        value = self.value(name)
+        if value is not None:
+            self.assign(name, value, self.variables[name].source if name in self.variables else source, export=True)
+
+    def unset(self, name: str) -> None:
+        """Take it away."""
+        self.variables.pop(name, None)
+        self.functions.pop(name, None)
+        self.removed |= {name}
+
+    def place(self, path: str) -> str:
+        """``path`` of the script as seen from the user's folder."""
+        return posixpath.normpath(posixpath.join(self.folder, path)) if path else self.folder
+
+    def become(self, other: State) -> None:
+        """Go on as ``other``."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
+
+
+def merged(one: State, other: State, parts: UnknownParts, source: Source) -> State:
+    """How it goes on where either of two branches may have been taken: what differs is not known."""
+    if one.ended in ("exit", "return") or other.ended in ("exit", "return"):
+        return other if one.ended in ("exit", "return") else one
+    state = one.copy()
+    state.ended = one.ended if one.ended == other.ended else ""
+    because = say("it depends on the condition in line {line}", line=source.line or 0)
+    for name in {*one.variables, *other.variables}:
+        first, second = one.variables.get(name), other.variables.get(name)
+        if first == second:
+            continue
+        known = first or second
+        assert known is not None
+        a, b = one.value(name), other.value(name)
+        mark = parts.mark(f"${name}", because, known.source)
+        state.variables[name] = replace(known, value=_either(a, b, mark))
+    state.removed = one.removed & other.removed
+    if one.arguments != other.arguments:
+        state.arguments = joined_lists(one.arguments, other.arguments, parts.mark("$@", because, source))
+    if one.folder != other.folder:
+        state.folder = parts.mark("$PWD", because, source)
+    return state
+
+
+def _either(a: Value | None, b: Value | None, mark: str) -> Value:
+    if isinstance(a, list) and isinstance(b, list):
+        return joined_lists(a, b, mark)
+    if isinstance(a, str) and isinstance(b, str):
+        return a if a == b else joined(a, b, mark)
+    return [mark] if isinstance(a, list) or isinstance(b, list) else mark

@@ -1,0 +1,175 @@
+"""Words of a shell script: quoting, variables with defaults, arrays, substitutions, arithmetic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from unhang.findings import say
+from unhang.program.launch.follow_session import Frame
+from unhang.program.launch.shell import parameter_expansion
+from unhang.program.launch.shell.arithmetic import computed
+
+UNTOLD = "\ue002"
+"""In the output of a substitution: a program printed something here."""
+_BREAK = None
+_SIGNS = {"simple_expansion": b"$", "expansion": b"$", "arithmetic_expansion": b"$"}
+_RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)\}")
+MOST_RANGE = 256
+MOST_WORDS, MOST_CHARACTERS = 4096, 1 << 17
+Segment = tuple[str, bool] | None
+"""A text and whether blanks part it; None: a new word begins."""
+
+
+def fields(frame: Frame, node: Any) -> list[str]:
+    """The words that ``node`` becomes: none for an empty variable, several for ``"${ARGS[@]}"``."""
+    found = _RANGE.fullmatch(frame.text(node)) if node.type in ("brace_expression", "concatenation", "word") else None
+    if found and abs(int(found[2]) - int(found[1])) < MOST_RANGE:
+        first, last = int(found[1]), int(found[2])
+        return [str(number) for number in (range(first, last + 1) if first <= last else range(first, last - 1, -1))]
+    words = list(islice(_joined(_segments(frame, node, quoted=False)), MOST_WORDS + 1))
+    too_long = len(words) > MOST_WORDS or sum(map(len, words)) > MOST_CHARACTERS
+    return [frame.unknown(node, say("it grows without end"))] if too_long else words
+
+
+def text(frame: Frame, node: Any) -> str:
+    """``node`` as the value of an assignment: never parted."""
+    value = "".join(segment[0] if segment else " " for segment in _segments(frame, node, quoted=True))
+    return frame.unknown(node, say("it grows without end")) if len(value) > MOST_CHARACTERS else value
+
+
+def _joined(segments: Iterator[Segment]) -> Iterator[str]:
+    word: str | None = None
+    for segment in segments:
+        if segment is _BREAK:
+            if word is not None:
+                yield word
+            word = None
+            continue
+        assert segment is not None
+        value, splits = segment
+        if not splits:
+            word = (word or "") + value
+            continue
+        if value[:1].isspace() and word is not None:
+            yield word
+            word = None
+        pieces = value.split()
+        for at, piece in enumerate(pieces):
+            word = (word or "") + piece
+            if at < len(pieces) - 1 or value[-1:].isspace():
+                yield word
+                word = None
+    if word is not None:
+        yield word
+
+
+def _segments(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
+    kind = node.type
+    if kind in ("command_name", "concatenation", "translated_string"):
+        for child in node.named_children:
+            yield from _segments(frame, child, quoted=quoted)
+    elif kind == "string" and _is_one_list(frame, node):
+        yield from _parameter(frame, node.named_children[0], quoted=True)
+    elif kind == "string":
+        yield "", False
+        yield from _between(frame, node, node.start_byte + 1, node.end_byte - 1)
+    elif kind in ("simple_expansion", "expansion"):
+        yield from _parameter(frame, node, quoted=quoted)
+    elif kind in _COMPUTED:
+        yield _COMPUTED[kind](frame, node), not quoted
+    else:
+        yield _literal(frame, node), False
+
+
+def _is_one_list(frame: Frame, node: Any) -> bool:
+    """``"${ARGS[@]}"`` alone: an empty array is no word at all."""
+    said = frame.text(node)
+    return len(node.named_children) == 1 and (said == '"$@"' or (said.startswith('"${') and said.endswith('[@]}"')))
+
+
+def _literal(frame: Frame, node: Any) -> str:
+    if node.type == "raw_string":
+        return frame.text(node)[1:-1]
+    if node.type == "ansi_c_string":
+        return _ansi(frame.text(node)[2:-1])
+    if node.type == "process_substitution":
+        return frame.unknown(node, say("only running it tells"))
+    return _plain(frame, node)
+
+
+def _plain(frame: Frame, node: Any) -> str:
+    word = frame.text(node)
+    if word == "~" or word.startswith("~/"):
+        home = frame.state.value("HOME")
+        word = (home if isinstance(home, str) else "~") + word[1:]
+    return re.sub(r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], word, flags=re.DOTALL)
+
+
+def _between(frame: Frame, node: Any, start: int, end: int) -> Iterator[Segment]:
+    """The inside of double quotes: literal text around what is expanded."""
+    at = start
+    for child in node.named_children:
+        if child.type in ("string_content", "heredoc_content"):
+            continue
+        start_of_child = (
+            frame.code.find(_SIGNS[child.type], child.start_byte) if child.type in _SIGNS else child.start_byte
+        )
+        yield _unescaped(frame.code[at:start_of_child]), False  # blanks may be counted among the child
+        yield from _segments(frame, child, quoted=True)
+        at = child.end_byte
+    yield _unescaped(frame.code[at:end]), False
+
+
+def inside(frame: Frame, node: Any) -> str:
+    """A here-document whose parts are expanded."""
+    return "".join(part[0] for part in _between(frame, node, node.start_byte, node.end_byte) if part)
+
+
+def _unescaped(code: bytes) -> str:
+    said = code.decode("utf-8", "replace")
+    return re.sub(r'\\([$`"\\\n])', lambda found: "" if found[1] == "\n" else found[1], said)
+
+
+def _ansi(word: str) -> str:
+    kinds = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+    return re.sub(r"\\(.)", lambda found: kinds.get(found[1], found[0]), word)
+
+
+def _parameter(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
+    value, apart = parameter_expansion.value_of(frame, node, text)
+    if isinstance(value, str):
+        yield value, not quoted
+        return
+    if not apart:  # "$*"
+        yield " ".join(value), not quoted
+        return
+    for at, one in enumerate(value):
+        if at:
+            yield _BREAK
+        yield one, not quoted
+
+
+def substitution(frame: Frame, node: Any) -> str:
+    """What ``$(…)`` prints, where that can be told without running it."""
+    if frame.text(node).startswith("$((") and [child.type for child in node.named_children] == ["subshell"]:
+        return _arithmetic(frame, node)  # as the grammar (0.25.1) takes it inside ${X:-$((…))}
+    inner = Frame(frame.session, frame.state.copy(), frame.file, frame.code, frame.run, output=[])
+    inner.state.ended = ""
+    for child in node.named_children:
+        inner.run(inner, child)
+    printed = "".join(inner.output or ())
+    if UNTOLD in printed or frame.session.depth < 0:
+        return frame.unknown(node, say("only running it tells"))
+    return printed.rstrip("\n")
+
+
+def _arithmetic(frame: Frame, node: Any) -> str:
+    words = "".join(part[0] for part in _between(frame, node, node.start_byte, node.end_byte) if part)
+    number = computed(words.removeprefix("$((").removesuffix("))"), frame.state)
+    return frame.unknown(node, say("only running it tells")) if number is None else str(number)
+
+
+_COMPUTED = {"command_substitution": substitution, "arithmetic_expansion": _arithmetic}

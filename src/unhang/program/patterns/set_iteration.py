@@ -1,0 +1,55 @@
+"""Loops in the order of a set, with collectives inside: another process goes through it in another order."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unhang.program.data_flow.function_steps import ORDER, Loop, steps_of
+from unhang.program.paths.collective_traces import Assumed
+from unhang.program.paths.divergent_paths import At, Ways
+from unhang.program.paths.next_collective import NextCollective
+from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.syntax.definitions import Defined
+
+_MOST_CALLS = 6
+_CARRIES_NOTHING = {"barrier", "monitored_barrier", "wait_for_everyone"}
+
+
+@dataclass(frozen=True, slots=True)
+class SetOrder:
+    """``loop`` goes through a set; ``call`` in it meets what another rank sends for another member."""
+
+    loop: At
+    call: At
+    chain: tuple[At, ...]
+    given: tuple[At, ...] = ()
+    """Where the set was handed over, the nearest call first."""
+
+
+def loops_in_set_order(ways: Ways) -> Iterator[SetOrder]:
+    """Such loops of what the launch comes to."""
+    after = NextCollective(ways.reads, ways.launch, ways.traces)
+    for one, read in ways.reads.items():
+        for step in steps_of(read.steps):
+            if not isinstance(step, Loop) or ORDER not in step.kinds:
+                continue
+            met = after.first(step.body, one, Assumed())
+            if met is not None and met.op.name not in _CARRIES_NOTHING:
+                op = met.op
+                chain = tuple(At(f.file.path, line, f.full_name, text) for f, line, text in met.chain)
+                loop = At(one.file.path, step.line, one.full_name, step.text)
+                call = At(op.here.file.path, op.line, op.here.full_name, op.text)
+                yield SetOrder(loop, call, chain, tuple(_handed_over(ways, one, step.over)))
+
+
+def _handed_over(ways: Ways, here: Defined, over: ast.expr) -> Iterator[At]:
+    """The calls that gave the set to the function of the loop."""
+    for _ in range(_MOST_CALLS):
+        names = (inner.id for inner in ast.walk(over) if isinstance(inner, ast.Name))
+        found = next((given for name in names if (given := ways.around.known.sets.get((here, name)))), None)
+        if found is None:
+            return
+        here, over = found
+        yield At(here.file.path, over.lineno, here.full_name, spoken(over))

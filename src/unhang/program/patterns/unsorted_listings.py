@@ -1,0 +1,113 @@
+"""Folders listed without sorting, where the order of the files becomes the order of the data."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unhang.program.paths.divergent_paths import At, Ways
+from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
+
+_LISTS = {"listdir", "walk", "scandir", "iglob", "glob", "rglob", "iterdir"}
+_ORDERS = {"sorted", "sort", "natsorted", "set", "frozenset", "argsort"}
+_DATA = ("dataset", "dataloader", "loader")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """``call`` gives files in the order of the file system; ``used``: where they become data."""
+
+    call: At
+    used: At
+
+
+def unsorted_listings(ways: Ways) -> Iterator[Listing]:
+    """Such calls in functions that sort nothing."""
+    for one in ways.launch:
+        nodes = own_nodes(one.node)
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        if any(call_name(call) in _ORDERS for call in calls) or isinstance(one.node, ast.Module):
+            continue
+        listed = next((call for call in sorted(calls, key=lambda c: c.lineno) if _lists(call)), None)
+        if listed is None:
+            continue
+        used = _used_here(one, listed) or _used_by_callers(ways, one)
+        if used is not None:
+            yield Listing(At(one.file.path, listed.lineno, one.full_name, dotted(listed.func)), used)
+
+
+def _lists(call: ast.Call) -> bool:
+    name, full = call_name(call), dotted(call.func)
+    if name in ("walk", "listdir", "scandir"):
+        return full in (f"os.{name}", name)
+    return name in _LISTS
+
+
+def _becomes_data(call: ast.Call) -> bool:
+    name = call_name(call).lower()
+    return any(name.endswith(word) for word in _DATA) and not name.startswith(("is_", "has_", "get_num"))
+
+
+def _used_here(one: Defined, listed: ast.Call) -> At | None:
+    """What is made of the listing goes into a data set in the same function, or is kept by one."""
+    held = _made_of(one, listed)
+    for node in own_nodes(one.node):
+        if isinstance(node, ast.Call) and _becomes_data(node) and held & _names(node):
+            return At(one.file.path, node.lineno, one.full_name, dotted(node.func))
+        if isinstance(node, ast.Assign) and one.owner is not None and one.owner.name.lower().endswith("dataset"):
+            kept = any(isinstance(target, ast.Attribute) for target in node.targets)
+            if kept and (held & _names(node.value) or listed in ast.walk(node.value)):
+                return At(one.file.path, node.lineno, one.full_name, dotted(node.targets[0]))
+    return None
+
+
+def _used_by_callers(ways: Ways, one: Defined) -> At | None:
+    """The function returns the list, and a caller gives it to a data set."""
+    listed = next(node for node in own_nodes(one.node) if isinstance(node, ast.Call) and _lists(node))
+    held = _made_of(one, listed)
+    back = [n.value for n in own_nodes(one.node) if isinstance(n, ast.Return) and n.value is not None]
+    if not any(held & _names(value) for value in back):
+        return None
+    for caller, call in ways.calls.callers.get(one, ()):
+        if caller not in ways.launch:
+            continue
+        names = _assigned_from(caller, call)
+        for node in own_nodes(caller.node):
+            if isinstance(node, ast.Call) and _becomes_data(node) and node is not call:
+                inside = any(inner is call for given in node.args for inner in ast.walk(given))
+                if inside or names & _names(node):
+                    return At(caller.file.path, node.lineno, caller.full_name, dotted(node.func))
+    return None
+
+
+def _made_of(one: Defined, listed: ast.Call) -> set[str]:
+    """Names that hold the files: assigned from the call, or filled in a loop over it."""
+    held: set[str] = set()
+    for node in own_nodes(one.node):
+        if isinstance(node, ast.Assign) and any(inner is listed for inner in ast.walk(node.value)):
+            held |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.For) and any(inner is listed for inner in ast.walk(node.iter)):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Call) and call_name(inner) in ("append", "extend", "add"):
+                    held.add(dotted(inner.func).partition(".")[0])
+    for _ in range(2):
+        for node in own_nodes(one.node):
+            if isinstance(node, ast.Assign) and held & _names(node.value):
+                held |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return held
+
+
+def _assigned_from(one: Defined, call: ast.Call) -> set[str]:
+    return {
+        target.id
+        for node in own_nodes(one.node)
+        if isinstance(node, ast.Assign) and node.value is call
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

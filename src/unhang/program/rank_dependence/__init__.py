@@ -1,0 +1,1 @@
+"""Which lines, loops and values of one file depend on the rank."""

@@ -1,0 +1,112 @@
+"""What a program tells of its data: tables or shards, loops over them, rows that a rank skips on its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from unhang.evidence.items import SourceFile
+from unhang.program.rank_dependence.rank_values import RankValues, rank_values
+from unhang.program.syntax.syntax_tree import Scope, call_name, dotted, own_nodes, parse_program
+
+_TABLES = {"csv.reader", "csv.DictReader", "DictReader"}
+_READS = {"read_csv", "read_table", "read_parquet", "ParquetFile", "WebDataset", "WebLoader", "CsvDataset"}
+_WRAPPERS = {"enumerate", "tqdm", "trange", "islice", "iter", "track"}
+_DEALERS = {"split_by_node", "split_dataset_by_node", "split_by_worker"}
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRows:
+    """A generator that gives each rank its own rows and leaves some out: ``line`` is where it goes on without one."""
+
+    path: str
+    line: int
+    function: str
+    dealt_line: int
+    """Where the rows are dealt out by rank."""
+
+
+def reads_tables_or_shards(sources: Iterable[SourceFile]) -> bool:
+    """Whether the program reads CSV, Parquet or WebDataset shards: what ``unhang reshard`` can write anew."""
+    return any(
+        call_name(node) in _READS or dotted(node.func) in _TABLES
+        for source in sources
+        if not isinstance(program := parse_program(source.text), str)
+        for node in ast.walk(program.tree)
+        if isinstance(node, ast.Call)
+    )
+
+
+def guarded_loop(source: SourceFile, line: int) -> str | None:
+    """The ``for`` at ``line`` with its data in ``unhang.even_batches(…)``; None where it is no such loop."""
+    program = parse_program(source.text)
+    if isinstance(program, str):
+        return None
+    loop = next((n for n in ast.walk(program.tree) if isinstance(n, ast.For) and n.lineno == line), None)
+    if loop is None:
+        return None
+    data: ast.expr = loop.iter
+    while isinstance(data, ast.Call) and call_name(data) in _WRAPPERS and data.args:
+        data = data.args[0]
+    if data.end_lineno != line or data.lineno != line or data.end_col_offset is None:
+        return None
+    text = source.text.splitlines()[line - 1].encode()
+    before, held, after = (
+        text[: data.col_offset],
+        text[data.col_offset : data.end_col_offset],
+        text[data.end_col_offset :],
+    )
+    return (before + b"unhang.even_batches(" + held + b")" + after).decode("utf-8", "replace").strip()
+
+
+def skipped_rows(source: SourceFile) -> Iterator[SkippedRows]:
+    """Generators of one file that deal rows out by rank and ``continue`` without some of them."""
+    program = parse_program(source.text) if "yield" in source.text else ""
+    if isinstance(program, str):
+        return
+    for scope, outer in program.owners.items():
+        if isinstance(scope, ast.Module) or not _yields(scope):
+            continue
+        for loop in (node for node in own_nodes(scope) if isinstance(node, ast.For)):
+            skip = _skip(loop)
+            if skip is not None and _dealt(loop, rank_values(program), (*outer, scope)):
+                yield SkippedRows(source.path, skip, scope.name, loop.lineno)
+
+
+def _yields(scope: Scope) -> bool:
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in own_nodes(scope))
+
+
+def _dealt(loop: ast.For, values: RankValues, scopes: tuple[Scope, ...]) -> bool:
+    """The loop goes over rows of this rank only: ``rows[rank::n]``, ``islice(rows, rank, None, n)``, a splitter."""
+    for node in ast.walk(loop.iter):
+        if isinstance(node, ast.Call) and call_name(node) in _DEALERS:
+            return True
+        if isinstance(node, ast.Call) and call_name(node) == "islice" and len(node.args) > 1:
+            return any(_by_rank(part, values, scopes) for part in node.args[1:])
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            parts = (node.slice.lower, node.slice.upper, node.slice.step)
+            if any(part is not None and _by_rank(part, values, scopes) for part in parts):
+                return True
+    return False
+
+
+def _by_rank(part: ast.expr, values: RankValues, scopes: tuple[Scope, ...]) -> bool:
+    return any(values.value_depends(node, scopes) for node in ast.walk(part))
+
+
+def _skip(loop: ast.For) -> int | None:
+    """Line of the first ``continue`` (or of an ``except`` that only passes) between two rows of this loop."""
+    waiting: list[ast.AST] = list(loop.body)
+    found: list[int] = []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.For | ast.While | ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        if isinstance(node, ast.Continue):
+            found.append(node.lineno)
+        if isinstance(node, ast.ExceptHandler) and all(isinstance(part, ast.Pass) for part in node.body):
+            found.append(node.body[0].lineno)
+        waiting.extend(ast.iter_child_nodes(node))
+    return min(found, default=None)

@@ -1,0 +1,376 @@
+"""What a test says in this launch: comparisons, truth, ``is None``, ``in``, and, or, not over known settings.
+
+What is not known stays unknown: a test is decided only where every value that decides it is in force.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from unhang.evidence.items import SourceFile
+from unhang.program.program_source import LeftOut
+from unhang.program.settings.configuration_names import OPTIONS, ConfigNames
+from unhang.program.settings.configuration_tree import in_tree
+from unhang.program.settings.declared_options import UNKNOWN, Declared, Setting, constants_of, declared_in
+from unhang.program.settings.option_values import InForce, Values, same
+from unhang.program.settings.untaken_branches import without_untaken
+from unhang.program.settings.values_set_elsewhere import handed_down, of_module, only_taken, put_on
+from unhang.program.syntax.syntax_tree import Scope, call_name, own_nodes, parse_program
+
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "len": len, "int": int, "str": str, "float": float}
+_METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
+_MOST_LOOKS = 200
+"""Values looked at for one test: names may stand for each other in a circle."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """Everything a program declares, what its names hold, and what this launch sets."""
+
+    declared: Declared
+    names: ConfigNames
+    values: Values
+
+    def field_paths(self, kind: str, deep: int = 4) -> tuple[str, ...]:
+        """How the command reaches a class that is a field of another: ``metrics`` for ``MetricsConfig``."""
+        if deep <= 0:
+            return ()
+        found = [
+            f"{above}.{one.name}" if above else one.name
+            for owner, held in self.declared.classes.items()
+            for one in held.fields.values()
+            if one.kind == kind and owner != kind
+            for above in (self.field_paths(owner) or ("",))
+        ]
+        return tuple(found)
+
+    def _is_filled_in(self, kind: str, one: Setting) -> bool:
+        """The program sets attributes of this kind by names that are not in its source."""
+        only_none = self.names.filled_in.get(kind)
+        return only_none is not None and (one.default is None or not only_none)
+
+    def of_class(self, kind: str, name: str) -> InForce | None:
+        """The field ``name`` of the class ``kind``; None where it has none."""
+        one = self.declared.field_of(kind, name)
+        if one is None:
+            return None
+        made = self.names.made_otherwise.get(kind, set())
+        if (
+            self._is_filled_in(kind, one)
+            or made & {"*", name}
+            or name in self.names.changed
+            or self.declared.is_changed(kind, name)
+        ):
+            return InForce(name, UNKNOWN, one.place)
+        paths = self.field_paths(kind)
+        spellings = [f"{path}.{name}" for path in paths]
+        if kind in self.names.roots or not paths:
+            spellings.insert(0, name)
+        return self.values.of(one, [*spellings, f"{kind}.{name}"])
+
+    def of_option(self, name: str) -> InForce | None:
+        """The option with the destination ``name``; None where no parser has one."""
+        found = self.declared.options.get(name, [])
+        if not found:
+            return None
+        if name.rpartition(".")[2] in self.names.changed or any(self._is_filled_in(OPTIONS, one) for one in found):
+            return InForce(name, UNKNOWN, found[0].place)
+        told = [self.values.of(one, [*one.names, one.name]) for one in found]
+        return same(told) or InForce(name, UNKNOWN, found[0].place)
+
+    def of_parameter(self, one: Setting) -> InForce:
+        """A parameter of a function that the command line calls."""
+        return self.values.of(one, [*one.names, one.name])
+
+
+def settings_of(files: Sequence[SourceFile], libraries: Sequence[SourceFile], values: Values) -> Settings:
+    """The settings of a program, own files before those of libraries."""
+    declared = declared_in((*libraries, *files))
+    names = ConfigNames(declared)
+    names.read(files)
+    return Settings(declared, names, values)
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """One test in one file. ``used``: the settings that were looked up on the way."""
+
+    settings: Settings
+    constants: Mapping[str, Any]
+    path: str
+    scopes: Sequence[Scope]
+    used: list[InForce] = field(default_factory=list)
+    looks: int = 0
+    busy: set[tuple[Scope, str]] = field(default_factory=set)
+    """Names that are being looked up: they may stand for each other in a circle."""
+
+    def there(self, path: str, scopes: Sequence[Scope], constants: Mapping[str, Any] | None = None) -> Evaluation:
+        """The same at another place of the program."""
+        return Evaluation(self.settings, constants or {}, path, scopes, self.used, self.looks, self.busy)
+
+    def may_look(self) -> bool:
+        """One look more; there is an end to them."""
+        self.looks += 1
+        return self.looks <= _MOST_LOOKS
+
+    def truth(self, node: ast.expr) -> bool | None:
+        """Whether ``node`` holds; None where that is not known."""
+        if isinstance(node, ast.BoolOp):
+            each = [self.truth(one) for one in node.values]
+            decides = isinstance(node.op, ast.Or)
+            return decides if decides in each else None if None in each else not decides
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self.truth(node.operand)
+            return None if inner is None else not inner
+        value = self.value(node)
+        return None if value is UNKNOWN else bool(value)
+
+    def value(self, node: ast.expr) -> Any:
+        """The value of ``node``, or UNKNOWN."""
+        if not self.may_look():
+            return UNKNOWN
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            each = [self.value(one) for one in node.elts]
+            return UNKNOWN if any(one is UNKNOWN for one in each) else each
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if (held := in_tree(self, node)) is not None:
+            return self._noted(held)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node.value, node.attr)
+        return self._called(node) if isinstance(node, ast.Call) else self._combined(node)
+
+    def _combined(self, node: ast.expr) -> Any:
+        """What operators make of other values."""
+        if isinstance(node, ast.Compare):
+            return self._compared(node)
+        if isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+            truth = self.truth(node)
+            return UNKNOWN if truth is None else truth
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            inner = self.value(node.operand)
+            return -inner if isinstance(inner, int | float) else UNKNOWN
+        if isinstance(node, ast.IfExp):
+            truth = self.truth(node.test)
+            return UNKNOWN if truth is None else self.value(node.body if truth else node.orelse)
+        return self._calculated(node) if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC else UNKNOWN
+
+    def _compared(self, node: ast.Compare) -> Any:
+        left = self.value(node.left)
+        for does, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.value(right_node)
+            if left is UNKNOWN or right is UNKNOWN:
+                return UNKNOWN
+            if isinstance(does, ast.Is | ast.IsNot) and not (left is None or right is None or right in (True, False)):
+                return UNKNOWN
+            try:
+                if not COMPARE[type(does)](left, right):
+                    return False
+            except TypeError:
+                return UNKNOWN
+            left = right
+        return True
+
+    def _calculated(self, node: ast.BinOp) -> Any:
+        left, right = self.value(node.left), self.value(node.right)
+        if not all(isinstance(one, int | float | timedelta) for one in (left, right)):
+            return UNKNOWN
+        try:
+            return _ARITHMETIC[type(node.op)](left, right)
+        except (TypeError, ArithmeticError):
+            return UNKNOWN
+
+    def _name(self, name: str) -> Any:
+        key = (self.scopes[-1], name)
+        if key in self.busy:
+            return UNKNOWN
+        self.busy.add(key)
+        try:
+            return self._named(name)
+        finally:
+            self.busy.discard(key)
+
+    def _named(self, name: str) -> Any:
+        for scope in reversed(self.scopes):
+            if isinstance(scope, ast.Module):
+                return self.constants[name] if name in self.constants else of_module(self, scope, name)
+            told = self.settings.declared.commands.get((self.path, scope.lineno), {}).get(name)
+            assigned = self.settings.names.assigned(scope).get(name, ())
+            if told is not None and not assigned:
+                return self._noted(self.settings.of_parameter(told))
+            if name in (stores := _stores(scope)):
+                if len(assigned) == 1 and stores[name] == 1 and assigned[0]:
+                    return self.value(assigned[0])
+                if stores[name] > 1 and (left := only_taken(self, scope, name, stores[name])) is not None:
+                    return self.value(left)
+                return handed_down(self, scope, name) if not assigned and stores[name] == 1 else UNKNOWN
+        return UNKNOWN
+
+    def _attribute(self, owner: ast.expr, name: str) -> Any:
+        kinds = self.kinds(owner)
+        found = [
+            one
+            for kind in sorted(kinds)
+            if (one := self.settings.of_option(name) if kind == OPTIONS else self.settings.of_class(kind, name))
+            is not None
+        ]
+        group = self._attribute_behind(owner) if not kinds else None
+        if group is not None and (one := self.settings.of_option(f"{group.attr}.{name}")):
+            found = [one]  # ``job_config.metrics.log_freq``, from ``--metrics.log_freq``
+        if not found and kinds:
+            return put_on(self, kinds, name)
+        told = same(found)
+        return UNKNOWN if told is None else self._noted(told)
+
+    def kinds(self, node: ast.expr) -> set[str]:
+        """What ``node`` holds: classes of settings, or a parser's options; empty where that is not known."""
+        names = self.settings.names
+        if not self.may_look():
+            return set()
+        if isinstance(node, ast.Name):
+            kinds = names.kinds(node.id, self.scopes)
+            return kinds or self._kinds_of_assigned(node.id)
+        if not isinstance(node, ast.Attribute):
+            return set()
+        above = self.kinds(node.value)
+        inner = {
+            names.real(one.kind)
+            for kind in above
+            if (one := self.settings.declared.field_of(kind, node.attr)) is not None
+        }
+        known = {kind for kind in inner if kind in self.settings.declared.classes}
+        return known or (set() if above else names.everywhere.get(node.attr, set()))
+
+    def _attribute_behind(self, node: ast.expr) -> ast.Attribute | None:
+        """``job_config.metrics``, also as ``metrics = job_config.metrics`` above."""
+        if isinstance(node, ast.Attribute):
+            return node
+        values = self.settings.names.assigned(self.scopes[-1]).get(node.id, ()) if isinstance(node, ast.Name) else ()
+        return values[0] if len(values) == 1 and isinstance(values[0], ast.Attribute) else None
+
+    def _kinds_of_assigned(self, name: str) -> set[str]:
+        """``metrics = job_config.metrics`` above."""
+        for scope in reversed(self.scopes):
+            values = self.settings.names.assigned(scope).get(name, ())
+            if values:
+                one = values[0]
+                return self.kinds(one) if len(values) == 1 and isinstance(one, ast.Attribute) else set()
+        return set()
+
+    def _called(self, node: ast.Call) -> Any:
+        name = call_name(node)
+        if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
+            return self._attribute(node.args[0], str(node.args[1].value))
+        each = [self.value(one) for one in node.args]
+        if name == "timedelta":
+            return _span(each, {word.arg: self.value(word.value) for word in node.keywords})
+        if node.keywords or any(one is UNKNOWN for one in each):
+            return UNKNOWN
+        if isinstance(node.func, ast.Name) and name in _FUNCTIONS and len(each) == 1:
+            try:
+                return _FUNCTIONS[name](each[0])
+            except (TypeError, ValueError):
+                return UNKNOWN
+        owner = self.value(node.func.value) if isinstance(node.func, ast.Attribute) else UNKNOWN
+        if isinstance(owner, str) and name in _METHODS and all(isinstance(one, str) for one in each):
+            return getattr(owner, name)(*each)
+        return UNKNOWN
+
+    def _noted(self, one: InForce) -> Any:
+        if one.value is not UNKNOWN:
+            self.used.append(one)
+        return one.value
+
+
+def as_run(files: Iterable[SourceFile], settings: Settings) -> tuple[tuple[SourceFile, ...], tuple[LeftOut, ...]]:
+    """The files as this launch runs them, and the branches that it never takes."""
+    live: list[SourceFile] = []
+    left: list[LeftOut] = []
+    for file in files:
+        program = parse_program(file.text)
+        if isinstance(program, str):
+            live.append(file)
+            continue
+        constants = dict(constants_of(program.tree))
+        used: dict[int, tuple[InForce, ...]] = {}
+
+        def decide(test: ast.expr, scopes: Sequence[Scope]) -> bool | None:
+            one = Evaluation(settings, constants, file.path, scopes)  # noqa: B023 - called before the next file
+            truth = one.truth(test)
+            if truth is not None and not one.used:
+                return None  # a constant of the source: its author's to change, not this launch's
+            used[test.lineno] = tuple(one.used)  # noqa: B023
+            return truth
+
+        text, untaken = without_untaken(file.text, decide)
+        live.append(file if text is file.text else SourceFile(file.source, file.path, text))
+        for one in untaken:
+            told = dict.fromkeys((held.name, repr(held.value), held.place) for held in used.get(one.line, ()))
+            left.append(LeftOut(file.path, one.line, one.test, one.truth, (one.first, one.last), tuple(told)))
+    return tuple(live), tuple(left)
+
+
+def imported_by_setting(files: Iterable[SourceFile], settings: Settings) -> tuple[str, ...]:
+    """Names of modules that settings hold: ``import_module(args.plugin)``."""
+    found: dict[str, None] = {}
+    for file in files:
+        program = parse_program(file.text)
+        if isinstance(program, str) or "import_module" not in file.text:
+            continue
+        constants = dict(constants_of(program.tree))
+        for scope, outer in program.owners.items():
+            one = Evaluation(settings, constants, file.path, (*outer, scope))
+            for node in own_nodes(scope):
+                if isinstance(node, ast.Call) and call_name(node) == "import_module" and node.args:
+                    name = one.value(node.args[0])
+                    if isinstance(name, str) and name and one.used:
+                        found[name] = None
+    return tuple(found)
+
+
+def _span(each: Sequence[Any], named: Mapping[str | None, Any]) -> Any:
+    amounts = (*each, *named.values())
+    if not all(isinstance(one, int | float) for one in amounts) or None in named:
+        return UNKNOWN
+    try:
+        return timedelta(*each, **{str(name): amount for name, amount in named.items()})
+    except (TypeError, ValueError, OverflowError):
+        return UNKNOWN
+
+
+@lru_cache(maxsize=4096)
+def _stores(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> Counter[str]:
+    """How often the function gives each of its names a value; a parameter has one already."""
+    stored = Counter(
+        node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    return stored + Counter(node.arg for node in ast.walk(scope.args) if isinstance(node, ast.arg))

@@ -1,0 +1,48 @@
+"""Where a program reads a variable of the environment itself."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from unhang.program.program_source import ProgramSource
+from unhang.program.syntax.syntax_tree import call_name, dotted, parse_program
+
+_ASKING = {"get", "getenv", "pop", "setdefault"}
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRead:
+    """``path`` reads the variable ``name`` on ``line``."""
+
+    name: str
+    path: str
+    line: int
+
+
+def first_read(program: ProgramSource, name: str) -> EnvironmentRead | None:
+    """The first place in the user's files, then in libraries they call, that reads ``name``; None where none does."""
+    for file in (*(program.whole or program.files), *program.libraries):
+        if name not in file.text:
+            continue
+        parsed = parse_program(file.text)
+        if isinstance(parsed, str):
+            continue
+        for node in ast.walk(parsed.tree):
+            if _reads(node, name):
+                return EnvironmentRead(name, file.path, getattr(node, "lineno", 1))
+    return None
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_name(node.slice, name) and "environ" in dotted(node.value) and isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.Call):
+        return call_name(node) in _ASKING and bool(node.args) and _is_name(node.args[0], name)
+    if isinstance(node, ast.Compare):  # "NCCL_TIMEOUT" in os.environ
+        return _is_name(node.left, name) and any("environ" in dotted(side) for side in node.comparators)
+    return False
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == name

@@ -1,0 +1,116 @@
+"""A source without the branches that are never taken: lines stay where they are, what is never run becomes blank."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from unhang.program.syntax.syntax_tree import Scope, blocks, first_line, last_line, parse_program
+
+Decide: TypeAlias = Callable[[ast.expr, Sequence[Scope]], "bool | None"]
+"""What a test always says, in these scopes; None where it may say either."""
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+@dataclass(frozen=True, slots=True)
+class Untaken:
+    """Lines ``first`` to ``last`` are never run: ``test`` on ``line`` always says ``truth``."""
+
+    line: int
+    test: str
+    truth: bool
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class _Cut:
+    """Statements to take away; ``whole``: they are all of their block, so that something must stand in their place."""
+
+    statements: list[ast.stmt]
+    whole: bool
+
+
+@dataclass(slots=True)
+class _Walk:
+    decide: Decide
+    cuts: list[_Cut] = field(default_factory=list)
+    untaken: list[Untaken] = field(default_factory=list)
+
+    def block(self, block: list[ast.stmt], scopes: tuple[Scope, ...]) -> None:
+        for at, statement in enumerate(block):
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.block(statement.body, (*scopes, statement))
+            elif isinstance(statement, ast.If | ast.While):
+                if self._branch(statement, scopes) and block[at + 1 :]:
+                    truth = self.decide(statement.test, scopes)
+                    self._leave_out(statement, block[at + 1 :], whole=False, truth=bool(truth))
+                    return
+            else:
+                for _, _, inner in blocks(statement):
+                    self.block(inner, scopes)
+
+    def _branch(self, node: ast.If | ast.While, scopes: tuple[Scope, ...]) -> bool:
+        """Whether what follows ``node`` is never reached."""
+        truth = self.decide(node.test, scopes)
+        if truth is not False:
+            self.block(node.body, scopes)
+        if truth is not True or isinstance(node, ast.While):
+            self.block(node.orelse, scopes)
+        if truth is None or (truth and isinstance(node, ast.While)):
+            return False
+        never, taken = (node.orelse, node.body) if truth else (node.body, node.orelse)
+        if never:
+            self._leave_out(node, never, whole=True, truth=truth)
+        return bool(taken) and isinstance(node, ast.If) and isinstance(taken[-1], _EXITS)
+
+    def _leave_out(self, node: ast.If | ast.While, gone: list[ast.stmt], *, whole: bool, truth: bool) -> None:
+        self.cuts.append(_Cut(gone, whole))
+        test = ast.unparse(node.test)
+        self.untaken.append(Untaken(node.test.lineno, test, truth, first_line(gone[0]), last_line(gone[-1])))
+
+
+def without_untaken(text: str, decide: Decide) -> tuple[str, tuple[Untaken, ...]]:
+    """``text`` as it would run, and what was left out of it; unchanged where it is no Python."""
+    program = parse_program(text)
+    if isinstance(program, str):
+        return text, ()
+    walk = _Walk(decide)
+    walk.block(program.tree.body, (program.tree,))
+    if not walk.cuts:
+        return text, ()
+    lines = text.encode("utf-8", "surrogatepass").split(b"\n")
+    for cut in walk.cuts:
+        _blank(lines, cut)
+    left = b"\n".join(lines).decode("utf-8", "surrogatepass")
+    return (text, ()) if isinstance(parse_program(left), str) else (left, tuple(walk.untaken))
+
+
+def _blank(lines: list[bytes], cut: _Cut) -> None:
+    first, last = cut.statements[0], cut.statements[-1]
+    start, end = first_line(first) - 1, last_line(last) - 1
+    before = lines[start][: first.col_offset]
+    for at in range(start, end + 1):
+        lines[at] = b""
+    lines[start] = before + (b"pass" if cut.whole else b"")
+
+
+def static_truth(test: ast.expr, *, is_main: bool) -> bool | None:
+    """What every run knows: ``__name__ == "__main__"`` and ``TYPE_CHECKING``."""
+    if isinstance(test, ast.Name | ast.Attribute):
+        return False if getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING" else None
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    sides = {getattr(side, "id", getattr(side, "value", None)) for side in (test.left, *test.comparators)}
+    if sides != {"__name__", "__main__"} or not isinstance(test.ops[0], ast.Eq | ast.NotEq):
+        return None
+    return is_main == isinstance(test.ops[0], ast.Eq)
+
+
+def statically_live(text: str, *, is_main: bool) -> str:
+    """``text`` without what no run of it as the script, or as a module, would do."""
+    if "__main__" not in text and "TYPE_CHECKING" not in text:
+        return text
+    return without_untaken(text, lambda test, _: static_truth(test, is_main=is_main))[0]

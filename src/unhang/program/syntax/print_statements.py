@@ -1,0 +1,66 @@
+"""Find the line of the program that printed a line of the log, by the constant parts of its text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from unhang.evidence.items import SourceFile
+from unhang.findings import Where
+from unhang.knowledge.thresholds import whole_threshold
+from unhang.program.syntax.syntax_tree import parse_program
+
+# Fewer constant characters than this would match too many lines.
+LEAST_CONSTANT = whole_threshold("print_statements.least_constant")
+_PRINTERS = {"print", "info", "warning", "error", "debug", "log", "write", "critical", "echo"}
+
+
+def printed_at(text: str, sources: Mapping[str, SourceFile]) -> Where | None:
+    """The only call that can have printed ``text``; None when no call or several can."""
+    found = [
+        Where(path, line, function)
+        for path, source in sources.items()
+        for line, function, pattern in _printers(source)
+        if pattern.search(text)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _printers(source: SourceFile) -> Iterator[tuple[int, str, re.Pattern[str]]]:
+    program = parse_program(source.text)
+    if isinstance(program, str):
+        return
+    tree = ast.parse(source.text)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args or _name(node.func) not in _PRINTERS:
+            continue
+        pattern = _pattern(node.args[0])
+        if pattern is not None:
+            yield node.lineno, _function_of(node.lineno, functions), pattern
+
+
+def _function_of(line: int, functions: list[ast.FunctionDef | ast.AsyncFunctionDef]) -> str:
+    around = [f for f in functions if f.lineno <= line <= (f.end_lineno or f.lineno)]
+    return max(around, key=lambda f: f.lineno).name if around else "<module>"
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _pattern(argument: ast.expr) -> re.Pattern[str] | None:
+    """A pattern of the constant parts of a text, anything between them."""
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        parts = re.split(r"%[-\d.]*[sdfgir]|\{[^}]*\}", argument.value)
+    elif isinstance(argument, ast.JoinedStr):
+        parts = [v.value if isinstance(v, ast.Constant) and isinstance(v.value, str) else "\0" for v in argument.values]
+        parts = "".join(parts).split("\0")
+    else:
+        return None
+    if sum(len(part.strip()) for part in parts) < LEAST_CONSTANT:
+        return None
+    return re.compile(r".{0,200}?".join(re.escape(part) for part in parts))

@@ -1,0 +1,282 @@
+"""What a name or an expression of a program may hold: its functions, instances of its classes, and these classes.
+
+Followed through assignments, tables, what functions return, attributes, annotations and what callers give; nothing is
+run. What a name holds only when the program runs stays unresolved.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from typing import TypeAlias, TypeVar, cast
+
+from unhang.program.syntax.assignments import (
+    annotation_of,
+    assigned_to,
+    bound_to,
+    inner_functions,
+    members_of,
+    types_in,
+)
+from unhang.program.syntax.assignments import returned as returned_by
+from unhang.program.syntax.definition_table import ProgramTable
+from unhang.program.syntax.definitions import Class, Defined, is_abstract
+from unhang.program.syntax.name_resolution import Made
+from unhang.program.syntax.syntax_tree import call_name, dotted
+
+_MOST_DEEP = 40
+_MOST_CALLS = 12
+"""A function with more callers is given too much for anything to follow from it."""
+_MOST_FOUND = 24
+"""What may be any of more is not followed."""
+_KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy", "get", "next", "iter"}
+_OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
+
+_Found = TypeVar("_Found", Defined, Class)
+_Asked = TypeVar("_Asked")
+_Question: TypeAlias = "Callable[[Following, _Asked, Defined], Iterable[_Found]]"
+
+
+def _once(question: _Question[_Asked, _Found]) -> Callable[[Following, _Asked, Defined], Sequence[_Found]]:
+    """Each question is followed once; one that leads back to itself adds nothing."""
+
+    @wraps(question)
+    def ask(self: Following, what: _Asked, here: Defined) -> Sequence[_Found]:
+        key = (question, what, here)
+        answers = cast("dict[object, Sequence[_Found]]", self.answers)
+        if key in answers or self.deep >= _MOST_DEEP:
+            return answers.get(key, ())
+        answers[key] = ()
+        self.deep += 1
+        found = list(dict.fromkeys(question(self, what, here)))
+        self.deep -= 1
+        answers[key] = found if len(found) <= _MOST_FOUND else ()
+        return answers[key]
+
+    return ask
+
+
+class Following:
+    """Follows names of one program."""
+
+    def __init__(self, table: ProgramTable) -> None:
+        self.table = table
+        self.answers: dict[object, Sequence[object]] = {}
+        self.deep = 0
+
+    # -- functions
+
+    @_once
+    def functions(self, node: ast.expr, here: Defined) -> Iterable[Defined]:
+        """Functions of the program that ``node`` may hold, ``__init__`` for a class."""
+        if isinstance(node, ast.Name):
+            return self._functions_named(node.id, here)
+        if isinstance(node, ast.Call):
+            return self._functions_made(node, here)
+        if isinstance(node, ast.Attribute):
+            return self.direct(node, here) or self._methods(node, here)
+        return (one for member in members_of(node) for one in self.functions(member, here))
+
+    def direct(self, node: ast.expr, here: Defined) -> Sequence[Defined]:
+        """Functions that a name stands for by definition or import, without following what it holds."""
+        if isinstance(node, ast.Name):
+            inner = self._inner(node.id, here)
+            return inner or self._defined(self.table.modules.look_up(node.id, here.file.path))
+        if not isinstance(node, ast.Attribute):
+            return ()
+        found = self._defined(self.table.modules.look_up(dotted(node), here.file.path))
+        if not found and isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super":
+            above = self.table.inherited(here.owner, node.attr) if here.owner is not None else None
+            return (above,) if above is not None else ()
+        return found
+
+    def only_family(self, node: ast.Attribute, here: Defined) -> Sequence[Defined]:
+        """The methods of that name where all stand in one family of classes, and name or owner tell it apart."""
+        every = self.table.methods.get(node.attr, ())
+        if not every or node.attr in _OF_CONTAINERS or self.table.outside(node, here):
+            return ()
+        owner = dotted(node.value).rpartition(".")[2].strip("_").replace("_", "").lower()
+        names = [one.owner.name.lower() for one in every if one.owner is not None]
+        alike = bool(owner) and any(owner in name or name in owner for name in names)
+        if not (alike or "_" in node.attr.strip("_")) or not self.table.one_family(every):
+            return ()
+        return [one for one in every if not is_abstract(one)]
+
+    def _defined(self, found: object) -> Sequence[Defined]:
+        if isinstance(found, Defined):
+            return (found,)
+        made = self.table.method(found, "__init__") if isinstance(found, Class) else None
+        return (made,) if made is not None else ()
+
+    def _inner(self, name: str, here: Defined) -> Sequence[Defined]:
+        for scope in reversed(here.scopes[1:]):
+            inner = [one for one in inner_functions(scope) if one.name == name]
+            if inner:
+                return (self.table.of_node[inner[-1]],)
+            if any(value is not None for value in assigned_to(scope, name)):
+                return ()
+        return ()
+
+    @_once
+    def _functions_named(self, name: str, here: Defined) -> Iterable[Defined]:
+        if inner := self._inner(name, here):
+            return inner
+        for scope in reversed(here.scopes[1:]):
+            bound = [value for value in assigned_to(scope, name) if value is not None]
+            if bound:
+                around = self.table.of_node[scope]
+                return (one for value in bound for one in self.functions(value, around))
+        found = self.table.modules.look_up(name, here.file.path)
+        if isinstance(found, Made):
+            return self._functions_kept(found)
+        return self._defined(found)
+
+    def _functions_kept(self, made: Made) -> Iterable[Defined]:
+        module = self.table.modules.scopes[made.path].tree
+        values = (value for value in assigned_to(module, made.name) if value is not None)
+        return (one for value in values for one in self.functions(value, self.table.of_node[module]))
+
+    def _functions_made(self, node: ast.Call, here: Defined) -> Iterable[Defined]:
+        """Functions that a call gives back: those that a maker of functions returns, or what ``partial`` keeps."""
+        if call_name(node) == "partial" and node.args:
+            return self.functions(node.args[0], here)
+        if call_name(node) == "get" and isinstance(node.func, ast.Attribute):
+            return self.functions(node.func.value, here) if isinstance(node.func.value, ast.Name) else ()
+        return (
+            one
+            for maker in self.functions(node.func, here)
+            for value in returned_by(maker.node)
+            for one in self.functions(value, maker)
+        )
+
+    def _methods(self, node: ast.Attribute, here: Defined) -> Iterable[Defined]:
+        kinds = self.instances(node.value, here) or self.held(node.value, here)
+        if not kinds:
+            return self.only_family(node, here)
+        return (one for kind in kinds for one in self.table.methods_of(kind, node.attr))
+
+    # -- instances
+
+    @_once
+    def instances(self, node: ast.expr | None, here: Defined) -> Iterable[Class]:
+        """Classes of which ``node`` may be an instance; a container counts as what is in it."""
+        if isinstance(node, ast.Await):
+            return self.instances(node.value, here)
+        if isinstance(node, ast.Call):
+            return self._instances_made(node, here)
+        if isinstance(node, ast.Name):
+            return self._instances_named(node.id, here)
+        if isinstance(node, ast.Attribute):
+            owners = self.instances(node.value, here)
+            if not owners and node.attr in self.table.modules.every_made:
+                return self._instances_kept(dotted(node), here)
+            return (kind for owner in owners for kind in self._of_attribute(node.attr, owner))
+        inner = members_of(node) if node is not None else ()
+        return (kind for one in inner for kind in self.instances(one, here))
+
+    def _instances_made(self, node: ast.Call, here: Defined) -> Iterable[Class]:
+        if held := self.held(node.func, here):
+            return held
+        if call_name(node) in _KEEP_MEMBERS:
+            of_it = isinstance(node.func, ast.Attribute) and (not node.args or call_name(node) == "get")
+            behind = [node.func.value] if of_it and isinstance(node.func, ast.Attribute) else node.args[:1]
+            return self.instances(behind[0], here) if behind else ()
+        return (kind for one in self.functions(node.func, here) for kind in self._returned(one))
+
+    @_once
+    def _instances_named(self, name: str, here: Defined) -> Iterable[Class]:
+        if name in ("self", "cls"):
+            owner = next((one for s in reversed(here.scopes[1:]) if (one := self.table.of_node[s].owner)), None)
+            return self.table.heirs(owner) if owner is not None else ()
+        for scope in reversed(here.scopes):
+            around = self.table.of_node[scope]
+            told = self._annotated(annotation_of(scope, name), around)
+            values = assigned_to(scope, name)
+            if told or values:
+                return told or (kind for value in values for kind in self.instances(value, around))
+            if name in around.parameters:
+                return (kind for value, by in self._given_for(name, around) for kind in self.instances(value, by))
+        return self._instances_kept(name, here)
+
+    def _instances_kept(self, name: str, here: Defined) -> Iterable[Class]:
+        """Of what another file makes when it is read, and this one imports."""
+        found = self.table.modules.look_up(name, here.file.path)
+        if not isinstance(found, Made) or found.path == here.file.path:
+            return ()
+        return self._instances_named(found.name, self.table.of_node[self.table.modules.scopes[found.path].tree])
+
+    def _of_attribute(self, name: str, owner: Class) -> Iterable[Class]:
+        """Of what ``self.name`` holds in an instance of ``owner``."""
+        for kind in self.table.lineage(owner):
+            found = [*self._set_in(name, kind)]
+            if found:
+                return found
+        return ()
+
+    def _set_in(self, name: str, kind: Class) -> Iterator[Class]:
+        found = False
+        for method in kind.methods.values():
+            for value in assigned_to(method.node, f"self.{name}"):
+                for one in self.instances(value, method):
+                    found = True
+                    yield one
+        if not found:
+            getter = kind.methods.get(name)
+            yield from self._annotated(annotation_of(kind.node, name), self.table.module_of(kind)) or (
+                self._annotated(getattr(getter.node, "returns", None), getter) if getter is not None else ()
+            )
+
+    def _annotated(self, annotation: ast.expr | None, here: Defined) -> Sequence[Class]:
+        """The class an annotation names, and those derived from it."""
+        for node in types_in(annotation):
+            kind = self.table.class_named(node, here)
+            if kind is not None:
+                return (kind, *self.table.derived.get(kind.name, ()))
+        return ()
+
+    def _returned(self, one: Defined) -> Iterable[Class]:
+        found = [kind for value in returned_by(one.node) for kind in self.instances(value, one)]
+        return found or self._annotated(getattr(one.node, "returns", None), one)
+
+    def _given_for(self, name: str, one: Defined) -> Iterator[tuple[ast.expr, Defined]]:
+        """What callers give for a parameter of a function, and where."""
+        spelled = [one.name]
+        if one.name == "__init__" and one.owner is not None:
+            spelled += [one.owner.name, *(kind.name for kind in self.table.derived.get(one.owner.name, ()))]
+        sites = [site for how in spelled for site in self.table.sites.get(how, ())]
+        for caller, call in sites if len(sites) <= _MOST_CALLS else ():
+            if one in self.functions(call.func, caller):
+                value = dict(bound_to(one.parameters, call.args, call.keywords)).get(name)
+                if value is not None:
+                    yield value, caller
+
+    # -- classes
+
+    @_once
+    def held(self, node: ast.expr, here: Defined) -> Iterable[Class]:
+        """Classes, not instances of them, that ``node`` may hold: by their name, in a table, or given back."""
+        kind = self.table.class_named(node, here)
+        if kind is not None:
+            return (kind,)
+        if isinstance(node, ast.Name):
+            return self._held_in_name(node.id, here)
+        if isinstance(node, ast.Call):
+            if call_name(node) in _KEEP_MEMBERS and isinstance(node.func, ast.Attribute):
+                return self.held(node.func.value, here)
+            makers = self.functions(node.func, here)
+            return (kind for by in makers for back in returned_by(by.node) for kind in self.held(back, by))
+        return (kind for one in members_of(node) for kind in self.held(one, here))
+
+    @_once
+    def _held_in_name(self, name: str, here: Defined) -> Iterable[Class]:
+        for scope in reversed(here.scopes):
+            around, values = self.table.of_node[scope], assigned_to(scope, name)
+            if values:
+                return (kind for value in values if value is not None for kind in self.held(value, around))
+            if name in around.parameters:
+                return (kind for value, by in self._given_for(name, around) for kind in self.held(value, by))
+        found = self.table.modules.look_up(name, here.file.path)
+        if not isinstance(found, Made) or found.path == here.file.path:
+            return ()
+        return self._held_in_name(found.name, self.table.of_node[self.table.modules.scopes[found.path].tree])

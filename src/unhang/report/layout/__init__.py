@@ -1,0 +1,1 @@
+"""Lines, sections and durations as a terminal or a chat shows them."""

@@ -1,0 +1,81 @@
+"""Somebody else's text in Markdown: shown as it is, and never a link, a mention, a picture or markup.
+
+What a reader of Markdown acts on by itself (``@team``, ``#123``, addresses) cannot be made literal with a backslash: a
+word that holds such a thing stands as inline code, where nothing is acted on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from unhang.findings import Text
+from unhang.report.language import translate
+from unhang.report.localizer import Voice
+
+_LIVE = re.compile(r"@|#\d|!\d|:/|www\.|\bGH-\d|\b[0-9a-f]{7,}\b|&#?\w+;|:\w+:", re.IGNORECASE)
+"""Mentions, e-mail addresses, numbers of issues, URLs, commits, HTML's entities, names of pictures."""
+_EDGES = re.compile(r"([(\"'“‘（《]*)(.*?)([)\"'”’）》,.;:!?，。；：！？、]*)", re.DOTALL)
+_PLACE = "\ue000{}\ue001"
+_PLACED = re.compile("\ue000(\\d+)\ue001")
+
+
+def escaped(text: str) -> str:
+    """``text`` on one line with what Markdown or HTML would act on made literal; ``_`` inside words is harmless."""
+    line = " ".join(map(_word, text.split()))
+    return re.sub(r"^([#+-]|\d+[.)])", r"\\\1", line)
+
+
+def _word(word: str) -> str:
+    if _LIVE.search(word):
+        before, inner, after = _EDGES.fullmatch(word).groups()  # type: ignore[union-attr]  # it matches anything
+        return f"{before}{code(inner)}{after}" if inner else _literal(word)
+    return _literal(word)
+
+
+def _literal(word: str) -> str:
+    word = re.sub(r"([\\`*\[\]<>|~])", r"\\\1", word)
+    return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9_])", r"\\_", word)
+
+
+def code(text: str) -> str:
+    """``text`` as inline code, with a fence longer than any run of backticks in it."""
+    text = " ".join(text.split()) or " "
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if longest else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def sentence(text: Text, voice: Voice) -> str:
+    """A sentence of ours: Markdown in its template is meant, everything that was filled in is made literal."""
+    return _filled(text, voice, voice.sentence)
+
+
+def said(text: Text, voice: Voice) -> str:
+    """The same as it stands, for a part of a line."""
+    return _filled(text, voice, lambda placed: voice.line(translate(placed, voice.lang)))
+
+
+def _filled(text: Text, voice: Voice, speak: Callable[[Text], str]) -> str:
+    values: list[str] = []
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, Text):
+            return Text(value.template, {name: placed(one) for name, one in value.values.items()})
+        if not isinstance(value, str):
+            return value
+        values.append(voice.line(translate(Text("{value}", {"value": value}), voice.lang)))
+        return _PLACE.format(len(values) - 1)
+
+    parts = re.split("(`[^`]*`)", speak(placed(text)))
+    return "".join(_put(part, values, in_code=bool(at % 2)) for at, part in enumerate(parts))
+
+
+def _put(part: str, values: list[str], *, in_code: bool) -> str:
+    def value_of(match: re.Match[str]) -> str:
+        value = values[int(match[1])]
+        return value.replace("`", "'") if in_code else escaped(value)
+
+    return _PLACED.sub(value_of, part)

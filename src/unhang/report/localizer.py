@@ -1,0 +1,68 @@
+"""How a report speaks: one language, one redactor, nothing unprintable. Every string of an output goes through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from unhang.findings import Text, Where
+from unhang.report.language import translate, words
+from unhang.report.printable import one_line, printable
+from unhang.report.redaction.redact import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """Turns sentences and evidence into strings that may be shown."""
+
+    lang: str = "en"
+    redactor: Redactor = field(default_factory=Redactor)
+
+    def say(self, text: Text) -> str:
+        """A sentence in the report's language."""
+        return self.clean(translate(text, self.lang))
+
+    def clean(self, text: str) -> str:
+        """Text from evidence: redacted, printable, lines kept."""
+        return self.redactor.text(printable(text))
+
+    def line(self, text: str, limit: int = 0) -> str:
+        """Text from evidence on one line, cut beyond ``limit`` characters (0 = never)."""
+        return one_line(self.clean(text), limit)
+
+    def command(self, text: str) -> str:
+        """A command, or the words that stand in for one (``run again with …``)."""
+        return self.clean(self.word(text))
+
+    def word(self, word: str) -> str:
+        """One of our fixed words (``communication``) in the report's language."""
+        return words(self.lang).get(word, word) if self.lang != "en" else word
+
+    @property
+    def colon(self) -> str:
+        """What stands between a label and its text."""
+        return "：" if self.lang == "zh" else ": "
+
+    def aside(self, text: str) -> str:
+        """``text`` in brackets behind a word."""
+        return f"（{text}）" if self.lang == "zh" else f" ({text})"
+
+    def two(self, first: str, second: str) -> str:
+        """Two sentences, one behind the other; the second may be empty."""
+        return f"{first}{second}" if self.lang == "zh" or not second else f"{first} {second}"
+
+    def place(self, where: Where) -> str:
+        """``train.py:88`` or ``train.py`` when the line is not known."""
+        file = self.line(where.file)
+        return f"{file}:{where.line}" if where.line is not None else file
+
+    def line_of_code(self, text: str) -> str:
+        """A line of source with its indentation kept."""
+        return self.clean(text).replace("\n", " ").rstrip()
+
+    def sentence(self, text: Text) -> str:
+        """A sentence on one line that begins with a capital, unless it begins with a name (``loss.backward``)."""
+        spoken = self.line(self.say(text))
+        if self.lang != "en":
+            return spoken
+        first = spoken.split(" ", 1)[0]
+        return spoken[:1].upper() + spoken[1:] if first.isascii() and first.isalpha() and first.islower() else spoken

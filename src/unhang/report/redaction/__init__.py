@@ -1,0 +1,1 @@
+"""Users, hosts, addresses and paths by stable names, so that a report can be shared."""

@@ -1,1 +1,0 @@
-"""Recognise causes in facts: one cause a file."""

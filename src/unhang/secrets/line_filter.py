@@ -1,0 +1,57 @@
+"""Find the few lines of a text that are worth a pattern: by literals, which are looked for much faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from unhang.secrets.hyperscan_search import places_of
+
+LONGEST = 1 << 14
+"""Longer lines are cut: no pattern sees more at once."""
+_WORTH_COMPILING = 1 << 16
+"""A text of so many letters pays for the compiled search, where there is one."""
+
+
+class HintedLines:
+    """The lines of one text, by the literals (in lower case) that they hold. ``hints``: all that will be asked for."""
+
+    def __init__(self, text: str, hints: Iterable[str]) -> None:
+        self._text = text
+        self._lowered = in_lower_case(text)
+        self._places = places_of(self._lowered, tuple(hints)) if len(text) >= _WORTH_COMPILING else None
+
+    def with_any(self, hints: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """(offset, line) of the lines that hold one of ``hints``."""
+        seen: set[int] = set()
+        for hint in hints:
+            end = 0
+            for at in self._places.get(hint, ()) if self._places is not None else self._found(hint):
+                if at < end:
+                    continue
+                start, end = _line_around(self._text, at)
+                if start not in seen:
+                    seen.add(start)
+                    yield start, self._text[start:end]
+
+    def _found(self, hint: str) -> Iterator[int]:
+        at = self._lowered.find(hint)
+        while at >= 0:
+            yield at
+            at = self._lowered.find(hint, at + 1)
+
+
+def _line_around(text: str, at: int) -> tuple[int, int]:
+    """Start and end of the line at ``at``; of a long one the piece of it."""
+    start, end = text.rfind("\n", max(0, at - LONGEST), at) + 1, text.find("\n", at, at + LONGEST)
+    if start == 0 and at > LONGEST:
+        start = at - at % LONGEST
+    end = end if end >= 0 else min(len(text), at + LONGEST)
+    return start, max(start, min(end, start + 2 * LONGEST))
+
+
+def in_lower_case(text: str) -> str:
+    """``text`` in lower case, letter for letter."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)

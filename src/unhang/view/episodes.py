@@ -1,0 +1,86 @@
+"""The stalls of a run that were looked at: since when, and when the verdict was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.view.plain_files import whole
+
+_Kind = TypeVar("_Kind")
+MOST_EPISODES = 200
+MOST_DOCUMENT = 32 << 20
+
+
+class Episode(msgspec.Struct, frozen=True):
+    """A stall that was looked at: seconds since the epoch. ``since_s``: when the last rank moved, where that is known;
+    ``said_s``: when the first verdict on it was said; ``taken_s``: when the evidence that is there now was taken."""
+
+    since_s: float | None
+    said_s: float
+    taken_s: float
+    cause: str
+    past: bool
+    """It ended by itself, or something else did."""
+
+
+class _Manifest(msgspec.Struct):
+    stalled_since_s: float | None = None
+    taken_s: float | None = None
+
+
+class _Finding(msgspec.Struct):
+    cause: str = ""
+
+
+class _Verdict(msgspec.Struct):
+    findings: list[_Finding] = []
+
+
+def episodes(folder: Path) -> list[Episode]:
+    """Every stall of the run that was looked at, oldest first."""
+    found = list(_past(folder / ".unhang" / "past"))
+    last = _episode(folder, past=False)
+    return sorted((one for one in (*found, last) if one is not None), key=lambda one: one.taken_s)
+
+
+def _past(folder: Path) -> Iterator[Episode | None]:
+    try:
+        places = sorted(path for path in folder.iterdir() if path.is_dir())[-MOST_EPISODES:]
+    except OSError:
+        return
+    for place in places:
+        yield _episode(place, past=True)
+
+
+def _episode(folder: Path, *, past: bool) -> Episode | None:
+    manifest = decoded(folder / "bundle.json", _Manifest)
+    if manifest is None or manifest.taken_s is None:
+        return None
+    verdict = decoded(folder / "verdict.json", _Verdict)
+    cause = verdict.findings[0].cause if verdict is not None and verdict.findings else ""
+    said_s = manifest.taken_s if past else _first_said(folder, manifest)
+    return Episode(manifest.stalled_since_s, said_s, manifest.taken_s, cause[:80], past)
+
+
+def _first_said(folder: Path, manifest: _Manifest) -> float:
+    """A verdict grows: later looks replace its evidence. What was said leaves a paper each time."""
+    taken_s = manifest.taken_s or 0.0
+    since_s = manifest.stalled_since_s if manifest.stalled_since_s is not None else taken_s
+    with suppress(OSError):
+        times = [path.stat().st_mtime for path in (folder / ".unhang").glob("summary-*.json")]
+        return min((time_s for time_s in times if since_s <= time_s <= taken_s), default=taken_s)
+    return taken_s
+
+
+def decoded(path: Path, kind: type[_Kind]) -> _Kind | None:
+    """A small JSON file as ``kind``; None where it is missing, too large or something else."""
+    try:
+        return msgspec.json.decode(whole(path, MOST_DOCUMENT), type=kind)
+    except (OSError, *UNDECODABLE):
+        return None

@@ -1,0 +1,134 @@
+"""What the machines did during a run (``machine/series*.jsonl``), as lanes of numbers: one a node and quantity."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import msgspec
+
+from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.view.plain_files import opened
+
+FOLDER = "machine"
+NAME = re.compile(r"series(?:\.(\d{1,4}))?\.jsonl")
+MOST_BYTES = 32 << 20
+MOST_LANES = 64
+MOST_NODES = 4_096
+FIRST = tuple(
+    re.compile(pattern)
+    for pattern in (
+        *(r"card \S+ util", r"card \S+ throttle", r"card \S+ temp_c", r"card \S+ mem_used", r"card \S+ sm_mhz"),
+        *(r"job_cpus", r"cpu busy", r"pressure io some", r"pressure memory some", r"disk \S+ busy"),
+        *(r"net (?!lo )\S+ rx_bps", r"net (?!lo )\S+ tx_bps", r"tcp sent_again", r"others", r"pressure .*", r"card .*"),
+    )
+)
+"""Quantities one asks for first, in this order; the others follow by name."""
+DULL = re.compile(r"cost_s|for_s|every_s|.*(?:size|free|answered_s|processors|mem_total)|net lo .*")
+"""What our own sampler costs, and what hardly ever changes."""
+
+
+class Lane(msgspec.Struct):
+    """One quantity of one node: times in seconds since the epoch, and values."""
+
+    at_s: list[float]
+    values: list[float]
+
+
+class MachineSeries:
+    """The lanes of a run; :meth:`read` takes in what is new. One thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / FOLDER
+        self._seen: tuple[tuple[str, int, int], ...] = ()
+        self.nodes: dict[str, dict[str, Lane]] = {}
+
+    def read(self) -> None:
+        """Read the files again if any of them changed: they are small and few."""
+        files = _files(self._folder)
+        seen = tuple(_seen(path) for path in files)
+        if seen == self._seen:
+            return
+        self._seen, self.nodes = seen, {}
+        left = MOST_BYTES
+        for path in files:
+            with suppress(OSError), opened(path) as file:  # the oldest goes when a new one is begun
+                data = file.read(left)
+                left -= len(data)
+                for line in data.splitlines():
+                    self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            found = msgspec.json.decode(line)
+        except UNDECODABLE:
+            return  # a torn line costs only itself
+        at_s = found.get("t_s") if isinstance(found, dict) else None
+        if not _is_number(at_s):
+            return
+        name = str(found.get("node", ""))[:256]
+        if name not in self.nodes and len(self.nodes) >= MOST_NODES:
+            return
+        lanes = self.nodes.setdefault(name, {})
+        for quantity, value in _numbers(found, "", 0):
+            lane = lanes.get(quantity)
+            if lane is None:
+                if len(lanes) >= MOST_LANES:
+                    continue
+                lane = lanes[quantity] = Lane([], [])
+            lane.at_s.append(float(at_s))
+            lane.values.append(value)
+
+    def lanes(self, node: str) -> dict[str, Lane]:
+        """Those of a node that were ever more than nothing, the ones one asks for first at the top."""
+        known = self.nodes.get(node, {})
+        telling = [(name, lane) for name, lane in known.items() if any(lane.values) and not DULL.fullmatch(name)]
+        return dict(sorted(telling, key=_order))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Oldest first: ``series.2.jsonl``, ``series.1.jsonl``, ``series.jsonl``."""
+    try:
+        found = [(match, path) for path in folder.iterdir() if (match := NAME.fullmatch(path.name)) and path.is_file()]
+    except OSError:
+        return []
+    return [path for _, path in sorted((-int(match[1] or 0), path) for match, path in found)]
+
+
+def _seen(path: Path) -> tuple[str, int, int]:
+    """Changes when the file does."""
+    with suppress(OSError):
+        found = path.stat()
+        return path.name, found.st_ino, found.st_size
+    return path.name, 0, 0
+
+
+def _order(lane: tuple[str, Lane]) -> tuple[int, str]:
+    return next((at for at, pattern in enumerate(FIRST) if pattern.fullmatch(lane[0])), len(FIRST)), lane[0]
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _numbers(value: Any, name: str, depth: int) -> Iterator[tuple[str, float]]:
+    """Every number of a line by a name (``card 0 util``, ``net eth0 rx_bps``); of a list of words how many they are."""
+    if _is_number(value) and name:
+        yield name, float(value)
+    elif depth > 3:
+        return
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            if (depth or key not in ("t_s", "node", "schema")) and key not in ("index", "uuid", "pid"):
+                yield from _numbers(part, f"{name} {str(key)[:64]}".strip(), depth + 1)
+    elif isinstance(value, list):
+        if name == "others" or name.endswith("throttle"):
+            yield name, float(len(value))
+        elif name == "cards":
+            for at, part in enumerate(value[:16]):
+                number = part.get("index", at) if isinstance(part, dict) else at
+                yield from _numbers(part, f"card {str(number)[:8]}", depth + 1)

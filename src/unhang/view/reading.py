@@ -1,0 +1,138 @@
+"""Read the state of a run: live from the memory of the machine it runs on, or the last one from its run folder."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unhang.errors import UsageError
+from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.findings import Text, say
+from unhang.records.record_views import PHASES
+from unhang.view.plain_files import whole
+from unhang.watch.nodes.transport.node_discovery import node_name
+from unhang.watch.reporting.live_snapshot import FILE, SCHEMA, STATES, WANTED, LiveState
+from unhang.watch.run_folder import RUN_SCHEMA
+
+MOST_BYTES = 64 << 20
+MOST_PLAN = 16 << 20
+_KIND = RUN_SCHEMA.partition("/")[0]
+COLUMNS = ("rank", "node", "state", "phase", "label", "place", "step", "step_s", "still_s", "waits_s", "beat_s")
+JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
+NO_LAST_STATE = say("the run left no last state, its watcher was killed or is old; unhang diagnose reads the folder")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read. ``live``: the run goes on; ``state`` is None where nothing tells (``because`` says why)."""
+
+    folder: Path
+    live: bool
+    state: LiveState | None
+    because: Text | None = None
+
+
+def latest_run(place: Path = Path("unhang-runs")) -> Path:
+    """The newest run folder in ``place``; a run of several nodes has one below for each.
+
+    Raises:
+        UsageError: there is none.
+    """
+    newest = _newest(place, "*/run.json", "*/*/run.json")
+    if newest is None:
+        raise UsageError(
+            f"no run of unhang run in {place}", next_step="unhang view DIR, with the folder unhang run told you"
+        )
+    return newest
+
+
+def run_in(folder: Path) -> Path:
+    """``folder``, or where it only holds the folders of several nodes the one of this machine, else the newest."""
+    if (folder / "run.json").exists():
+        return folder
+    own = folder / node_name(os.environ)
+    return own if (own / "run.json").exists() else _newest(folder, "*/run.json") or folder
+
+
+def _newest(place: Path, *patterns: str) -> Path | None:
+    runs: list[tuple[float, Path]] = []
+    for path in (path for pattern in patterns for path in place.glob(pattern)):
+        with suppress(OSError):
+            runs.append((path.stat().st_mtime, path.parent))
+    return max(runs)[1] if runs else None
+
+
+def read_run(folder: Path) -> Reading:
+    """The state of the run in ``folder`` as it is now. Asks the watcher to keep it up to date for 15 s.
+
+    Raises:
+        UsageError: it is not the folder of a run.
+    """
+    plan = _plan(folder)
+    records = Path(str(plan.get("records") or folder))
+    _ask(records)
+    live = _state(records / FILE)
+    if live is not None and not live.ended:
+        return Reading(folder, True, live)
+    last = live or _state(folder / FILE)
+    if last is not None:
+        return Reading(folder, False, last)
+    if (records / "control").exists():
+        return Reading(folder, True, None, JUST_BEGUN)
+    return Reading(folder, False, None, NO_LAST_STATE)
+
+
+def _plan(folder: Path) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(whole(folder / "run.json", MOST_PLAN))
+    except OSError as error:
+        raise UsageError(
+            f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
+        ) from error
+    except UNDECODABLE as error:
+        raise UsageError(f"{folder}/run.json is torn or something else") from error
+    if not isinstance(found, dict) or str(found.get("schema")).partition("/")[0] != _KIND:
+        raise UsageError(f"{folder}/run.json is torn or something else")
+    return found
+
+
+def _ask(records: Path) -> None:
+    """Only where the records are there, and ours."""
+    with suppress(OSError):
+        if (records / "control").exists():
+            os.close(os.open(records / WANTED, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            os.utime(records / WANTED)
+
+
+def _state(path: Path) -> LiveState | None:
+    with suppress(OSError, *UNDECODABLE):
+        state = msgspec.json.decode(whole(path, MOST_BYTES), type=LiveState)
+        return state if is_whole(state) else None
+    return None
+
+
+def is_whole(state: LiveState) -> bool:
+    """It is of our version, the columns are as long as each other, and every index leads somewhere."""
+    if state.schema != SCHEMA:
+        return False
+    ranks = state.ranks
+    within = (
+        (ranks.node, len(state.run.nodes)),
+        (ranks.state, len(STATES)),
+        (ranks.phase, len(PHASES)),
+        (ranks.label, len(state.labels)),
+        (ranks.place, len(state.places)),
+    )
+    alike = {len(getattr(ranks, column)) for column in COLUMNS} == {len(ranks.rank)}
+    pointing = all(-1 <= number < length for column, length in within for number in column)
+    known = set(ranks.rank)
+    groups = all(
+        len(group.rank) == len(group.enqueued) == len(group.completed) and known.issuperset(group.rank)
+        for group in state.groups
+    )
+    return alike and pointing and groups and min((*ranks.state, *ranks.phase), default=0) >= 0

@@ -1,0 +1,238 @@
+"""One screen of a run: what it is, whether it moves, who waits for whom. Pure: a state in, lines out.
+
+Every sign tells the state without colour too. Rows are ranks while they fit; otherwise one sign a rank, or, where even
+those do not fit, one sign a node: that of its rank in the worst state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text as Styled
+
+from unhang.findings import say
+from unhang.records.record_views import PHASES
+from unhang.report.layout.durations import duration
+from unhang.report.localizer import Voice
+from unhang.view import sentences
+from unhang.view.reading import Reading
+from unhang.watch.reporting.live_snapshot import STATES, LiveState
+
+SIGNS = {
+    "busy": ("#", "green", say("busy")),
+    "waiting": ("·", "cyan", say("waits for others")),
+    "idle": ("i", "yellow", say("stands still")),
+    "silent": ("!", "bold red", say("gives no sign")),
+    "stopped": ("S", "bold red", say("stopped")),
+    "dead": ("X", "bold red", say("ended badly")),
+    "absent": ("?", "yellow", say("has not come")),
+    "over": ("-", "dim", say("is done")),
+}
+WORST_FIRST = ("dead", "stopped", "silent", "absent", "idle", "busy", "waiting", "over")
+TONES = {
+    sentences.CALM: "bold green",
+    sentences.WAITING: "yellow",
+    sentences.STALLED: "bold red",
+    sentences.OVER: "bold",
+}
+MOST_GROUP_ROWS = 4
+BAR = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Columns and lines of the terminal."""
+
+    width: int
+    height: int
+
+
+def screen(reading: Reading, room: Room, voice: Voice) -> Group:
+    """The whole screen."""
+    state = reading.state
+    if state is None:
+        return Group(Styled(voice.line(str(reading.folder)), "bold"), Styled(sentences.reason(reading, voice)))
+    top = [_head(state, voice, room.width), _condition(state, reading, voice), *_verdict(state, voice)]
+    bottom = [*_groups(state, voice), *_pace(state, voice), *_spent(state, voice), _foot(reading, voice)]
+    lines = room.height - sum(_lines(part, room.width) for part in (*top, *bottom)) - 3
+    return Group(*top, Styled(), *_ranks(state, Room(room.width, max(4, lines)), voice), Styled(), *bottom)
+
+
+def _lines(part: Styled | Table, width: int) -> int:
+    """Lines it takes; long ones are wrapped at blanks, which may cost one more."""
+    if isinstance(part, Table):
+        return part.row_count + 1
+    cells = [cell_len(line) for line in part.plain.split("\n")]
+    return sum(1 if length <= width else -(-length // max(1, width - 8)) for length in cells)
+
+
+def _head(state: LiveState, voice: Voice, width: int) -> Styled:
+    command = voice.line(" ".join(state.run.command), width)
+    return Styled.assemble((command, "bold"), "\n", ("   ".join(sentences.facts(state, voice)), "dim"))
+
+
+def _condition(state: LiveState, reading: Reading, voice: Voice) -> Styled:
+    now = sentences.condition(state, reading, voice)
+    line = Styled(now.text, TONES[now.tone])
+    if now.left:
+        line.append(f"   {now.left}", "bold red" if now.hurry else "yellow")
+    return line
+
+
+def _verdict(state: LiveState, voice: Voice) -> Iterator[Styled]:
+    told = sentences.headline(state, voice)
+    if told is not None:
+        yield Styled(told[0], "bold")
+        yield Styled(f"  {told[1]}")
+
+
+def _ranks(state: LiveState, room: Room, voice: Voice) -> Iterator[Styled | Table]:
+    count = len(state.ranks.rank)
+    if count == 0:
+        yield Styled(voice.say(say("no rank has been seen yet")), "yellow")
+    elif count < room.height and room.width >= 60:
+        yield _table(state, voice, room.width)
+    else:
+        yield from _grid(state, room, voice)
+        yield _legend(state, voice)
+
+
+def _table(state: LiveState, voice: Voice, width: int) -> Table:
+    ranks = state.ranks
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
+    several = len(state.run.nodes) > 1
+    heads = [
+        say("rank"),
+        *([say("node")] if several else []),
+        say("does"),
+        say("phase"),
+        say("step"),
+        say("a step"),
+        say("stands at"),
+    ]
+    for head in heads:
+        table.add_column(voice.say(head), no_wrap=True)
+    slowest = set(state.standing.laggards if state.standing is not None else ())
+    for at, rank in enumerate(ranks.rank):
+        word = STATES[ranks.state[at]]
+        sign, style, text = SIGNS[word]
+        waits_s = ranks.waits_s[at]
+        waited = " " + voice.say(duration(waits_s)) if waits_s >= 1 else ""
+        label = state.labels[ranks.label[at]] if ranks.label[at] >= 0 else ""
+        phase = voice.word(PHASES[ranks.phase[at]]) + (f" ({voice.line(label, 16)})" if label else "")
+        node = [voice.line(state.run.nodes[ranks.node[at]], 20) if ranks.node[at] >= 0 else ""] if several else []
+        table.add_row(
+            Styled(f"{rank}", "bold reverse" if rank in slowest else ""),
+            *node,
+            Styled(f"{sign} {voice.say(text)}{waited}", style),
+            phase,
+            f"{ranks.step[at]:,}" if ranks.step[at] >= 0 else "–",
+            sentences.seconds_text(ranks.step_s[at]) if ranks.step_s[at] > 0 else "–",
+            _short_place(state.places[ranks.place[at]], width // 3) if ranks.place[at] >= 0 else "",
+        )
+    return table
+
+
+def _grid(state: LiveState, room: Room, voice: Voice) -> Iterator[Styled]:
+    cells = _cells_of_ranks(state)
+    names = [str(rank) for rank in state.ranks.rank]
+    if len(cells) > (room.height - 2) * _a_row(room, names):
+        yield Styled(voice.say(say("one sign a node: its rank in the worst state")), "dim")
+        cells, names = _cells_of_nodes(state)
+    a_row = _a_row(room, names)
+    margin = len(names[-1]) if names else 1
+    shown = max(1, room.height - 2)
+    for start in range(0, min(len(cells), shown * a_row), a_row):
+        line = Styled(f"{names[start]:>{margin}} ", "dim")
+        for at, (sign, style) in enumerate(cells[start : start + a_row]):
+            line.append(" " if at and at % 8 == 0 else "", "")
+            line.append(sign, style)
+        yield line
+    if len(cells) > shown * a_row:
+        yield Styled(voice.say(say("… and {count} more", count=len(cells) - shown * a_row)), "dim")
+
+
+def _a_row(room: Room, names: Sequence[str]) -> int:
+    """Signs in a row, in blocks of eight."""
+    margin = len(names[-1]) + 1 if names else 2
+    return max(8, (room.width - margin) // 9 * 8)
+
+
+def _cells_of_ranks(state: LiveState) -> list[tuple[str, str]]:
+    late = set(state.standing.laggards if state.standing is not None and state.standing.waited_s >= 1 else ())
+    cells = []
+    for rank, number in zip(state.ranks.rank, state.ranks.state, strict=True):
+        sign, style, _ = SIGNS[STATES[number]]
+        cells.append((sign, f"{style} reverse" if rank in late else style))
+    return cells
+
+
+def _cells_of_nodes(state: LiveState) -> tuple[list[tuple[str, str]], list[str]]:
+    worst: dict[int, str] = {}
+    for node, number in zip(state.ranks.node, state.ranks.state, strict=True):
+        word = STATES[number]
+        if node not in worst or WORST_FIRST.index(word) < WORST_FIRST.index(worst[node]):
+            worst[node] = word
+    return [SIGNS[word][:2] for word in worst.values()], [str(at) for at in range(len(worst))]
+
+
+def _legend(state: LiveState, voice: Voice) -> Styled:
+    counts = Counter(STATES[number] for number in state.ranks.state)
+    line = Styled()
+    for word in WORST_FIRST:
+        if counts[word]:
+            sign, style, text = SIGNS[word]
+            line.append(f"{sign} ", style)
+            line.append(f"{counts[word]:,} {voice.say(text)}   ")
+    return line
+
+
+def _groups(state: LiveState, voice: Voice) -> Iterator[Styled | Table]:
+    behind = sentences.groups(state)
+    if not behind:
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
+    for head in (say("group"), say("ranks"), say("position"), say("behind")):
+        table.add_column(voice.say(head), no_wrap=True)
+    for group in behind[:MOST_GROUP_ROWS]:
+        table.add_row(*sentences.group_row(group, voice))
+    yield table
+    if len(behind) > MOST_GROUP_ROWS:
+        yield Styled(voice.say(say("… and {count} more", count=len(behind) - MOST_GROUP_ROWS)), "dim")
+
+
+def _pace(state: LiveState, voice: Voice) -> Iterator[Styled]:
+    told = sentences.pace(state, voice)
+    if told is not None:
+        yield Styled(told[0], "yellow" if told[1] else "dim")
+
+
+def _spent(state: LiveState, voice: Voice) -> Iterator[Styled]:
+    """What the ranks do now, as bars; and time in phases the program marked."""
+    counts = Counter(PHASES[number] for number in state.ranks.phase)
+    line = Styled(voice.say(say("now")) + "  ", "dim")
+    for phase, count in counts.most_common(4):
+        share = count / max(1, len(state.ranks.phase))
+        line.append("█" * max(1, round(BAR * share)), "blue")
+        line.append(f" {voice.word(phase)} {share:.0%}  ")
+    if counts:
+        yield line
+    if text := sentences.marked(state, voice):
+        yield Styled(text, "dim")
+
+
+def _foot(reading: Reading, voice: Voice) -> Styled:
+    folder = voice.line(str(reading.folder))
+    return Styled(f"{folder}   {voice.say(say('Ctrl-C leaves; the job goes on'))}" if reading.live else folder, "dim")
+
+
+def _short_place(place: str, limit: int) -> str:
+    file, _, line = place.rpartition(":")
+    name = f"{Path(file).name}:{line}"
+    return name if len(name) <= limit else f"…{name[-limit + 1 :]}"

@@ -1,0 +1,146 @@
+"""What the terminal and the page both say of a run. Pure: a state in, lines of text out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from unhang.findings import Certainty, Status, say
+from unhang.report.labels import CERTAINTY, STATUS, ranks_label
+from unhang.report.layout.durations import duration
+from unhang.report.localizer import Voice
+from unhang.report.text_in_files import said_again
+from unhang.view.reading import Reading
+from unhang.watch.reporting.live_snapshot import STATES, GroupColumns, LiveState, Told
+
+CALM, WAITING, STALLED, OVER = "calm", "waiting", "stalled", "over"
+HURRY_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Whether it moves. ``tone``: ``calm``, ``waiting``, ``stalled``, ``over``; ``left``: until its own limit."""
+
+    tone: str
+    text: str
+    left: str = ""
+    hurry: bool = False
+
+
+def facts(state: LiveState, voice: Voice) -> list[str]:
+    """How large it is, how long it runs, how far it is."""
+    time = duration(state.at_s - state.run.started_s)
+    found = [
+        voice.say(say("{count} ranks", count=state.run.world_size or len(state.ranks.rank))),
+        voice.say(say("nodes: {count}", count=max(1, len(state.run.nodes)))),
+        voice.say(say("ran for {time}", time=time) if state.ended else say("running for {time}", time=time)),
+    ]
+    if state.totals.steps:
+        found.append(voice.say(say("step {step}", step=f"{state.totals.steps:,}")))
+    if state.totals.step_s:
+        found.append(voice.say(say("{seconds} a step", seconds=seconds_text(state.totals.step_s))))
+    return found
+
+
+def condition(state: LiveState, reading: Reading, voice: Voice) -> Condition:
+    """Who waits for whom, and how long is left."""
+    if reading.because is not None:
+        return Condition(OVER, reason(reading, voice))
+    if not reading.live:
+        return Condition(OVER, voice.say(say("over; this is how it ended")))
+    standing = state.standing
+    if standing is None or standing.waited_s < 1:
+        return _nobody_waits(state, voice)
+    stalled = state.verdict is not None and state.verdict.level == "stall"
+    if standing.laggards:
+        text = say(
+            "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {time}",
+            waiters=tuple(sorted(standing.waiters)),
+            laggards=tuple(standing.laggards),
+            time=duration(standing.waited_s),
+        )
+    else:
+        text = say("all ranks wait, for {time}", time=duration(standing.waited_s))
+    tone, line, left_s = STALLED if stalled else WAITING, voice.line(voice.say(text), 140), standing.killed_in_s
+    if left_s is None:
+        return Condition(tone, line)
+    left = voice.say(say("the job's own limit ends it in {time}", time=duration(left_s)))
+    return Condition(tone, line, left, left_s < HURRY_S)
+
+
+def _nobody_waits(state: LiveState, voice: Voice) -> Condition:
+    doing = [STATES[number] for number in state.ranks.state]
+    dead = tuple(rank for rank, word in zip(state.ranks.rank, doing, strict=True) if word == "dead")
+    if dead:
+        return Condition(STALLED, voice.line(voice.say(say("{ranks:who} ended badly", ranks=dead)), 140))
+    if not doing:
+        return Condition(CALM, voice.say(say("begins")))
+    if set(doing) == {"over"}:
+        return Condition(OVER, voice.say(say("all ranks are done; the command has not ended yet")))
+    return Condition(CALM, voice.say(say("moves")))
+
+
+def reason(reading: Reading, voice: Voice) -> str:
+    """Why there is no state, or no new one; empty where there is."""
+    return voice.line(voice.say(reading.because)) if reading.because is not None else ""
+
+
+def headline(state: LiveState, voice: Voice) -> tuple[str, str] | None:
+    """Status, cause, certainty, ranks and place; and the sentence. None before there is a verdict."""
+    told = state.verdict
+    if told is None:
+        return None
+    ranks = f" · {voice.say(ranks_label(tuple(told.ranks)))}" if told.ranks else ""
+    where = f" · {told.where}" if told.where else ""
+    line = f"{_status(told, voice)}{voice.colon}{told.cause} · {_certainty(told, voice)}{ranks}{where}"
+    return voice.line(line), said_again(told.parts, told.sentence, voice)
+
+
+def _status(told: Told, voice: Voice) -> str:
+    with suppress(ValueError):
+        return voice.say(STATUS[Status(told.status)])
+    return told.status.upper()
+
+
+def _certainty(told: Told, voice: Voice) -> str:
+    with suppress(ValueError):
+        return voice.say(CERTAINTY[Certainty(told.certainty)])
+    return told.certainty
+
+
+def groups(state: LiveState) -> list[GroupColumns]:
+    """The groups of which something is known, the one with the largest lag first."""
+    known = [group for group in state.groups if group.rank]
+    return sorted(known, key=lambda group: (min(group.enqueued) - max(group.enqueued), -len(group.rank), group.name))
+
+
+def group_row(group: GroupColumns, voice: Voice) -> tuple[str, str, str, str]:
+    """Its name, its ranks, how far the first is, and who is behind by how much."""
+    first, last = max(group.enqueued), min(group.enqueued)
+    late = [rank for rank, position in zip(group.rank, group.enqueued, strict=True) if position == last]
+    late_ranks = voice.say(ranks_label(tuple(late)))
+    behind = voice.say(say("{who} by {count}", who=late_ranks, count=first - last)) if first > last else "–"
+    return voice.line(f"{group.name} {group.backend}".strip(), 28), str(len(group.rank)), f"{first:,}", behind
+
+
+def pace(state: LiveState, voice: Voice) -> tuple[str, bool] | None:
+    """The slowest rank, or how much steps differ; and whether it is a complaint."""
+    if state.totals.slowest is not None:
+        return voice.say(say("the others wait for rank {rank} at every step", rank=state.totals.slowest)), True
+    known = sorted(step_s for step_s in state.ranks.step_s if step_s > 0)
+    if len(known) < 2:
+        return None
+    text = say("steps take {low} to {high}", low=seconds_text(known[0]), high=seconds_text(known[-1]))
+    return voice.say(text), False
+
+
+def marked(state: LiveState, voice: Voice) -> str:
+    """Time in the phases the program marked, those that took longest; empty without any."""
+    spent = sorted(state.totals.by_phase.items(), key=lambda one: -one[1][0])[:4]
+    words = ", ".join(f"{voice.line(label, 20)} {voice.say(duration(seconds))}" for label, (seconds, _) in spent)
+    return voice.say(say("so far: {phases}", phases=words)) if spent else ""
+
+
+def seconds_text(seconds: float) -> str:
+    """``250 ms`` or ``1.25 s``."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,216 @@
+"""Take the evidence of a live job into a bundle folder: looks spread over time, and what the job itself can give."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unhang.evidence.items import StackDump
+from unhang.watch import private_files
+from unhang.watch.attach.job_logs import keep_logs
+from unhang.watch.attach.manifest import write_manifest
+from unhang.watch.attach.rank_selection import Chosen
+from unhang.watch.attach.sources import debug_server, recorder_files
+from unhang.watch.attach.sources import nccl_ras as ras
+from unhang.watch.attach.sources.gpu_use import card_use
+from unhang.watch.process_state.proc_processes import Machine, Process, has_mapped
+from unhang.watch.process_state.progress_between_samples import moved
+from unhang.watch.process_state.rank_processes import LiveRank
+from unhang.watch.process_state.stack_collection import Look, look_again, look_at
+
+BETWEEN_LOOKS_S = (0.4, 0.9)
+"""Unequal, so that a job with a steady step is not met twice at the same point."""
+MOST_LOOKS, ENOUGH_LOOKS = 20, 2
+EVERY_S = 1.2
+WORKERS = 16
+"""At most so many children of a rank are looked at."""
+PULL_LIMIT_S = 6.0
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Taken:
+    """What came of it. ``looks`` by pid, oldest first."""
+
+    folder: Path
+    chosen: Chosen
+    looks: dict[int, list[Look]] = field(default_factory=dict)
+    workers: dict[int, tuple[Process, ...]] = field(default_factory=dict)
+    moving: dict[int, bool] = field(default_factory=dict)
+    dumps: set[int] = field(default_factory=set)
+    ras: tuple[ras.RasReport, ...] = ()
+    taken_s: float = 0.0
+
+    @property
+    def world_size(self) -> int | None:
+        """Ranks of the whole job, also those on other machines."""
+        return max((rank.world_size for rank in self.chosen.ranks if rank.world_size is not None), default=None)
+
+    @property
+    def uses_cards(self) -> bool:
+        """A collective of this job may wait on a GPU, where the thread spins."""
+        return any(has_mapped(r.pid, "libcuda.so") or has_mapped(r.pid, "libamdhip") for r in self.chosen.ranks)
+
+    def states(self) -> dict[int, str]:
+        """Last ``/proc`` state of each rank's main thread."""
+        return {r.rank: self.looks[r.pid][-1].kernel.state for r in self.chosen.ranks if self.looks.get(r.pid)}
+
+    def refused(self) -> dict[int, str]:
+        """Ranks without a single stack, and why."""
+        seen = {r.rank: self.looks.get(r.pid, []) for r in self.chosen.ranks}
+        return {
+            rank: looks[-1].refused for rank, looks in seen.items() if looks and not any(look.stack for look in looks)
+        }
+
+
+def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, tell: Tell = lambda _: None) -> Taken:
+    """Look at every rank and its loader workers at least twice, pull what the job can give, and write the bundle."""
+    taken = Taken(folder, chosen)
+    taken.workers = {rank.pid: _workers(machine, rank) for rank in chosen.ranks}
+    with ThreadPoolExecutor(max_workers=6) as pool:
+        pulls = [pool.submit(_pull_recorders, taken, machine), pool.submit(_pull_ras, taken, for_s)]
+        cards = pool.submit(card_use)
+        for number, pause_s in enumerate(_pauses(for_s)):
+            if number:
+                tell(f"look {number + 1}")
+            try:
+                time.sleep(pause_s)
+            except KeyboardInterrupt:
+                if number < ENOUGH_LOOKS:
+                    raise
+                break  # long looks may be cut short: what was seen is judged
+            _look(taken, sparing=number >= ENOUGH_LOOKS)
+        _look_deeper(taken)
+        for pull in pulls:
+            pull.result()
+        if for_s >= EVERY_S and taken.dumps:
+            _set_dumps_aside(taken)
+            _pull_recorders(taken, machine)
+        answer = cards.result()
+    if answer is not None:
+        private_files.write_text(folder / "logs" / "nvidia-smi.txt", answer)
+    keep_logs(machine, chosen.ranks, chosen.launcher, folder)
+    _write_stacks(taken)
+    taken.taken_s = time.time()
+    write_manifest(taken, {"source_root": "source", "source_prefix": "/"})
+    return taken
+
+
+def _pauses(for_s: float) -> Iterator[float]:
+    yield 0.0
+    if for_s <= sum(BETWEEN_LOOKS_S):
+        yield from BETWEEN_LOOKS_S
+        return
+    more = min(MOST_LOOKS, max(3, int(for_s / EVERY_S))) - 1
+    for number in range(more):
+        yield for_s / more * (0.8 if number % 2 else 1.2 if number + 1 < more or more % 2 == 0 else 1.0)
+
+
+def _workers(machine: Machine, rank: LiveRank) -> tuple[Process, ...]:
+    """Python processes below a rank: loader workers and what else it started; no rank of its own."""
+    mine = (p for p in machine.descendants(rank.pid) if p.is_python)
+    return tuple(p for p in mine if "resource_tracker" not in " ".join(p.command[:4]))[:WORKERS]
+
+
+def _look(taken: Taken, *, sparing: bool) -> None:
+    """Look at all of them. ``sparing``: where the kernel says that nothing happened since the look before, its word
+    is enough."""
+    targets = [rank.pid for rank in taken.chosen.ranks]
+    targets += [worker.pid for workers in taken.workers.values() for worker in workers]
+
+    def look(pid: int) -> Look:
+        before = taken.looks.get(pid, [])
+        return look_again(before[-1]) if sparing and before else look_at(pid)
+
+    with ThreadPoolExecutor(max_workers=min(8, 2 * (os.cpu_count() or 1))) as pool:
+        for found in pool.map(look, targets):
+            taken.looks.setdefault(found.pid, []).append(found)
+    _judge_movement(taken)
+
+
+def _judge_movement(taken: Taken) -> None:
+    asleep = not taken.uses_cards
+    for rank in taken.chosen.ranks:
+        answer = moved(taken.looks.get(rank.pid, []), waits_asleep=asleep)
+        if answer is not None:
+            taken.moving[rank.rank] = answer
+
+
+def _look_deeper(taken: Taken) -> None:
+    """C frames of ranks that stand still outside of any collective: what holds them up is below Python."""
+    for rank in taken.chosen.ranks:
+        looks = taken.looks.get(rank.pid, [])
+        if taken.moving.get(rank.rank) or not looks or looks[-1].dump is None or looks[-1].kernel.state in "Tt":
+            continue
+        if not _communicates(looks[-1].dump):
+            deeper = look_at(rank.pid, native=True)
+            if deeper.native:
+                looks.append(deeper)
+    _judge_movement(taken)
+
+
+def _communicates(dump: StackDump) -> bool:
+    return any("torch/distributed/" in frame.file for thread in dump.threads for frame in thread.frames[:8])
+
+
+def _pull_recorders(taken: Taken, machine: Machine) -> None:
+    """Dumps: asked for through pipe and debug server; else what lies there already."""
+    ranks = taken.chosen.ranks
+    since_s = time.time()
+    asked = [rank for rank in ranks if recorder_files.ring_pipe(rank)]
+    owned = {rank.pid for rank in ranks} | {p.pid for rank in ranks for p in machine.descendants(rank.pid)}
+    for number, answer in debug_server.ask_debug_server(ranks, sorted(owned), limit_s=PULL_LIMIT_S).items():
+        if answer.dump is not None:
+            name = f"rank_{number}.json" if answer.dump.lstrip()[:1] in b"{[" else f"rank_{number}"
+            private_files.write(taken.folder / "dumps" / name, answer.dump)
+            taken.dumps.add(number)
+        if answer.stacks is not None:
+            private_files.write_text(taken.folder / "stacks" / f"rank_{number}.0.txt", answer.stacks)
+    if asked:
+        recorder_files.wait_for_dumps(asked, since_s, limit_s=PULL_LIMIT_S)
+    for rank in ranks:
+        path = recorder_files.newest_dump(rank) if rank.rank not in taken.dumps else None
+        if path is not None and recorder_files.keep_dump(path, taken.folder / "dumps" / f"rank_{rank.rank}"):
+            taken.dumps.add(rank.rank)
+
+
+def _set_dumps_aside(taken: Taken) -> None:
+    """The first dumps of a slow job are its earlier ones: two of them show who comes last."""
+    for path in sorted((taken.folder / "dumps").glob("rank_*")):
+        private_files.make_folder(taken.folder / "dumps" / "earlier")
+        path.replace(taken.folder / "dumps" / "earlier" / path.name)
+    taken.dumps.clear()
+
+
+def _pull_ras(taken: Taken, for_s: float) -> None:
+    """Asked twice: counts that differ mean a stall only when they stand still."""
+    address = ras.address_of(taken.chosen.ranks)
+    if address is None:
+        return
+    reports = []
+    for number in range(2):
+        if number:
+            time.sleep(max(1.0, min(for_s, 10.0)))
+        report = ras.ask_ras(address, limit_s=PULL_LIMIT_S)
+        if report is None:
+            break
+        reports.append(report)
+        private_files.write_text(taken.folder / "logs" / f"nccl_ras.{number + 1}.txt", report.text)
+    taken.ras = tuple(reports)
+
+
+def _write_stacks(taken: Taken) -> None:
+    for rank in taken.chosen.ranks:
+        looks = [look for look in taken.looks.get(rank.pid, []) if look.stack is not None]
+        for number, look in enumerate(looks, 1):
+            name = f"rank_{rank.rank}.json" if number == len(looks) else f"rank_{rank.rank}.{number}.json"
+            private_files.write_text(taken.folder / "stacks" / name, look.stack or b"")
+        for worker in taken.workers.get(rank.pid, ()):
+            seen = [look for look in taken.looks.get(worker.pid, []) if look.stack is not None]
+            if seen:
+                name = f"rank_{rank.rank}.worker_{worker.pid}.json"
+                private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")

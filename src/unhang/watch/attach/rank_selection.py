@@ -1,0 +1,214 @@
+"""Which of the ranks on this machine the user means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from unhang.errors import UsageError
+from unhang.watch.attach.several_jobs import stuck_jobs
+from unhang.watch.process_state.proc_processes import Machine, Process, has_ended, number_inside
+from unhang.watch.process_state.rank_processes import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
+
+_READ_WHAT_IS_LEFT = "unhang diagnose PATH reads what a job left behind; unhang run -- COMMAND watches the next one"
+Stuck: TypeAlias = Callable[[Mapping[tuple[str, ...], Sequence[LiveRank]]], Sequence[tuple[str, ...]]]
+"""Which of several jobs stand still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The ranks to look at, all of one job. ``foreign``: pids of another user's processes that we may not read."""
+
+    ranks: tuple[LiveRank, ...]
+    launcher: int | None
+    foreign: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
+    """Other jobs of this machine, which move."""
+
+    @property
+    def is_closed(self) -> bool:
+        """All of it belongs to another user: nothing but process states can be seen."""
+        return len(self.foreign) == len(self.ranks)
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Ranks that torchrun started on this machine and that have no process any more."""
+        here = {rank.rank for rank in self.ranks}
+        environment = self.ranks[0].environment
+        node, size = environment.get("GROUP_RANK", ""), environment.get("LOCAL_WORLD_SIZE", "")
+        if not (node.isdigit() and size.isdigit() and len(node + size) < 10):
+            return ()
+        expected = range(int(node) * int(size), (int(node) + 1) * int(size))
+        # nodes of different sizes are numbered otherwise
+        return tuple(rank for rank in expected if rank not in here) if all(r in expected for r in here) else ()
+
+    @property
+    def several_hosts(self) -> bool:
+        """The job has ranks on other machines."""
+        world = max((rank.world_size or 0 for rank in self.ranks), default=0)
+        return world > len(self.ranks) + len(self.gone)
+
+
+def choose(machine: Machine, pids: Sequence[int], *, stuck: Stuck = stuck_jobs) -> Chosen:
+    """The one job on this machine, or the one that ``pids`` (ranks, launchers, any process of theirs) belong to; of
+    several, where none was named, the one that stands still.
+
+    Raises:
+        UsageError: there is none; or several, none was named, and not exactly one stands still.
+    """
+    ranks = ranks_of(machine)
+    if pids:
+        ranks = _of_pids(machine, ranks, pids)
+    if not ranks:
+        # those of other users only where the user names one of them
+        ranks = spawned_ranks(machine, [] if pids else [p for p, s in machine.processes.items() if _is_open(s)])
+    if not ranks:
+        raise _nobody(machine)
+    jobs = {job: tuple(r for r in ranks if r.job == job) for job in sorted({rank.job for rank in ranks})}
+    others: tuple[str, ...] = ()
+    if len(jobs) > 1:
+        still = stuck(jobs) if not pids else []
+        if len(still) != 1:
+            raise _several(jobs, still)
+        others = tuple(_job_name(mine) for job, mine in jobs.items() if job not in still)
+        ranks = jobs[still[0]]
+    launcher = next((rank.launcher for rank in ranks if rank.launcher is not None), None)
+    foreign = tuple(rank.pid for rank in ranks if rank.process.environment is None)
+    return Chosen(ranks, launcher, foreign, others)
+
+
+def not_yours(chosen: Chosen) -> UsageError:
+    """What to say where nothing but states was seen, and these tell nothing."""
+    owner = chosen.ranks[0].process.owner
+    top = chosen.launcher or chosen.ranks[0].pid
+    whose = f"belongs to {owner}"
+    if chosen.ranks[0].process.uid == os.geteuid():
+        whose = f"runs with rights that {owner} alone does not give"
+    return UsageError(
+        f"this job {whose}: of its {len(chosen.ranks)} processes only the states can be seen, and none is stopped",
+        next_step=permission_command([top]),
+    )
+
+
+def permission_command(pids: Sequence[int]) -> str:
+    """The command for somebody who may look."""
+    import shutil
+    import sys
+    from pathlib import Path
+
+    if os.geteuid() == 0:
+        # root without the right: a container, or a security module; its numbers are not those of the host
+        return "docker run --cap-add=SYS_PTRACE …, or on the host: sudo unhang attach"
+    beside = Path(sys.executable).with_name("unhang")
+    program = str(beside) if beside.exists() else shutil.which("unhang") or "unhang"
+    return " ".join(["sudo", program, "attach", *map(str, pids)])
+
+
+def _of_pids(machine: Machine, ranks: tuple[LiveRank, ...], pids: Sequence[int]) -> tuple[LiveRank, ...]:
+    found: dict[int, LiveRank] = {}
+    for pid in pids:
+        if pid not in machine.processes:
+            raise _no_process(machine, pid)
+        line = {pid, *(p.pid for p in machine.ancestors(pid))}
+        below = {pid, *(p.pid for p in machine.descendants(pid))}
+        mine = [r for r in ranks if r.pid in below] or [r for r in ranks if r.pid in line]
+        jobs = {rank.job for rank in mine}
+        mine_too = {r.pid: r for r in ranks if r.job in jobs} if mine else _unreadable(machine, pid)
+        if not mine_too:
+            raise _no_rank(machine, pid)
+        found |= mine_too
+    return tuple(sorted(found.values(), key=lambda r: (r.job, r.rank)))
+
+
+def _unreadable(machine: Machine, pid: int) -> dict[int, LiveRank]:
+    """Ranks of a job whose environments are closed to us: only the process tree tells."""
+    line = [machine.processes[pid], *machine.ancestors(pid)]
+    launcher = next((p for p in line if is_launcher(p.command) and p.is_python), None)
+    if launcher is None:
+        launcher = next((p for p in machine.descendants(pid) if is_launcher(p.command) and p.is_python), None)
+    if launcher is None:
+        family = {pid, *(p.pid for p in machine.descendants(pid))}
+        parent = machine.processes[pid].parent
+        return {r.pid: r for r in spawned_ranks(machine, family | {p.pid for p in machine.children(parent)})}
+    return {rank.pid: rank for rank in guessed_ranks(machine, launcher.pid)}
+
+
+def _no_process(machine: Machine, pid: int) -> UsageError:
+    inside = sorted(host for host in machine.processes if number_inside(host) == pid)
+    if inside:
+        numbers = ", ".join(map(str, inside))
+        return UsageError(
+            f"there is no process {pid} here; in a container's own numbering it is {numbers}",
+            next_step=f"unhang attach {inside[0]}",
+        )
+    if has_ended(pid):
+        return UsageError(
+            f"process {pid} has ended and waits for its parent to notice",
+            next_step=_instead(machine),
+        )
+    return UsageError(f"there is no process {pid} on this machine", next_step=_instead(machine))
+
+
+def _no_rank(machine: Machine, pid: int) -> UsageError:
+    process = machine.processes[pid]
+    command = " ".join(process.command)[:60] or "a process of the kernel"
+    if process.environment is None:
+        return UsageError(
+            f"process {pid} ({command}) belongs to {process.owner}, and you may not look into it",
+            next_step=permission_command([pid]),
+        )
+    kind = "is no rank and started none" if process.is_python else "is no Python process and started no rank"
+    return UsageError(f"process {pid} ({command}) {kind}", next_step=_instead(machine))
+
+
+def _instead(machine: Machine) -> str:
+    """What to do next; never a command that only says that there is nothing."""
+    ranks = ranks_of(machine) or spawned_ranks(machine, [p for p, s in machine.processes.items() if _is_open(s)])
+    if ranks:
+        return f"unhang attach {ranks[0].launcher or ranks[0].pid}"
+    return _READ_WHAT_IS_LEFT
+
+
+def _several(jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequence[tuple[str, ...]]) -> UsageError:
+    """``still``: those that stand still, where it was looked."""
+    names = "; ".join(_job_name(mine) for mine in jobs.values())
+    first = next(iter(jobs[still[0]] if still else next(iter(jobs.values()))))
+    count = f", and {len(still)} of them stand still" if still else ""
+    return UsageError(
+        f"{len(jobs)} jobs run on this machine{count}: {names}",
+        next_step=f"unhang attach {first.launcher or first.pid}",
+    )
+
+
+def _nobody(machine: Machine) -> UsageError:
+    closed = [p for p in machine.processes.values() if p.environment is None and p.pid != os.getpid()]
+    launchers = [p for p in closed if is_launcher(p.command) and p.is_python]
+    families = [machine.processes[r.launcher or r.pid] for r in spawned_ranks(machine, [p.pid for p in closed])]
+    tops = {p.pid: p for p in (*launchers, *families)}
+    if tops:
+        who = ", ".join(sorted({p.owner for p in tops.values()}))
+        first = next(iter(tops))
+        jobs = "the only job" if len(tops) == 1 else f"all {len(tops)} jobs"
+        return UsageError(
+            f"{jobs} on this machine belong{'s' if len(tops) == 1 else ''} to {who}, and you may not look into "
+            f"{'it' if len(tops) == 1 else 'them'}; `unhang attach {first}` sees process states only",
+            next_step=permission_command([first]),
+        )
+    return UsageError(
+        "no rank runs on this machine: no Python process has RANK and WORLD_SIZE in its environment",
+        next_step=_READ_WHAT_IS_LEFT,
+    )
+
+
+def _is_open(process: Process) -> bool:
+    return process.environment is not None
+
+
+def _job_name(ranks: tuple[LiveRank, ...]) -> str:
+    command = " ".join(ranks[0].process.command)
+    count = "1 rank" if len(ranks) == 1 else f"{len(ranks)} ranks"
+    owner = ranks[0].process.owner
+    pid = ranks[0].launcher or ranks[0].pid
+    return f"{count} of {command[:60]} ({owner}, pid {pid})"

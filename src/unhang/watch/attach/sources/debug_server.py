@@ -1,0 +1,77 @@
+"""``torch.distributed.debug``: the front page on rank 0 names every rank's own server, which gives dumps and stacks.
+
+Only servers that belong to processes of the job are asked, over loopback, whatever address the front page names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from unhang.watch.attach.sources.bounded_requests import http
+from unhang.watch.process_state.listening_sockets import listening_ports
+from unhang.watch.process_state.rank_processes import LiveRank
+
+PORT = 25999
+"""Default of ``start_debug_server``; it has no variable of its own."""
+PAGE_BYTES = 4 << 20
+DUMP_BYTES = 64 << 20
+LOOPBACK = "127.0.0.1"
+_ADDRESS = re.compile(rb"rank(\d{1,9}):\s*b?['\"]?https?://[^\s'\"<>/]{1,255}:(\d{1,5})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one rank's server gave: a flight-recorder dump (JSON or pickle) and its Python stacks."""
+
+    dump: bytes | None
+    stacks: bytes | None
+
+
+def ask_debug_server(
+    ranks: Sequence[LiveRank], owned: Sequence[int], *, limit_s: float, port: int = PORT
+) -> dict[int, Answer]:
+    """Dumps and stacks by rank; empty when there is no such server.
+
+    Args:
+        owned: processes that belong to the job (ranks and their children): only their ports are spoken to.
+    """
+    ports = listening_ports(owned)
+    if port not in ports:
+        return {}
+    page = http(LOOPBACK, port, "GET", "/tcpstore", limit_s=min(2.0, limit_s), most=PAGE_BYTES)
+    wanted = {
+        rank: number
+        for rank, number in addresses(page or b"").items()
+        if ports.get(number) == next((r.pid for r in ranks if r.rank == rank), None)
+    }
+    return _ask_all(wanted, limit_s=limit_s)
+
+
+def addresses(page: bytes) -> dict[int, int]:
+    """``{rank: port}`` from the front page's list of keys."""
+    found = {int(rank): int(port) for rank, port in _ADDRESS.findall(page)}
+    return {rank: port for rank, port in found.items() if 0 < port < 65536}
+
+
+def _ask_all(wanted: Mapping[int, int], *, limit_s: float) -> dict[int, Answer]:
+    def ask(port: int) -> Answer:
+        def post(handler: str) -> bytes | None:
+            return http(LOOPBACK, port, "POST", f"/handler/{handler}", limit_s=limit_s / 2, most=DUMP_BYTES)
+
+        dump = post("dump_nccl_trace_pickle")
+        if not dump or len(dump) < MIN_DUMP:
+            dump = post("fr_trace_json") or post("dump_nccl_trace_json")
+        return Answer(dump or None, post("dump_traceback") or None)
+
+    if not wanted:
+        return {}
+    with ThreadPoolExecutor(max_workers=min(8, len(wanted))) as pool:
+        answers = list(pool.map(ask, wanted.values()))
+    return dict(zip(wanted, answers, strict=True))
+
+
+MIN_DUMP = 64
+"""A dump without entries is shorter; the CPU recorder's may hold more."""

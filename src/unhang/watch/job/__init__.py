@@ -1,0 +1,1 @@
+"""The ranks of the job on this machine, and when they wait too long."""

@@ -1,0 +1,1 @@
+"""Start the command, pass its output and signals on, and decide where a run's files go."""

@@ -1,0 +1,192 @@
+"""Run the user's command up to its first optimizer step, read what every rank started with, and leave nothing behind.
+
+The start-up hook (``inprocess.dry_run``) ends each rank; this side waits, and ends whatever is left at the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from unhang.check.probe.gather_answers import task_of
+from unhang.check.sameness.sameness import DryRun, RankStart
+from unhang.errors import UsageError
+from unhang.findings import Text, say
+from unhang.inprocess.dry_run import FOLDER, PEERS, STEPS
+from unhang.program.launch.command_words import taken_apart
+from unhang.watch.job import processes
+from unhang.watch.launch.job_environment import RECORDS, RUN_FOLDER, STARTUP
+
+LIMIT_S = 300.0
+TICK_S = 0.1
+STRAGGLER_S = 60.0
+"""So long after the first rank came to its step the last one may take."""
+END_S = 10.0
+_START_RANKS = ("torchrun", "accelerate", "deepspeed", "llamafactory")
+LAST_LINES, LAST_BYTES = 12, 16384
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def dry_run(command: Sequence[str], limit_s: float = LIMIT_S, environment: Mapping[str, str] | None = None) -> DryRun:
+    """How the ranks of ``command`` on this machine start.
+
+    Args:
+        command: as the user would type it; its output is not shown.
+        limit_s: after so long everything is ended.
+        environment: of the command; default: ours.
+
+    Raises:
+        UsageError: the command cannot be started.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="unhang-dry-run-"))
+    with no_orphans(folder), (folder / "output").open("wb") as output:
+        job = start(command, output, environment_of(command, dict(environment or os.environ), folder))
+        because = _wait(job, folder, limit_s)
+        with suppress(subprocess.TimeoutExpired):
+            job.wait(END_S if because is None else 0)
+        ranks, code = read_starts(folder), job.poll()
+        end(job, folder)
+        return DryRun(ranks, _ended(ranks, because), code, because, last_words(folder / "output"))
+
+
+def environment_of(command: Sequence[str], base: dict[str, str], folder: Path, steps: int = 0) -> dict[str, str]:
+    """``base`` with our start-up hook, which ends the program after ``steps`` timed steps (0: before the first)."""
+    for name in (RECORDS, RUN_FOLDER):
+        base.pop(name, None)
+    if task_of(base) is not None and taken_apart(command).launcher not in _START_RANKS:
+        base[PEERS] = "1"  # the launcher started us, one a rank
+    own = base.get("PYTHONPATH")
+    path = f"{STARTUP}{os.pathsep}{own}" if own else str(STARTUP)
+    return {**base, "PYTHONPATH": path, FOLDER: str(folder), STEPS: str(steps)}
+
+
+def start(command: Sequence[str], output: Any, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start ``command`` in a session of its own, so that a Ctrl-C is ours to deal with."""
+    try:
+        return subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UsageError(f"{command[0]}: {error.strerror or error}") from error
+
+
+def read_starts(folder: Path) -> tuple[RankStart, ...]:
+    """What ranks have left so far, by rank; a file that is none of ours is left out."""
+    found = {}
+    for path in sorted(folder.glob("rank_*.json")):
+        with suppress(OSError, ValueError, msgspec.ValidationError, TypeError):
+            start = msgspec.convert(json.loads(path.read_bytes()), RankStart)
+            found[start.rank] = start
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def _wait(job: subprocess.Popen[bytes], folder: Path, limit_s: float) -> Text | None:
+    """Wait until all ranks are at their step or the command ended; why not, where the time was over."""
+    deadline = time.monotonic() + limit_s
+    hurried = False
+    while time.monotonic() < deadline:
+        time.sleep(TICK_S)
+        ranks = read_starts(folder)
+        if job.poll() is not None:
+            return None
+        if ranks and all(rank.stepped for rank in ranks) and len(ranks) >= _expected(ranks):
+            return None
+        if _never_steps(ranks):
+            return say("a rank has no batch, so the others wait for it in their first step")
+        if not hurried and any(rank.stepped or rank.stage == "ended" for rank in ranks):
+            hurried, deadline = True, min(deadline, time.monotonic() + STRAGGLER_S)
+    if hurried:
+        return say("some ranks did not come to their first step although others did")
+    late = _late(ranks)
+    if late:
+        return say(
+            "{ranks:who} had not begun to read data after {seconds:.0f} s, others had", ranks=late, seconds=limit_s
+        )
+    return say("the first optimizer step did not come in {seconds:.0f} s", seconds=limit_s)
+
+
+def _late(ranks: Sequence[RankStart]) -> tuple[int, ...]:
+    """Ranks of this machine that said nothing although others did; launchers number a machine's ranks in a row."""
+    if not ranks:
+        return ()
+    count = _expected(ranks)
+    first = min(rank.rank for rank in ranks) // count * count
+    return tuple(sorted({*range(first, first + count)} - {rank.rank for rank in ranks}))
+
+
+def _expected(ranks: Sequence[RankStart]) -> int:
+    """How many ranks are to come on this machine."""
+    return max(rank.peers for rank in ranks) or max(rank.world_size for rank in ranks)
+
+
+def _never_steps(ranks: Sequence[RankStart]) -> bool:
+    """Every rank reads its data, and one of them has none."""
+    if len(ranks) < 2 or len(ranks) < _expected(ranks) or any(rank.stepped for rank in ranks):
+        return False
+    first = [[loader.steps for loader in rank.loaders if loader.read == 0] for rank in ranks]
+    return any(steps == [0] for steps in first) and any(steps and steps[0] for steps in first)
+
+
+def _ended(ranks: Sequence[RankStart], because: Text | None) -> str:
+    if because is not None:
+        return "limit"
+    return "steps" if ranks and all(rank.stepped for rank in ranks) else "early"
+
+
+def last_words(path: Path) -> tuple[str, ...]:
+    """The last lines of what the command said."""
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - LAST_BYTES))
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+        return tuple(line[:400] for line in lines if line)[-LAST_LINES:]
+    return ()
+
+
+def end(job: subprocess.Popen[bytes], folder: Path) -> None:
+    """End every process of ``job``, and reap it."""
+    processes.end_all(f"{FOLDER}={folder}", frozenset())
+    with suppress(subprocess.TimeoutExpired):
+        job.wait(END_S)
+
+
+@contextmanager
+def no_orphans(folder: Path) -> Iterator[None]:
+    """Whatever happens inside, no process of the job and no file of ours is left."""
+    with ended_by_signals(), processes.adopting_orphans():
+        try:
+            yield
+        finally:
+            processes.end_all(f"{FOLDER}={folder}", frozenset())
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """While inside, SIGTERM and SIGHUP end us in order, as Ctrl-C does."""
+
+    def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,166 @@
+"""Secrets in a captured log are overwritten where they stand, as the log grows and once more when the command ended.
+
+Looking takes longer than writing, and the job's output must not wait for it: what it prints stands there for a moment.
+Nothing moves: a secret is replaced by as many letters. A process of its own does it, with what time nobody else wants;
+it lives as long as anybody writes the logs, also when the front process was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import select
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.watch.launch.pipes import let_go, new_pipe
+
+_CHUNK = 1 << 16
+_PAUSE_S, _STRETCH_S, _WAIT_S = 0.1, 1.0, 0.02
+_LAST_S = 30.0
+_NICE = 19
+_KEY_BEGINS, _KEY_ENDS = b"-----BEGIN", b"-----END"
+
+
+class MaskedLog:
+    """One captured log."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._place = mmap.mmap(-1, 8)  # shared with who is forked from us
+
+    @property
+    def _at(self) -> int:
+        """Everything before was looked at."""
+        return int.from_bytes(self._place[:], "little")
+
+    @_at.setter
+    def _at(self, at: int) -> None:
+        self._place[:] = at.to_bytes(8, "little")
+
+    def go_on(self, for_s: float) -> bool:
+        """Look at the whole lines there are, for so long at most; True when all of them were looked at."""
+        with suppress(OSError):
+            return self._mask(self._path.stat().st_size, time.monotonic() + for_s, last=False)
+        return False
+
+    def finish(self, for_s: float) -> int:
+        """Look at the rest. How many bytes there was no time, or no way, to look at."""
+        with suppress(OSError):
+            size = self._path.stat().st_size
+            self._mask(size, time.monotonic() + for_s, last=True)
+            return max(0, size - self._at)
+        return 0
+
+    def _mask(self, upto: int, deadline: float, *, last: bool) -> bool:
+        if self._at >= upto:
+            return True
+        with suppress(OSError):
+            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                while _is_taken(file, deadline) and self._at < upto:
+                    data = os.pread(file, min(_CHUNK, upto - self._at), self._at)
+                    whole = data if last and self._at + len(data) >= upto else _whole(data)
+                    if not whole:
+                        return not last
+                    _overwrite(file, self._at, whole)
+                    self._at += len(whole)
+                    if time.monotonic() > deadline:
+                        break
+            finally:
+                os.close(file)
+        return self._at >= upto
+
+
+def _is_taken(file: int, deadline: float) -> bool:
+    """Whether ``file`` is ours: two that look at the same piece take twice as long."""
+    while not _take(file):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_WAIT_S)
+    return True
+
+
+def _take(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # a file system without locks
+    return True
+
+
+class Masking:
+    """The process that looks, for as long as anybody holds :attr:`held`."""
+
+    def __init__(self) -> None:
+        """Make what tells its end.
+
+        Raises:
+            OSError: there is no room for a pipe.
+        """
+        self._ended, self.held = new_pipe()
+        self._logs: Sequence[MaskedLog] = ()
+        self._pid = 0
+
+    def start(self, logs: Sequence[MaskedLog]) -> None:
+        """Begin with ``logs``.
+
+        Raises:
+            OSError: there is no room for a process.
+        """
+        self._logs = logs
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                self._work()
+            finally:
+                os._exit(0)
+
+    def reaped(self, pid: int, status: int) -> None:
+        """Process ``pid`` has ended. If it was ours and somebody killed it, another goes on where it was."""
+        if pid == self._pid and os.WIFSIGNALED(status):
+            with suppress(OSError):
+                self.start(self._logs)
+
+    def _work(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the end of the logs is its own
+        let_go((self._ended,))
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        os.chdir("/")
+        os.nice(_NICE)
+        while not select.select([self._ended], [], [], _PAUSE_S)[0]:
+            for log in self._logs:
+                log.go_on(_STRETCH_S)
+        for log in self._logs:
+            log.finish(_LAST_S)
+
+
+def _whole(data: bytes) -> bytes:
+    """The whole lines of ``data``, without a key that goes on behind it; all of it where it is one long line."""
+    end = data.rfind(b"\n") + 1
+    begins = data.rfind(_KEY_BEGINS, 0, end)
+    if begins > 0 and b"PRIVATE" in data[begins : begins + 64] and data.find(_KEY_ENDS, begins, end) < 0:
+        end = data.rfind(b"\n", 0, begins) + 1 or end
+    return data[:end] if end else data if len(data) == _CHUNK else b""
+
+
+def _overwrite(file: int, at: int, data: bytes) -> None:
+    from unhang.secrets import REMOVED, secret_spans  # a command that is not captured starts without them
+
+    text = data.decode("utf-8", "surrogateescape")
+    for start, end in secret_spans(text):
+        length = len(_bytes(text[start:end]))
+        mask = REMOVED.encode().ljust(length, b"*") if length >= len(REMOVED) else b"*" * length
+        os.pwrite(file, mask, at + len(_bytes(text[:start])))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

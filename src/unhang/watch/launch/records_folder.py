@@ -1,0 +1,210 @@
+"""The records folder of a run: private, on a local file system, and where the tasks of one start meet.
+
+Whoever comes first makes the run folder and the records folder, the others find them. Locks are the kernel's: they
+end with the process that holds them, however it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from unhang.records.control import Control
+from unhang.watch import private_files
+from unhang.watch.job.sibling_launchers import Siblings
+from unhang.watch.launch.tasks import Task
+from unhang.watch.run_folder import RunFolder
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file system; the folder made in it is private
+LEFT_BEHIND_S = 60.0
+"""A folder nobody holds for so long is what killed processes left behind."""
+TURN = "turn"
+TURN_LIMIT_S = 10.0
+ROOM = 1 << 20
+"""The record of a rank takes 16 KiB."""
+
+
+@dataclass(slots=True)
+class Meeting:
+    """One run on this machine, as one of its tasks sees it. ``number``: of this task."""
+
+    folder: RunFolder
+    records: Path
+    number: int = 0
+    count: int = 1
+
+
+class Lock:
+    """A lock on a file that goes with this process. Children do not inherit it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = False
+        self.number: int | None = None
+
+    def take(self, *, shared: bool = False) -> bool:
+        """Take it, or keep it; False where another process has it, or where it cannot be had."""
+        if self.number is not None:
+            return True
+        try:
+            # One that was there is gone with what its run said: made anew, that would be said again.
+            made = 0 if self._seen else os.O_CREAT
+            number = os.open(self._path, os.O_RDWR | made | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            return False
+        self._seen = True
+        try:
+            fcntl.lockf(number, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError:
+            os.close(number)
+            return False
+        self.number = number
+        return True
+
+    def give(self) -> None:
+        """Give it back."""
+        if self.number is not None:
+            os.close(self.number)
+            self.number = None
+
+
+def alive(records: Path) -> Lock:
+    """Held (shared) by every front and watcher of a run: its records are not left behind."""
+    return Lock(records / "alive")
+
+
+def watching(records: Path) -> Lock:
+    """Held by the watcher."""
+    return Lock(records / "watching")
+
+
+def meet(make_folder: Callable[[Siblings | None], RunFolder], us: Siblings | None) -> Meeting:
+    """Make the run and records folders, or find those another task of the same start has made.
+
+    Raises:
+        UsageError: the run folder cannot be used.
+        OSError: there is no place for the records.
+    """
+    place = _place()
+    sweep(place)
+    if us is not None:
+        return _join(place, make_folder, us)
+    folder = make_folder(us)
+    records = Path(tempfile.mkdtemp(prefix=f"unhang-{os.getuid()}-", dir=place))
+    _furnish(records)
+    Task(0, os.getpid()).write(records)
+    return Meeting(replace(folder, records=records), records)
+
+
+def _place() -> Path:
+    """Where records may lie: shared memory, or the folder for temporary files where there is no room in it."""
+    with suppress(OSError), tempfile.TemporaryFile(dir=SHARED_MEMORY, prefix=f"unhang-{os.getuid()}-room-") as file:
+        os.posix_fallocate(file.fileno(), 0, ROOM)
+        return SHARED_MEMORY
+    return Path(tempfile.gettempdir())
+
+
+def _join(place: Path, make_folder: Callable[[Siblings | None], RunFolder], us: Siblings) -> Meeting:
+    """The first run of this start in which this task has no part yet; a new one where there is none.
+
+    One folder a start holds one records folder a run: a task may be in its second run while another is in its first.
+    """
+    stem = hashlib.sha256(us.key.encode()).hexdigest()[:16]
+    start = private_files.make_folder(place / f"unhang-{os.getuid()}-{stem}")
+    told = start.lstat()
+    if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.getuid() or stat.S_IMODE(told.st_mode) != 0o700:
+        raise PermissionError(errno.EPERM, f"{start} is not ours")
+    with _turn(start):
+        runs = _runs(start)
+        records = next((run for run in runs if not (run / "tasks" / f"{us.number}.json").exists()), None)
+        if records is None:
+            folder = make_folder(us)
+            # No name comes twice: whoever is still leaving an earlier run must not find this one in its place.
+            records = private_files.make_folder(start / f"{_number(runs[-1]) + 1 if runs else 0}.{os.getpid()}")
+            _furnish(records)
+            private_files.replace(records / "run-folder.json", json.dumps(os.fspath(folder.path)).encode())
+        Task(us.number, os.getpid()).write(records)
+        folder = RunFolder(Path(json.loads((records / "run-folder.json").read_bytes())), records)
+        return Meeting(folder, records, us.number, us.count)
+
+
+def _runs(start: Path) -> list[Path]:
+    """Records folders of the runs of one start, in order; one that nobody finished making does not count."""
+    return sorted((path.parent for path in start.glob("[0-9]*.[0-9]*/run-folder.json")), key=_number)
+
+
+def _number(records: Path) -> int:
+    return int(records.name.partition(".")[0])
+
+
+def clear(records: Path) -> None:
+    """Remove the records of a run that is over, and the folder of its start when no other run is in it."""
+    shutil.rmtree(records, ignore_errors=True)
+    start = records.parent
+    if not (start / TURN).exists():
+        return
+    with suppress(OSError), _turn(start):
+        if not any(path.is_dir() for path in start.iterdir()):
+            shutil.rmtree(start, ignore_errors=True)
+
+
+@contextmanager
+def _turn(start: Path) -> Iterator[None]:
+    """One task of a start at a time. Raises OSError when another keeps the others waiting (it was stopped)."""
+    deadline = time.monotonic() + TURN_LIMIT_S
+    while True:
+        private_files.make_folder(start)
+        number = os.open(start / TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (start / TURN).exists():  # otherwise the last of an earlier run has just cleaned up
+                yield
+                return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+        finally:
+            os.close(number)
+        time.sleep(0.02)
+
+
+def _furnish(records: Path) -> None:
+    for name in ("births", "tasks"):
+        private_files.make_folder(records / name)
+    Control.create(records).close()
+
+
+def sweep(place: Path) -> None:
+    """Remove the records of runs of which nobody is left: their front and their watcher were both killed."""
+    with suppress(OSError):
+        for path in place.glob(f"unhang-{os.getuid()}-*"):
+            for records in path.glob("[0-9]*") if (path / TURN).exists() else (path,):
+                with suppress(OSError):
+                    _remove_unless_held(records)
+            with suppress(OSError):
+                if (path / TURN).exists() and _old(path) and not any(run.is_dir() for run in path.iterdir()):
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+def _old(path: Path) -> bool:
+    told = path.lstat()
+    ours = stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid()
+    return ours and time.time() - told.st_mtime > LEFT_BEHIND_S
+
+
+def _remove_unless_held(records: Path) -> None:
+    lock = alive(records)
+    if _old(records) and lock.take():
+        shutil.rmtree(records, ignore_errors=True)
+        lock.give()

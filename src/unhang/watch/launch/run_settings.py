@@ -1,0 +1,298 @@
+"""``settings.json`` in the run folder: with what a run was started, so that the next one can be compared with it.
+
+Gathered in a short-lived child of the watcher, once when the command starts (before anybody edits a file) and once more
+when the ranks are there: their own environment, and the packages of the Python they run with. Nothing is imported that
+belongs to the job, and secrets are removed before anything is written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import re
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unhang import __version__
+from unhang.evidence.own_files.run_settings import SCHEMA, is_of_each_start, is_relevant
+from unhang.records.process_registration import host_name
+from unhang.watch import private_files
+from unhang.watch.job.members import Members
+from unhang.watch.launch.job_environment import RECORDS, RUN_FOLDER, STARTUP
+from unhang.watch.run_folder import RunFolder, RunPlan
+
+PLACE = "settings.json"
+LIMIT_S = 40.0
+LAST_WAIT_S = 0.5
+"""Of a watcher that leaves."""
+MEMORY = 2 << 30
+PROC = Path("/proc")
+MOST_NAMES, MOST_KEYS, MOST_TEXT = 400, 400, 400
+MOST_PROGRAM_BYTES = 4 << 20
+_ASKED = ("environment", "versions", "driver", "devices", "configuration")
+_PACKAGES = re.compile(
+    r"(torch|torchvision|torchdata|torchtitan|triton|numpy|transformers|accelerate|deepspeed|trl|peft|datasets|tokenizers"
+    r"|safetensors|lightning|pytorch_lightning|webdataset|vllm|flash_attn|xformers|bitsandbytes|apex|transformer_engine"
+    r"|megatron_core|tensorboard|wandb|pyarrow|fsspec|nvidia_nccl_cu\d+|nvidia_cudnn_cu\d+|nvidia_cuda_runtime(?:_cu\d+)?"
+    r"|nvidia_nvshmem_cu\d+|rccl|intel_extension_for_pytorch)-([^-]+)\.dist-info",
+    re.IGNORECASE,
+)
+_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", re.MULTILINE)
+_SITE = re.compile(r"(/\S*/(?:site|dist)-packages)/torch/")
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class SettingsChild:
+    """One gathering at a time; its end is never waited for."""
+
+    folder: RunFolder
+    plan: RunPlan
+    pid: int | None = None
+    deadline: float = 0.0
+    with_ranks: bool = False
+    tried: bool = False
+
+    def go_on(self, members: Members) -> None:
+        """Start what is due."""
+        ranks = {rank: member.pid for rank, member in members.by_rank.items() if member.ended_ns is None}
+        if self.pid is not None:
+            self._reap()
+        elif not self.tried:
+            self.tried = True
+            self._start({}, None)
+        elif ranks and not self.with_ranks:
+            self.with_ranks = True
+            self._start(ranks, members.world_size)
+
+    def end(self) -> None:
+        """The watcher leaves."""
+        if self.pid is None:
+            return
+        stop = min(self.deadline, time.monotonic() + LAST_WAIT_S)
+        while self.pid is not None and time.monotonic() < stop:
+            time.sleep(0.02)
+            self._reap()
+        if self.pid is not None:
+            self.deadline = 0.0
+            self._reap()
+
+    def _start(self, ranks: Mapping[int, int], world_size: int | None) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with suppress(OSError):
+            pid = os.fork()
+            if pid == 0:
+                self._work(ranks, world_size)
+            self.pid, self.deadline = pid, time.monotonic() + LIMIT_S
+
+    def _work(self, ranks: Mapping[int, int], world_size: int | None) -> None:
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            with suppress(OSError, ValueError):
+                os.nice(10)
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            with suppress(OSError):
+                of = ranks[min(ranks)] if ranks else self.plan.job_pid
+                os.chdir((PROC / str(of) / "cwd").readlink())  # its files are named from there
+            content = json.dumps(gather(self.plan, ranks, world_size), indent=1).encode() + b"\n"
+            private_files.replace(self.folder.path / PLACE, content)
+            code = 0
+        except BaseException:  # noqa: BLE001 - the process edge
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        if self.pid is None:
+            return
+        with suppress(ChildProcessError):
+            if time.monotonic() > self.deadline:
+                with suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                self.pid = None
+                return
+            if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+                return
+        self.pid = None
+
+
+def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> dict[str, Any]:
+    """Everything worth comparing, without secrets."""
+    from unhang.check.all_checks import ALL_CHECKS, look_around
+    from unhang.check.devices.devices import Cards, Driver
+    from unhang.check.environment.versions import Versions
+    from unhang.host.machine import Machine
+    from unhang.program.launch.job_environment import Settings
+    from unhang.program.launch.launch import Configuration, Followed, Launch
+    from unhang.program.launch.planned_job import Plan
+    from unhang.program.settings import configuration_files as configuration_check
+    from unhang.secrets import words_without_secrets
+
+    first = ranks[min(ranks)] if ranks else None
+    environment = _environment_of(first if first is not None else plan.job_pid) or dict(os.environ)
+    machine = Machine(environment=environment)
+    checks = [check for check in ALL_CHECKS if check.name in _ASKED]
+    asked = Plan(
+        tuple(plan.command), followed=Followed() if first is not None else None
+    )  # a rank shows what is in force
+    here, gaps = look_around(machine, asked, checks)
+    settings, versions, cards = here.found(Settings), here.found(Versions), here.found(Cards)
+    driver, configuration, launch = here.found(Driver), here.found(Configuration), here.found(Launch)
+    if first is not None and not (launch and _is_python(launch.program)):  # a script of the user's starts the program
+        words = _words_of(first)
+        found = dict(configuration_check.look(machine, Plan(words)))
+        configuration, launch = found[Configuration].found, found[Launch].found
+    set_here = {name: setting.value for name, setting in settings.in_force.items()} if settings else environment
+    return {
+        "schema": SCHEMA,
+        "unhang": __version__,
+        "written_s": round(time.time(), 1),
+        "command": [word[:MOST_TEXT] for word in words_without_secrets(plan.command)][:MOST_NAMES],
+        "folder": str(Path.cwd()),
+        "world_size": world_size if world_size is not None else (launch.world_size if launch else None),
+        "nodes": [_node()],
+        "versions": {**_versions(versions.of if versions else {}, first), **_driver(driver)},
+        "environment": dict(sorted(_environment(set_here))[:MOST_NAMES]),
+        "cards": [asdict(card) for card in cards.cards][:64] if cards else [],
+        "files": [_file(file.path, file.kind, file.tree) for file in (configuration.files if configuration else ())],
+        "program": _program(launch.program if launch else ""),
+        "not_looked": [f"{gap.what}: {gap.because}" for gap in gaps],
+    }
+
+
+def _is_python(program: str) -> bool:
+    return program.endswith(".py") or program.startswith("-m ")
+
+
+def _environment_of(pid: int) -> dict[str, str]:
+    """What a process was started with; empty where it is gone or may not be read."""
+    with suppress(OSError):
+        parts = (PROC / str(pid) / "environ").read_bytes().decode("utf-8", "replace").split("\0")
+        found = dict(part.split("=", 1) for part in parts if "=" in part)
+        own = [part for part in found.get("PYTHONPATH", "").split(os.pathsep) if part and part != str(STARTUP)]
+        return {**found, "PYTHONPATH": os.pathsep.join(own)} if found else {}
+    return {}
+
+
+def _words_of(pid: int) -> tuple[str, ...]:
+    """A process's command line; empty where it is gone."""
+    with suppress(OSError):
+        return tuple((PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1])
+    return ()
+
+
+def _environment(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in found.items():
+        if value and name not in (RECORDS, RUN_FOLDER) and is_relevant(name) and not is_of_each_start(name):
+            yield name, _plain(name, value)
+
+
+def _plain(name: str, value: str) -> str:
+    """``value`` without secrets, also where only its name tells that it is one."""
+    from unhang.secrets import value_without_secrets
+
+    return value_without_secrets(name, value)[:MOST_TEXT]
+
+
+def _node() -> dict[str, Any]:
+    found: dict[str, Any] = {"name": host_name(), "kernel": platform.release(), "processors": os.cpu_count()}
+    with suppress(OSError, ValueError):
+        found["memory"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        found["usable_processors"] = len(os.sched_getaffinity(0))
+    return found
+
+
+def _versions(installed: Mapping[str, str], rank: int | None) -> dict[str, str]:
+    """Of the packages beside the torch that a rank has loaded; those beside us where no rank is there yet."""
+    site = _site_of(rank) if rank is not None else None
+    if site is None:
+        return {**dict(installed), "python": platform.python_version()}
+    found = {}
+    with suppress(OSError):
+        for name in os.listdir(site):  # noqa: PTH208 - thousands of names, no paths wanted
+            match = _PACKAGES.fullmatch(name)
+            if match:
+                found[match[1].lower().replace("_", "-")] = match[2]
+    with suppress(OSError):
+        cuda = _CUDA.search((site / "torch" / "version.py").read_text(errors="replace"))
+        if cuda:
+            found["cuda"] = cuda[1]
+    nccl = [version for name, version in found.items() if name.startswith("nvidia-nccl")]
+    if nccl:
+        found["nccl"] = nccl[0]
+    python = re.search(r"/python(3\.\d+)", str(site))
+    return {**found, **({"python": python[1]} if python else {})}
+
+
+def _site_of(pid: int) -> Path | None:
+    with suppress(OSError):
+        found = _SITE.search((PROC / str(pid) / "maps").read_text(errors="replace"))
+        return Path(found[1]) if found else None
+    return None
+
+
+def _driver(driver: Any) -> dict[str, str]:
+    return {"nvidia-driver": driver.module} if driver is not None and driver.module else {}
+
+
+def _file(path: str, kind: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+    keys = dict(sorted(_keys(tree, ""))[:MOST_KEYS])
+    return {"path": path, "kind": kind, "sha256": _hash(Path(path)), "keys": keys}
+
+
+def _keys(tree: Any, above: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Dotted names and values of a configuration."""
+    if isinstance(tree, Mapping) and depth < 12:
+        for key, value in tree.items():
+            yield from _keys(value, f"{above}.{key}" if above else str(key), depth + 1)
+        return
+    text = tree if isinstance(tree, str) else json.dumps(tree, default=str)
+    yield above[:MOST_TEXT], _plain(above.rpartition(".")[2], text)
+
+
+def _program(path: str) -> dict[str, str]:
+    """The program's hash, and the commit of the repository it lies in."""
+    if not path or not Path(path).is_file():
+        return {}
+    found = {"path": path, "sha256": _hash(Path(path))}
+    for folder in list(Path(path).absolute().parents)[:6]:
+        commit = _commit(folder / ".git")
+        if commit:
+            return {**found, "commit": commit}
+    return found
+
+
+def _commit(git: Path) -> str:
+    """What HEAD points to, read without git."""
+    with suppress(OSError):
+        head = (git / "HEAD").read_text(errors="replace").strip()
+        if not head.startswith("ref: "):
+            return head[:40]
+        name = head[5:]
+        if (git / name).is_file():
+            return (git / name).read_text(errors="replace").strip()[:40]
+        packed = (git / "packed-refs").read_text(errors="replace")
+        return next((line.split()[0] for line in packed.splitlines() if line.endswith(f" {name}")), "")[:40]
+    return ""
+
+
+def _hash(path: Path) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        return hashlib.sha256(file.read(MOST_PROGRAM_BYTES)).hexdigest()
+    return ""

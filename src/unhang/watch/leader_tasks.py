@@ -1,0 +1,282 @@
+"""What the watcher does because there are other nodes: judge for all, obey, show what the leader said.
+
+Everything is as without this file where the start is on one machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unhang.records.record_views import Identity, RecordView
+from unhang.watch import private_files, saved_sample
+from unhang.watch.job.detection import RankLook, Standing
+from unhang.watch.job.members import Member, Members
+from unhang.watch.nodes import node_announcements
+from unhang.watch.nodes.cluster_view import Company
+from unhang.watch.nodes.evidence_gathering import AFTER_OURS_S, AFTER_STACKS_S, AT_THE_END_S, Gathering
+from unhang.watch.nodes.leader_election import Role
+from unhang.watch.nodes.leader_messages import Said
+from unhang.watch.nodes.live_columns import with_nodes
+from unhang.watch.nodes.transport.evidence_parts import LAST
+from unhang.watch.pace.pace_over_nodes import Slowest
+from unhang.watch.reporting import announcements
+from unhang.watch.reporting.live_snapshot import LiveState
+from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.verdict.diagnosis_child import Child
+from unhang.watch.verdict.evidence_request import Order
+
+if TYPE_CHECKING:
+    from unhang.watch.watcher import Watcher
+
+FEW = 256
+"""Ranks of other nodes that are looked at one by one."""
+LEADER_ASKS_S = 4.0
+"""After a command that failed: so long the leader's may take to fail too, and ask."""
+LEAVING_S = 1.0
+MOST_LOOKS = 8
+PACE_S = 8.0
+"""So much longer the looks of another node at a job that moves may take."""
+
+
+class NodeDuties:
+    """Beside one watcher."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self.company: Company | None = None
+        with suppress(OSError):
+            self.company = Company.of_run(watcher.plan, watcher.folder.path, watcher.records)
+        self._packing: dict[int, int] = {}
+        """Our own number of a look → the leader's."""
+        self._lines = node_announcements.MeetingLines()
+        self._heard: Said | None = None
+        self._checked = 0
+
+    @property
+    def hurries(self) -> bool:
+        """Another node judges, and somebody waits."""
+        return self.company is not None and self.company.role is Role.FOLLOWS and self.company.hurries
+
+    def judge(self, now_ns: int, looks: Mapping[int, RankLook]) -> Standing | None:
+        """Who waits for whom; None where another node says it."""
+        watcher = self._watcher
+        states = watcher.detector.see(now_ns, looks)
+        if self.company is None:
+            return watcher.detector.judge(now_ns, states)
+        self.company.watched, judged = watcher.onlookers.wanted(), self.company.judges
+        pace, calls = watcher.moving.stragglers.told, watcher.moving.prints
+        self.company.tick(now_ns, looks, states, deaths=watcher.members.deaths, pace=pace, calls=calls)
+        for line in self._lines.due(self.company):
+            watcher.folder.say(announcements.line(line))
+        if judged and not self.company.judges:
+            watcher.let_go()
+        return self.company.judge(watcher.detector, now_ns, states)
+
+    def follow(self) -> None:
+        """Do what the leader asks, and show what it said."""
+        if self.company is None:
+            return
+        wanted = self.company.wanted_of_us()
+        if wanted is not None:
+            since_s = time.time() - (time.monotonic_ns() - wanted.since_ns) / 1e9 if wanted.since_ns >= 0 else None
+            order = self._watcher.next_order(since_s, with_stacks=wanted.with_stacks, live=wanted.live)
+            if wanted.looks:
+                order = self._watcher.moving.at_its_pace(order, min(wanted.looks, MOST_LOOKS))
+            self._packing[order.number] = wanted.number
+            self._watcher.begin(order, pack_for=self.company.pack_path)
+        said = self.company.said_elsewhere()
+        if said is not None:
+            self._hear(said)
+
+    def _hear(self, said: Said) -> None:
+        watcher, summary = self._watcher, said.as_summary()
+        if summary is None:
+            return
+        if said.ended:
+            if self._heard is not None:
+                self._heard = watcher.said = None
+                watcher.folder.say(announcements.over(summary))
+                watcher.totals.is_over(summary.cause)
+                saved_sample.clear(watcher.folder.path)
+            return
+        before, self._heard = self._heard, said
+        if said.verdict:
+            with suppress(OSError):
+                private_files.replace(watcher.folder.verdict, said.verdict)
+        watcher.said = summary
+        if before is None or before.as_summary() is None or before.as_summary() != summary:
+            watcher.folder.say(
+                announcements.line(node_announcements.verdict_elsewhere(said, summary, watcher.plan.lang))
+            )
+            watcher.totals.found(summary.cause)
+        if said.abort and watcher.plan.on_hang == "abort" and watcher.abort is None:
+            watcher.end_job(summary)
+
+    def took(self, child: Child) -> bool:
+        """Whether ``child`` took evidence for the leader; then it is on its way."""
+        number = self._packing.pop(child.number, None)
+        if number is None or self.company is None:
+            return number is not None
+        self.company.packed(number)
+        return True
+
+    def ask(self, order: Order, standing: Standing | None) -> Order:
+        """``order``, with the evidence of the other nodes on its way where it is ours to judge for all."""
+        company = self.company
+        if company is None or company.role is not Role.LEADS or not company.roster.met():
+            return order
+        _make_empty(company.came_path)
+        asked = company.want(order.number, standing, with_stacks=order.with_stacks, live=order.live)
+        dying = not order.live or company.roster.died_ns() > 0
+        limit_s = AT_THE_END_S if dying else AFTER_STACKS_S if order.with_stacks else AFTER_OURS_S
+        return _with_evidence(order, company, asked, limit_s)
+
+    def slowest(self, looks: Mapping[int, RankLook]) -> Slowest | None:
+        """The rank that holds all ranks of all nodes up, when it is time to look at it."""
+        stragglers, company = self._watcher.moving.stragglers, self.company
+        if company is None:
+            return stragglers.add(looks)
+        return stragglers.add(looks, company.paces(), judges=company.judges)
+
+    def ask_pace(self, order: Order, slow: Slowest) -> Order:
+        """``order``, a look at a job that moves, with what another node has to tell of it."""
+        company = self.company
+        paces = company.paces() if company is not None and company.role is Role.LEADS else None
+        if company is None or not paces:
+            return order
+        least = {told.rank: told.waits / 100 for told in paces.values() if told is not None}
+        order = replace(order, pace=self._watcher.moving.stragglers.record.document(least))
+        _make_empty(company.came_path)
+        return _with_evidence(order, company, company.want_pace(order.number, slow, looks=order.looks), PACE_S)
+
+    def that_call_otherwise(self, checks: int) -> list[int]:
+        """Nodes whose ranks called something else than others, once after each of our ``checks``."""
+        nodes = self.company.that_call_otherwise() if self.company is not None and checks != self._checked else []
+        if nodes:
+            self._checked = checks
+        return nodes
+
+    def ask_calls(self, order: Order, nodes: list[int]) -> Order:
+        """``order``, with the dumps of those nodes, and all of them compared."""
+        assert self.company is not None
+        _make_empty(self.company.came_path)
+        order = _with_evidence(order, self.company, self.company.want_calls(order.number, nodes), PACE_S)
+        assert order.nodes is not None
+        return replace(order, with_stacks=True, nodes=replace(order.nodes, compare=True))
+
+    def say(self, summary: Summary, *, abort: bool = False) -> None:
+        """The verdict that was just printed, for the other nodes."""
+        if self.company is None:
+            return
+        verdict = b""
+        with suppress(OSError):
+            verdict = self._watcher.folder.verdict.read_bytes()
+        self.company.say(summary, verdict, abort=abort)
+
+    def over(self, summary: Summary) -> None:
+        """The wait that ``summary`` told of has ended by itself."""
+        if self.company is not None:
+            self.company.say(summary, b"", ended=True)
+
+    def died_ns(self) -> int:
+        """When a rank of another node died last, as far as we heard and lead; 0 where none did."""
+        company = self.company
+        return company.roster.died_ns() if company is not None and company.role is Role.LEADS else 0
+
+    def in_doubt(self) -> bool:
+        """A node has just fallen quiet: what a look found without it may be wrong in a moment."""
+        company = self.company
+        return company is not None and company.role is Role.LEADS and company.in_doubt
+
+    def said_before(self, summary: Summary) -> bool:
+        """Whether the node that led before us has said just this."""
+        before = self._heard.as_summary() if self._heard is not None else None
+        return before is not None and before.same_as == summary.same_as
+
+    def looks(self, standing: Standing | None, looks: Mapping[int, RankLook]) -> Mapping[int, RankLook]:
+        """``looks``, and those at ranks of other nodes that matter now."""
+        if self.company is None or standing is None:
+            return looks
+        matter = [rank for rank in (*standing.laggards[:FEW], standing.waiters[0]) if rank not in looks]
+        return {**looks, **self.company.looks(matter)}
+
+    def members(self, standing: Standing) -> Members:
+        """All ranks of all nodes as lines need them."""
+        own = self._watcher.members
+        if self.company is None:
+            return own
+        ranks = [rank for rank in standing.doing if rank not in own.by_rank]
+        return Members(own.records, {**own.by_rank, **self.company.members(ranks)})
+
+    def everybody(self) -> Members:
+        """Our ranks, and those that other nodes watch or watched."""
+        own = self._watcher.members
+        if self.company is None:
+            return own
+        others = (node.ranks for node in self.company.roster.met())
+        return Members(own.records, {**_seen(rank for ranks in others for rank in ranks), **own.by_rank}, own.births)
+
+    def live(self, state: LiveState) -> LiveState:
+        """``state`` with the ranks of all nodes."""
+        return with_nodes(state, self.company.roster) if self.company is not None else state
+
+    def last_chance(self) -> bool:
+        """Our command failed. Whether the leader has said why, or does within some seconds."""
+        company, watcher = self.company, self._watcher
+        if company is None:
+            return False
+        deadline = time.monotonic() + LEADER_ASKS_S
+        while time.monotonic() < deadline:
+            self.judge(time.monotonic_ns(), watcher.members.looks())
+            if company.role is not Role.FOLLOWS:
+                return self._crash_heard
+            self.follow()
+            if watcher.child is not None and watcher.child.number in self._packing:
+                watcher.child.wait()
+                child, watcher.child = watcher.child, None
+                self.took(child)
+                deadline = time.monotonic() + AT_THE_END_S
+            if self._crash_heard:
+                return True
+            time.sleep(0.1)
+        return self._crash_heard
+
+    @property
+    def _crash_heard(self) -> bool:
+        summary = self._heard.as_summary() if self._heard is not None else None
+        if self._heard is None or summary is None:
+            return False
+        return self._heard.abort or summary.level in (Level.CRASH.value, Level.STALL.value)
+
+    def leave(self, *, failed: bool) -> None:
+        """The last thing: what we have stays for the leader where our end may be what it looks for."""
+        company, watcher = self.company, self._watcher
+        if company is None:
+            return
+        if failed and company.role is Role.FOLLOWS:
+            from unhang.watch.nodes.transport.evidence_pack import pack
+
+            with suppress(OSError):
+                pack(watcher.folder.path, company.pack_path)
+                company.packed(LAST)
+        company.end(well=not failed, wait_s=LEAVING_S)
+
+
+def _make_empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        private_files.make_folder(folder)
+
+
+def _with_evidence(order: Order, company: Company, asked: list[int], limit_s: float) -> Order:
+    return replace(order, nodes=Gathering(company.came_path, company.nodes_at_look(asked), limit_s))
+
+
+def _seen(ranks: Iterable[int]) -> dict[int, Member]:
+    return {rank: Member(rank, -1, RecordView(Identity(rank=rank))) for rank in ranks}

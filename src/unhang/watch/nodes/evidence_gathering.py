@@ -1,0 +1,89 @@
+"""A leader's look: wait for the evidence of the other nodes, put it beside our own, and note which nodes are silent.
+
+Runs in the short-lived child that takes evidence, after our own was taken.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from unhang.watch import private_files
+from unhang.watch.nodes.transport.evidence_pack import unpack
+
+SCHEMA = "unhang.nodes/1"
+POLL_S = 0.05
+AFTER_OURS_S, AFTER_STACKS_S = 2.5, 5.0
+"""So much longer than ours the evidence of others may take: the request and the evidence have to travel."""
+AT_THE_END_S = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAtLook:
+    """One node at a look. ``silent_s``: since when it says nothing, None while it speaks; ``answers``: whether its
+    machine does (None: not known), ``answered``: it did earlier; ``asked``: its evidence was;
+    ``ahead_s``: its clock against ours; ``positions``: of its ranks, where its evidence is not asked for."""
+
+    number: int
+    name: str
+    host: str
+    ranks: tuple[int, ...]
+    silent_s: float | None = None
+    answers: bool | None = None
+    answered: bool = False
+    asked: bool = False
+    came: bool = False
+    ahead_s: float = 0.0
+    positions: tuple[dict[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """What to wait for. ``came``: the folder where ``NODE.zip`` arrives."""
+
+    came: Path
+    nodes: tuple[NodeAtLook, ...] = ()
+    limit_s: float = AFTER_OURS_S
+    compare: bool = False
+    """Write ``machine/compared.json`` from the dumps of all, where their calls differ."""
+
+    def gather(self, folder: Path) -> None:
+        """Wait, unpack into ``folder/nodes/NODE``, and write ``machine/nodes.json``."""
+        wanted = [node for node in self.nodes if node.asked]
+        shutil.rmtree(folder / "nodes", ignore_errors=True)
+        came: set[int] = set()
+        deadline = time.monotonic() + self.limit_s
+        while wanted:
+            there = [node for node in wanted if (self.came / f"{node.number}.zip").exists()]
+            wanted = [node for node in wanted if node not in there]
+            came |= {node.number for node in there if self._unpack(node, folder / "nodes")}
+            if not wanted or time.monotonic() > deadline:
+                break
+            time.sleep(POLL_S)
+        self._note(folder, came)
+        if self.compare:
+            self._compare(folder)
+
+    def _unpack(self, node: NodeAtLook, folder: Path) -> bool:
+        target = folder / node.name
+        if target.exists():
+            target = target.with_name(f"{node.name}.{node.number}")
+        return unpack(self.came / f"{node.number}.zip", target, ahead_s=node.ahead_s)
+
+    def _compare(self, folder: Path) -> None:
+        from unhang.watch.pace.call_drift import differing, document
+
+        found = differing(folder / "dumps", *sorted((folder / "nodes").glob("*/dumps")))
+        if found:
+            with suppress(OSError):
+                private_files.write(folder / "machine" / "compared.json", document(found))
+
+    def _note(self, folder: Path, came: set[int]) -> None:
+        told = [asdict(node) | {"came": node.number in came, "ranks": list(node.ranks)} for node in self.nodes]
+        with suppress(OSError):
+            content = json.dumps({"schema": SCHEMA, "nodes": told}, indent=1).encode() + b"\n"
+            private_files.write(folder / "machine" / "nodes.json", content)

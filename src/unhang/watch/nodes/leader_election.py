@@ -1,0 +1,62 @@
+"""Who leads: the first node that is there. When it falls silent the next one does, after a pause that grows with its
+number, so that no two take over at once; when it comes back it leads again."""
+
+from __future__ import annotations
+
+import enum
+
+from unhang.watch.nodes.transport.mailbox import Heard, News, age_s
+
+ARRIVES_S = 10.0
+"""So long after we met, a node before us may still be starting."""
+FIRST_PAUSE_S, PAUSE_S = 3.0, 3.0
+ALONE_AFTER_S = 20.0
+
+
+class Role(enum.Enum):
+    """What this node's watcher does."""
+
+    HOLDS = "holds"
+    """It does not know yet: it gives no verdict."""
+    FOLLOWS = "follows"
+    LEADS = "leads"
+    ALONE = "alone"
+    """No other node can be reached: it judges what it sees itself."""
+
+
+def role_of(news: News | None, started_ns: int) -> tuple[Role, int]:
+    """(what we do, who leads; -1: nobody)."""
+    if news is None or not news.met:
+        since_ns = news.since_ns if news is not None else started_ns
+        hopeless = news is not None and news.hopeless
+        return (Role.ALONE if hopeless or age_s(since_ns) > ALONE_AFTER_S else Role.HOLDS), -1
+    words = {heard.node: heard for heard in news.words}
+    for node in range(min(news.seat, _candidates())):
+        if _there(words.get(node)):
+            return Role.FOLLOWS, node
+    if news.seat >= _candidates():
+        return Role.ALONE if _quiet_s(words, news) > ALONE_AFTER_S else Role.HOLDS, -1
+    if news.seat == 0 or _quiet_s(words, news) > FIRST_PAUSE_S + PAUSE_S * news.seat:
+        return Role.LEADS, news.seat
+    return Role.HOLDS, -1
+
+
+def _candidates() -> int:
+    from unhang.watch.nodes.transport.meeting_place import SUCCESSORS
+
+    return SUCCESSORS
+
+
+def _there(word: Heard | None) -> bool:
+    """It spoke lately; what never changes was left by an earlier run."""
+    if word is None:
+        return False
+    return word.heard_ns > word.first_ns and age_s(word.heard_ns) < FIRST_PAUSE_S
+
+
+def _quiet_s(words: dict[int, Heard], news: News) -> float:
+    """Since when no node before us spoke; those that never did may take some seconds to come."""
+    spoke = [heard.heard_ns for heard in words.values() if heard.node < news.seat and heard.heard_ns > heard.first_ns]
+    if spoke:
+        return age_s(max(spoke))
+    return age_s(news.since_ns) - ARRIVES_S

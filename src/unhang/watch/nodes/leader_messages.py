@@ -1,0 +1,82 @@
+"""What a leader says to the other nodes: that it is there, what it wants of them, and the verdict it gave."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.watch.reporting.verdict_summary import Summary
+
+MOST_TEXT = 200_000
+
+
+class WantedLook(msgspec.Struct, array_like=True, frozen=True):
+    """Evidence is wanted. ``since_ns``: the leader's monotonic clock, since when ranks wait (-1: they do not);
+    ``nodes``: of which nodes, empty: of all; ``live``: the job still runs; ``looks``: so many, at a job that
+    moves, 0 where ranks wait."""
+
+    number: int
+    since_ns: int
+    with_stacks: bool = False
+    live: bool = True
+    nodes: list[int] = []
+    looks: int = 0
+
+
+class Word(msgspec.Struct, array_like=True, frozen=True):
+    """A leader at ``at_ns`` of its clock. ``whole``: digests are wanted with columns; ``said``: number of its last
+    verdict (``v/N``), 0 before there was one; ``over``: it is about to leave."""
+
+    at_ns: int
+    whole: bool = False
+    look: WantedLook | None = None
+    said: int = 0
+    over: bool = False
+
+
+class Said(msgspec.Struct, array_like=True, frozen=True):
+    """A verdict for all nodes, or (``ended``) that the wait it was about is over. ``abort``: the job is being ended."""
+
+    number: int
+    node: str
+    folder: str
+    summary: dict[str, Any]
+    verdict: bytes = b""
+    ended: bool = False
+    abort: bool = False
+
+    def as_summary(self) -> Summary | None:
+        """None where it is none."""
+        try:
+            return Summary(**{**self.summary, "ranks": tuple(int(rank) for rank in self.summary["ranks"])})
+        except (TypeError, KeyError, ValueError):
+            return None
+
+
+def said_of(number: int, node: str, folder: str, summary: Summary, verdict: bytes, *, abort: bool) -> Said:
+    """A verdict too long for the way goes without its file."""
+    return Said(number, node, folder, asdict(summary), verdict if len(verdict) <= MOST_TEXT else b"", abort=abort)
+
+
+def pack(value: Word | Said) -> bytes:
+    """For the way."""
+    return msgspec.msgpack.encode(value)
+
+
+def read_word(data: bytes) -> Word | None:
+    """What :func:`pack` made; None for anything else."""
+    try:
+        return msgspec.msgpack.decode(data, type=Word)
+    except UNDECODABLE:
+        return None
+
+
+def read_said(data: bytes) -> Said | None:
+    """What :func:`pack` made; None for anything else."""
+    try:
+        return msgspec.msgpack.decode(data, type=Said)
+    except UNDECODABLE:
+        return None

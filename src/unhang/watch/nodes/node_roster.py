@@ -1,0 +1,201 @@
+"""What the leader knows of every node: who it is, what it said last, and since when it is silent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from unhang.watch.job.detection import Doing, RankState
+from unhang.watch.nodes.leader_messages import read_word
+from unhang.watch.nodes.rank_digest import Columns, Digest, Hello, read_digest, read_hello, states_of
+from unhang.watch.nodes.transport.mailbox import Heard, News
+from unhang.watch.pace.pace_over_nodes import PaceTold
+
+SILENT_S = 5.0
+"""A watcher that was killed is back before that; digests come every second at least."""
+QUIET_S = 2.5
+"""Digests come more often: from here on it is doubtful whether the node is there, and its machine is asked."""
+DOUBT_S = 8.0
+"""No longer than this is an answer of its machine waited for."""
+FRESH_S = 3.0
+"""Columns older than this say nothing of now."""
+STEADY_NS = 50_000_000
+"""A better guess of how far a clock is ahead counts only from this on: times must not move while a wait lasts."""
+SILENT_RANK = RankState(Doing.SILENT, None, stuck=True, in_init=False, rhythm=True)
+DEAD_RANK = RankState(Doing.DEAD, None, stuck=True, in_init=False, rhythm=True)
+OVER_RANK = RankState(Doing.OVER, None, stuck=True, in_init=False, rhythm=True)
+
+
+@dataclass(slots=True)
+class Node:
+    """One other node.
+
+    ``heard_ns``: when anything came, ``digest_ns``: when its digest did; ``met``: what it says changed since we first
+    heard it; ``left``: it said good-bye; ``ahead_ns``: its monotonic clock against ours, at most; ``columns_ns``: when
+    they came; ``died_ns``: when we heard last that a rank of it had died, 0: never.
+    """
+
+    number: int
+    hello: Hello | None = None
+    digest: Digest | None = None
+    digest_ns: int = 0
+    heard_ns: int = 0
+    met: bool = False
+    left: bool = False
+    ahead_ns: int | None = None
+    columns: Columns | None = None
+    columns_ns: int = 0
+    died_ns: int = 0
+    states: dict[int, RankState] = field(default_factory=dict)
+    said_hello: bytes = b""
+
+    @property
+    def reachable(self) -> bool:
+        """It told an address at which its machine can be asked."""
+        return self.hello is not None and bool(self.hello.address)
+
+    @property
+    def name(self) -> str:
+        """As lines call it."""
+        return self.hello.name if self.hello is not None else f"node {self.number}"
+
+    def silent_s(self, now_ns: int) -> float | None:
+        """How long it has said nothing; None while it speaks, and of a node that left in order or was never met."""
+        quiet_s = self.quiet_s(now_ns)
+        return quiet_s if quiet_s > SILENT_S else None
+
+    def quiet_s(self, now_ns: int) -> float:
+        """The same from the first moment on; 0 of a node that left in order or was never met."""
+        return (now_ns - self.heard_ns) / 1e9 if self.met and not self.over else 0.0
+
+    @property
+    def over(self) -> bool:
+        """Its command has ended."""
+        return self.left or (self.digest is not None and self.digest.over > 0)
+
+    @property
+    def left_well(self) -> bool:
+        """Its command ended with 0."""
+        return self.digest.over == 1 if self.digest is not None and self.digest.over else self.left
+
+    @property
+    def waits(self) -> bool:
+        """A rank of it waits, or did when it was heard last."""
+        return self.digest is not None and self.digest.waits_ms >= 0
+
+    def positions(self) -> tuple[dict[str, object], ...]:
+        """How far its ranks had come, as its last columns tell."""
+        if self.columns is None:
+            return ()
+        return tuple(
+            {"group": part.name, "rank": part.rank, "enqueued": part.enqueued, "completed": part.completed}
+            for part in self.columns.groups
+        )
+
+    @property
+    def ranks(self) -> list[int]:
+        """All that it ever told of."""
+        told = self.hello.ranks if self.hello is not None else []
+        return told or (self.columns.rank if self.columns is not None else [])
+
+
+class Roster:
+    """All other nodes, by number."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
+
+    def take(self, news: News) -> None:
+        """What came since."""
+        for heard in news.hellos:
+            self._take_hello(heard, news.seat)
+        for heard in news.digests:
+            if heard.node != news.seat:
+                self._take_digest(heard)
+        for heard in news.words:
+            if heard.node != news.seat and heard.heard_ns > heard.first_ns:
+                self._take_word(heard)
+
+    def _take_hello(self, heard: Heard, seat: int) -> None:
+        if heard.node == seat:
+            return
+        node = self.nodes.setdefault(heard.node, Node(heard.node))
+        if heard.value != node.said_hello:
+            node.said_hello, node.hello = heard.value, read_hello(heard.value) or node.hello
+
+    def _take_digest(self, heard: Heard) -> None:
+        node = self.nodes.setdefault(heard.node, Node(heard.node))
+        if heard.heard_ns == node.digest_ns:
+            return
+        digest = read_digest(heard.value)
+        if digest is None:
+            return
+        if digest.deaths > (node.digest.deaths if node.digest is not None else 0):
+            node.died_ns = heard.heard_ns
+        node.digest, node.digest_ns, node.heard_ns = digest, heard.heard_ns, heard.heard_ns
+        node.met = node.met or heard.heard_ns > heard.first_ns
+        ahead_ns = digest.at_ns - heard.heard_ns  # less the way: the largest guess is the best
+        if node.ahead_ns is None or ahead_ns - node.ahead_ns > STEADY_NS or node.ahead_ns - ahead_ns > 60e9:
+            node.ahead_ns = ahead_ns
+        if digest.columns is not None:
+            node.columns, node.columns_ns = digest.columns, heard.heard_ns
+            node.states = states_of(digest.columns, node.ahead_ns)
+
+    def _take_word(self, heard: Heard) -> None:
+        """It led: whoever followed it never read its digests."""
+        node = self.nodes.setdefault(heard.node, Node(heard.node))
+        node.met, node.heard_ns = True, max(node.heard_ns, heard.heard_ns)
+        word = read_word(heard.value)
+        node.left = word is not None and word.over
+
+    def met(self) -> list[Node]:
+        """Nodes that are or were there, in order."""
+        return [node for _, node in sorted(self.nodes.items()) if node.met]
+
+    def died_ns(self) -> int:
+        """When we heard last that a rank of another node had died, by our clock; 0: never."""
+        return max((node.died_ns for node in self.met()), default=0)
+
+    def somebody_waits(self) -> bool:
+        """On any node that speaks."""
+        now_ns = time.monotonic_ns()
+        return any(node.met and node.waits and not node.over and node.silent_s(now_ns) is None for node in self.all())
+
+    def all(self) -> Iterator[Node]:
+        """In any order."""
+        return iter(self.nodes.values())
+
+    def untold(self, now_ns: int) -> list[Node]:
+        """Nodes that speak and have not told of each of their ranks just now."""
+        return [
+            node
+            for node in self.met()
+            if now_ns - node.columns_ns >= FRESH_S * 1e9 and not node.over and node.silent_s(now_ns) is None
+        ]
+
+    def states(self, now_ns: int) -> dict[int, RankState]:
+        """Every rank of every other node."""
+        found: dict[int, RankState] = {}
+        for node in self.all():
+            if not node.met:
+                continue
+            if node.over:
+                found.update(dict.fromkeys(node.ranks, OVER_RANK if node.left_well else DEAD_RANK))
+            elif node.silent_s(now_ns) is not None:
+                found.update(dict.fromkeys(node.ranks, SILENT_RANK))
+            else:
+                found.update(node.states)
+        return found
+
+    def paces(self, now_ns: int) -> dict[int, PaceTold | None]:
+        """What every other node told of the rank that waits least; None of one that did not, or is not heard."""
+        return {
+            node.number: node.digest.pace if node.digest is not None and node.quiet_s(now_ns) < SILENT_S else None
+            for node in self.met()
+            if not node.over
+        }
+
+    def by_rank(self) -> dict[int, Node]:
+        """Where every rank is that another node told of."""
+        return {rank: node for node in self.all() for rank in (*node.ranks, *node.states)}

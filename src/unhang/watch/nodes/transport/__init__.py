@@ -1,0 +1,1 @@
+"""How watchers find each other and carry values and evidence between nodes."""

@@ -1,0 +1,92 @@
+"""The evidence one node took, packed for the leader, and unpacked there with care: names and sizes may be anything."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from unhang.evidence.bounded_streams import BROKEN
+from unhang.watch import private_files
+from unhang.watch.machine import series_file
+from unhang.watch.sampling.bundle_files import KINDS, files_of
+
+MOST_BYTES = 48 << 20
+"""Packed, of one node; the first kinds are kept."""
+MOST_RAW = 1 << 30
+MOST_FILES = 20_000
+_MANIFEST = "bundle.json"
+_NAME = re.compile(rf"bundle\.json|(?:{'|'.join(KINDS)})(?:/[\w-][\w.-]*){{1,4}}")
+_TIMES = ("stalled_since_s", "taken_s")
+WORTH_S = 1.0
+"""Clocks closer than this are left as they are."""
+
+
+def pack(folder: Path, target: Path) -> None:
+    """Pack the evidence in ``folder`` into ``target``. Raises OSError where there is no room."""
+    private_files.make_folder(target.parent)
+    unfinished = target.with_name(f".{target.name}")
+    private_files.write(unfinished, b"")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for path in (folder / _MANIFEST, *files_of(folder)):
+            if unfinished.stat().st_size > MOST_BYTES:
+                break
+            with suppress(OSError):
+                name = path.relative_to(folder).as_posix()
+                if name == _MANIFEST:
+                    archive.writestr(name, _of_what_travels(path.read_bytes()))
+                elif series_file.is_series(path):
+                    archive.writestr(name, series_file.last_of(path))
+                else:
+                    archive.write(path, name)
+    unfinished.replace(target)
+
+
+def _of_what_travels(content: bytes) -> bytes:
+    """The manifest without the program, which the leader has; what is too much to send is missed there by its name."""
+    manifest: dict[str, Any] = json.loads(content)
+    manifest["files"] = [name for name in manifest.get("files", ()) if _NAME.fullmatch(name)]
+    return json.dumps(manifest, indent=1).encode() + b"\n"
+
+
+def unpack(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
+    """Unpack into ``target``; False where it is no such archive. ``ahead_s``: of the clock it was taken by."""
+    raw = 0
+    try:
+        with zipfile.ZipFile(archive_path) as archive:
+            for info in archive.infolist()[:MOST_FILES]:
+                raw += info.file_size
+                if raw > MOST_RAW or not _NAME.fullmatch(info.filename) or ".." in info.filename:
+                    continue
+                with archive.open(info) as file:
+                    content = file.read(info.file_size + 1)
+                if info.filename == _MANIFEST:
+                    content = _by_our_clock(content, ahead_s)
+                private_files.write(target / info.filename, content)
+    except BROKEN:
+        return False
+    return (target / _MANIFEST).exists()
+
+
+def _by_our_clock(content: bytes, ahead_s: float) -> bytes:
+    """Times of the manifest, as this machine's clock would have said them."""
+    try:
+        manifest: dict[str, Any] = json.loads(content)
+        if abs(ahead_s) < WORTH_S or not isinstance(manifest, dict):
+            return content
+        _shift(manifest, _TIMES, ahead_s)
+        for process in manifest.get("processes", ()):
+            _shift(process, ("ended_s",), ahead_s)
+        manifest["clock_ahead_s"] = round(ahead_s, 3)
+        return json.dumps(manifest, indent=1).encode() + b"\n"
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return content
+
+
+def _shift(told: dict[str, Any], names: tuple[str, ...], ahead_s: float) -> None:
+    for name in names:
+        if isinstance(told.get(name), (int, float)):
+            told[name] -= ahead_s

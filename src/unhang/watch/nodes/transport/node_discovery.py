@@ -1,0 +1,181 @@
+"""Which other nodes belong to this start, as the launcher's own settings tell: no question to the user.
+
+Read from the command line of torchrun, accelerate or DeepSpeed, from the variables of Slurm, Open MPI and of
+Kubernetes' training operators. Nothing here opens a connection.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from unhang.watch.job.ranks_elsewhere import hosts_of
+from unhang.watch.job.sibling_launchers import tasks_per_node
+
+MOST_NODES = 65_536
+TORCHRUN_PORT, ELASTIC_PORT = 29500, 29400
+NODES_VIA, NODE_NAME = "UNHANG_NODES_VIA", "UNHANG_NODE_NAME"
+_NO_VALUE = {"standalone", "m", "module", "no-python", "run-path", "use-env", "multi-gpu", "use-deepspeed", "use-fsdp"}
+_NO_VALUE |= {"no-ssh", "no-ssh-check", "no-local-rank", "force-multi", "save-pid", "bind-cores-to-rank", "quiet"}
+_LAUNCHERS = {"torchrun": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed"}
+_MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun"}
+_MODULES |= {"accelerate.commands.launch": "accelerate"}
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """All nodes of one start. ``key``: the same on all of them, and for no other start that runs beside it.
+
+    ``count``: how many nodes at most, 0 where nothing tells; ``number``: which one this is, from 0; None where only
+    the meeting tells. ``address`` and ``port``: where the job itself meets, empty and 0 where nothing tells.
+    ``via``: where the user wants the watchers to meet: a folder, or HOST:PORT.
+    """
+
+    key: str
+    count: int = 0
+    number: int | None = None
+    address: str = ""
+    port: int = 0
+    via: str = ""
+
+
+def party_of(environment: Mapping[str, str], command: Sequence[str], via: str = "") -> Party | None:
+    """The nodes of this start; None for a start on one machine.
+
+    Args:
+        environment: of ``unhang run`` itself.
+        command: what it runs.
+        via: ``--nodes-via``; alone it makes a party of whoever names the same place.
+    """
+    via = via or environment.get(NODES_VIA, "")
+    found = _torchrun(environment, command) or _accelerate(command) or _deepspeed(command)
+    found = found or _slurm(environment) or _mpi(environment)
+    if found is None:
+        return Party(key=f"via {via}", via=via) if via else None
+    return replace(found, via=via) if via or found.count != 1 else None
+
+
+def node_name(environment: Mapping[str, str]) -> str:
+    """What this node is called in folders and lines; containers may share a host name and set ``UNHANG_NODE_NAME``."""
+    return re.sub(r"[^\w.-]", "_", environment.get(NODE_NAME, "") or os.uname().nodename)[:100] or "host"
+
+
+def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> Party | None:
+    words = _options_of("torchrun", command)
+    if words is None:
+        return None
+
+    def told(name: str, otherwise: str = "") -> str:
+        return words.get(name) or environment.get("PET_" + name.upper().replace("-", "_"), otherwise)
+
+    count = _count(told("nnodes").rpartition(":")[2])
+    if count is None or count < 2 or "standalone" in words:
+        return None
+    endpoint = told("rdzv-endpoint")
+    if endpoint and told("rdzv-backend", "static") != "static":
+        address, port = _address(endpoint, ELASTIC_PORT)
+        return Party(f"torchrun {told('rdzv-id', 'none')} {endpoint}", count, None, address, port)
+    address, port = _address(endpoint, TORCHRUN_PORT) if endpoint else (told("master-addr"), TORCHRUN_PORT)
+    if not endpoint:
+        port = _count(told("master-port")) or port
+    number = _count(told("node-rank", "0"))
+    return Party(f"torchrun {told('rdzv-id', 'none')} {address}:{port}", count, number, address, port)
+
+
+def _accelerate(command: Sequence[str]) -> Party | None:
+    words = _options_of("accelerate", command)
+    count = _count(words.get("num-machines", "")) if words is not None else None
+    if words is None or count is None:
+        return None
+    address, port = words.get("main-process-ip", ""), _count(words.get("main-process-port", "")) or TORCHRUN_PORT
+    return Party(f"accelerate {address}:{port}", count, _count(words.get("machine-rank", "0")), address, port)
+
+
+def _deepspeed(command: Sequence[str]) -> Party | None:
+    """Only a start on every node (``--no_ssh``): otherwise it starts all nodes itself, without us."""
+    words = _options_of("deepspeed", command)
+    address = words.get("master-addr", "") if words is not None else ""
+    if words is None or "no-ssh" not in words or not address:
+        return None
+    port = _count(words.get("master-port", "")) or TORCHRUN_PORT
+    count = _count(words.get("num-nodes", "")) or 0
+    file = words.get("hostfile") or words.get("H")
+    if not count and file:
+        with suppress(OSError):
+            count = len(hosts_of(Path(file)))
+    # Numbers without a count would leave nobody to be heard: then the nodes take seats.
+    number = _count(words.get("node-rank", "")) if count else None
+    return Party(f"deepspeed {address}:{port}", count, number, address, port)
+
+
+def _slurm(environment: Mapping[str, str]) -> Party | None:
+    job, step = environment.get("SLURM_JOB_ID"), environment.get("SLURM_STEP_ID")
+    if not job or not step:
+        return None
+    count = _count(environment.get("SLURM_STEP_NUM_NODES", "")) or len(
+        tasks_per_node(environment.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    )
+    if not count:
+        return None
+    again = environment.get("SLURM_RESTART_COUNT", "0")
+    address, port = _of_environment(environment)
+    number = _count(environment.get("SLURM_NODEID", ""))
+    return Party(f"slurm {job}.{step}.{again}", count, number, address, port)
+
+
+def _mpi(environment: Mapping[str, str]) -> Party | None:
+    """The variables do not tell which node this is, only how many tasks it has: the meeting gives numbers."""
+    world = _count(environment.get("OMPI_COMM_WORLD_SIZE", "") or environment.get("PMI_SIZE", ""))
+    local = _count(environment.get("OMPI_COMM_WORLD_LOCAL_SIZE", "") or environment.get("MPI_LOCALNRANKS", ""))
+    if not world or not local or world <= local:
+        return None
+    address, port = _of_environment(environment)
+    name = environment.get("PMIX_NAMESPACE") or environment.get("PMI_JOBID") or f"{address}:{port}"
+    return Party(f"mpi {name}", -(-world // local) if world % local == 0 else 0, None, address, port)
+
+
+def _of_environment(environment: Mapping[str, str]) -> tuple[str, int]:
+    return environment.get("MASTER_ADDR", ""), _count(environment.get("MASTER_PORT", "")) or TORCHRUN_PORT
+
+
+def _options_of(launcher: str, command: Sequence[str]) -> dict[str, str] | None:
+    """Options between the launcher's word and the program; None where ``command`` does not start ``launcher``."""
+    for at, word in enumerate(command):
+        if _LAUNCHERS.get(PurePath(word).name) == launcher:
+            return _options(command[at + 1 + (launcher == "accelerate") :])
+        if word == "-m" and at + 1 < len(command) and _MODULES.get(command[at + 1]) == launcher:
+            return _options(command[at + 2 :])
+    return None
+
+
+def _options(words: Iterable[str]) -> dict[str, str]:
+    """``--a-b=1 --a_b 1`` up to the first word that is neither an option nor the value of one."""
+    found: dict[str, str] = {}
+    waiting = ""
+    for word in words:
+        if not word.startswith("-"):
+            if not waiting:
+                break
+            found[waiting], waiting = word, ""
+            continue
+        name, has_value, value = word.lstrip("-").partition("=")
+        name = name.replace("_", "-")
+        found[name] = value
+        waiting = "" if has_value or name in _NO_VALUE else name
+    return found
+
+
+def _address(endpoint: str, port: int) -> tuple[str, int]:
+    """``HOST:PORT`` or ``HOST``, an IPv6 address in brackets."""
+    match = re.fullmatch(r"\[([^\]]+)\](?::(\d{1,5}))?|([^:]+)(?::(\d{1,5}))?", endpoint.strip())
+    if match is None:
+        return "", 0
+    return match[1] or match[3], int(match[2] or match[4] or port)
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() and int(text) <= MOST_NODES else None

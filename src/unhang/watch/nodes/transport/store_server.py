@@ -1,0 +1,239 @@
+"""The store in which watchers of several nodes meet: keeps values under keys for those who know the word.
+
+Whoever connects proves first that it knows the word, and is told nothing before: no host, no key, no size. What it may
+cost before that is bounded: connections, bytes, time, connections a second. Behind it all is bounded too, as a watcher
+may be mistaken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES
+
+NONCE = 32
+HANDSHAKE_S = 3.0
+MOST_STRANGERS = 256
+"""Connections at once of which nothing is known yet, in all and"""
+MOST_FROM_ONE = 64
+"""from one address."""
+ACCEPTED_A_SECOND = 400
+NO_NUMBER_S = 0.1
+BACKLOG = 4096
+MOST_CONNECTIONS = 16_384
+MOST_KEYS, LONGEST_KEY, MOST_VALUE = 1_000_000, 256, MOST_BYTES + 64
+MOST_KEPT = 4 << 30
+"""Bytes of all values."""
+MOST_SEATS = 65_536
+MOST_FRAME = 4 << 20
+ANSWER_PART = 2 << 20
+"""An answer ends once it is so long; who asked asks on."""
+SEALS = (b"who asks\0", b"who answers\0")
+_HEAD = 4
+Result = TypeVar("Result")
+
+
+def proof(word: bytes, side: int, nonces: bytes) -> bytes:
+    """That ``side`` (0: who asks, 1: who answers) knows ``word``."""
+    return hmac.digest(word, SEALS[side] + nonces, "sha256")
+
+
+class Question(msgspec.Struct, array_like=True, frozen=True):
+    """What is wanted: ``s`` set, ``g`` get, ``n`` a seat for a name, ``r`` a seat with a number, ``c`` how many."""
+
+    verb: str
+    keys: list[str] = []
+    value: bytes = b""
+    number: int = 0
+
+
+class Refused(Exception):
+    """What was asked is beyond a limit."""
+
+
+class Values:
+    """What was put. Every limit is looked at before anything is kept."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+        self._seats: dict[str, int] = {}
+        self._size = self._highest = 0
+
+    def answer(self, question: Question) -> Any:
+        """Raises Refused."""
+        if question.verb == "g":
+            return self._found(question.keys)
+        if question.verb == "s" and len(question.keys) == 1:
+            return self._set(question.keys[0], question.value)
+        if question.verb == "n" and len(question.keys) == 1:
+            return self._seat(question.keys[0])
+        if question.verb == "r":
+            return self._raise_to(question.number)
+        if question.verb == "c":
+            return self._highest + 1
+        raise Refused(question.verb)
+
+    def _found(self, keys: list[str]) -> dict[str, bytes | None]:
+        """Of the first keys as many as fit; None for those that are not there."""
+        found: dict[str, bytes | None] = {}
+        size = 0
+        for key in keys:
+            value = found[key] = self._kept.get(key)
+            size += len(value or b"")
+            if size > ANSWER_PART:
+                break
+        return found
+
+    def _set(self, key: str, value: bytes) -> bool:
+        size = self._size + len(value) - len(self._kept.get(key, b""))
+        new = key not in self._kept
+        if len(key) > LONGEST_KEY or len(value) > MOST_VALUE or size > MOST_KEPT:
+            raise Refused("too large")
+        if new and len(self._kept) >= MOST_KEYS:
+            raise Refused("too many")
+        self._kept[key], self._size = value, size
+        return True
+
+    def _seat(self, name: str) -> int:
+        if name not in self._seats:
+            self._raise_to(self._highest + 1)
+            self._seats[name[:LONGEST_KEY]] = self._highest  # 0 is who keeps the store
+        return self._seats[name]
+
+    def _raise_to(self, number: int) -> int:
+        if not 0 <= number < MOST_SEATS:
+            raise Refused("too many")
+        self._highest = max(self._highest, number)
+        return number
+
+
+class Keeper:
+    """Serves in a thread of its own until it is closed."""
+
+    def __init__(self, listener: socket.socket, word: bytes) -> None:
+        self._listener, self._word = listener, word
+        self._values = Values()
+        self._strangers: Counter[str] = Counter()
+        self._allowed, self._at = 1.0 * ACCEPTED_A_SECOND, time.monotonic()
+        self._known: dict[asyncio.Task[None], socket.socket] = {}
+        self._decoder = msgspec.msgpack.Decoder(Question)
+        self._closing = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """All connections end."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(HANDSHAKE_S)
+
+    def _run(self) -> None:
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener, self._accept)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._closing = True
+            self._loop.remove_reader(self._listener)
+            lines = [self._listener, *self._known.values()]
+            for task in list(self._known):
+                task.cancel()
+                with suppress(asyncio.CancelledError, OSError):
+                    self._loop.run_until_complete(task)
+            for line in lines:
+                line.close()
+            self._loop.close()
+
+    def _accept(self) -> None:
+        """Not faster than so many a second: whoever knocks without end costs no core."""
+        try:
+            line, address = self._listener.accept()
+        except OSError:  # no file number is free, or the peer left
+            self._pause(NO_NUMBER_S)
+            return
+        now = time.monotonic()
+        self._allowed = min(1.0 * ACCEPTED_A_SECOND, self._allowed + (now - self._at) * ACCEPTED_A_SECOND) - 1
+        self._at = now
+        self._welcome(line, str(address[0]))
+        if self._allowed < 1:
+            self._pause(1 / ACCEPTED_A_SECOND)
+
+    def _pause(self, seconds: float) -> None:
+        self._loop.remove_reader(self._listener)
+        self._loop.call_later(seconds, self._listen_again)
+
+    def _listen_again(self) -> None:
+        if not self._closing:  # the loop still turns while the last connections end
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _welcome(self, line: socket.socket, address: str) -> None:
+        full = self._strangers.total() >= MOST_STRANGERS or self._strangers[address] >= MOST_FROM_ONE
+        if full or len(self._known) >= MOST_CONNECTIONS:
+            line.close()
+            return
+        self._strangers[address] += 1
+        line.setblocking(False)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = self._loop.create_task(self._serve(line, address))
+        self._known[task] = line
+        task.add_done_callback(self._part)
+
+    def _part(self, task: asyncio.Task[None]) -> None:
+        line = self._known.pop(task, None)
+        if line is not None:
+            line.close()
+
+    async def _serve(self, line: socket.socket, address: str) -> None:
+        with suppress(OSError, EOFError, msgspec.DecodeError, Refused):
+            try:
+                knows = await _within(HANDSHAKE_S, self._meet(line))
+            finally:
+                self._strangers[address] -= 1
+                if not self._strangers[address]:
+                    del self._strangers[address]
+            while knows:
+                size = int.from_bytes(await self._read(line, _HEAD), "big")
+                if size > MOST_FRAME:
+                    return
+                answer = self._values.answer(self._decoder.decode(await self._read(line, size)))
+                body = msgspec.msgpack.encode(answer)
+                await self._loop.sock_sendall(line, len(body).to_bytes(_HEAD, "big") + body)
+
+    async def _meet(self, line: socket.socket) -> bool:
+        ours = secrets.token_bytes(NONCE)
+        await self._loop.sock_sendall(line, ours)
+        told = await self._read(line, 2 * NONCE)
+        nonces = ours + told[:NONCE]
+        if not hmac.compare_digest(told[NONCE:], proof(self._word, 0, nonces)):
+            return False
+        await self._loop.sock_sendall(line, proof(self._word, 1, nonces))
+        return True
+
+    async def _read(self, line: socket.socket, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = await self._loop.sock_recv(line, min(size - len(parts), 1 << 18))
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+
+async def _within(limit_s: float, what: Awaitable[Result]) -> Result:
+    try:
+        return await asyncio.wait_for(what, limit_s)
+    except asyncio.TimeoutError as error:
+        raise EOFError from error

@@ -1,0 +1,283 @@
+"""The carrier: a process of its own beside the watcher that alone touches the network or the shared folder.
+
+``python -m unhang.watch.nodes.transport.transport_main RECORDS``. A network that hangs holds this process up and
+nothing else; the watcher ends and starts it again when it says nothing for long. Ends with the watcher.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from unhang.report.language import translate
+from unhang.watch import private_files
+from unhang.watch.nodes.rank_digest import read_hello
+from unhang.watch.nodes.transport.evidence_parts import Fetch, put_parts
+from unhang.watch.nodes.transport.key_value_exchange import Exchange, ExchangeError
+from unhang.watch.nodes.transport.mailbox import FOLDER, Errand, Heard, News, errand_box, news_box
+from unhang.watch.nodes.transport.meeting_place import SUCCESSORS, Config, NoPlace, Opener
+from unhang.watch.nodes.transport.own_address import own_address
+from unhang.watch.nodes.transport.reachability import Reaching
+from unhang.watch.nodes.transport.signed_values import Sealed
+
+POLL_S = 0.05
+CALM_S, HURRY_S = 1.0, 0.2
+"""Between two digests, and two looks at what others say: while all is well, and while somebody waits."""
+HELLOS_S = 5.0
+AGAIN_S = 1.0
+BACK_S = 5.0
+"""So often a node that uses a later store looks whether the first one is there again."""
+LEAVE_AFTER_S = 6.0
+"""So long a store may be gone (its keeper is started again) before the next node keeps one."""
+MEMORY = 8 << 30
+_PR_SET_PDEATHSIG = 1
+
+
+class Carrier:
+    """Carries between one watcher and the place where all meet."""
+
+    def __init__(self, records: Path, config: Config) -> None:
+        self._config = config
+        self._errands, self._news = errand_box(records), news_box(records)
+        self._opener = Opener(config, os.environ)
+        self._place: Exchange | None = None
+        self._sealed: Sealed | None = None
+        self._called = self._because = self._address = ""
+        self._since_ns = time.monotonic_ns()
+        self._lost_at = float("-inf")
+        self._put: dict[str, bytes] = {}
+        self._heard: dict[str, dict[int, Heard]] = {"h": {}, "d": {}, "w": {}, "v": {}}
+        self._digest_at = self._read_at = self._words_at = self._hellos_at = self._again_at = float("-inf")
+        self._went_back_at = time.monotonic()
+        self._packed = 0
+        self._turn = -1
+        self._fetch: Fetch | None = None
+        self._addresses: dict[int, str] = {}
+        self._reaching = Reaching()
+        self.sent = self.received = 0
+        self.given_up = self.left = False
+
+    def run(self) -> None:
+        """Until the watcher is gone."""
+        told_at = 0.0
+        while True:
+            self._errands.look()
+            errand = self._errands.last
+            idle = errand is None or self.given_up or self.left
+            if errand is not None and not idle:
+                self._step(errand)
+            if idle:
+                time.sleep(POLL_S)
+            if time.monotonic() - told_at >= (HURRY_S if errand is not None and errand.hurry else CALM_S / 2):
+                told_at = time.monotonic()
+                self._tell()
+            time.sleep(POLL_S)
+
+    def _step(self, errand: Errand) -> None:
+        if self._sealed is None and not self._open(errand):
+            return
+        try:
+            self._send(errand)
+            if self._read(errand):
+                self._tell()
+            self._carry_evidence(errand)
+            if errand.leave:
+                self._leave()
+            else:
+                self._go_back()
+        except ExchangeError as error:
+            self._lose(str(error))
+        if errand.leads:
+            self._reaching.go_on({n: a for n, a in self._addresses.items() if n != self._opener.seat}, errand.probe)
+
+    def _open(self, errand: Errand) -> bool:
+        now = time.monotonic()
+        if now < self._again_at:
+            return False
+        self._again_at = now + AGAIN_S
+        try:
+            if now - self._lost_at < LEAVE_AFTER_S:
+                successors, self._opener.addresses = self._opener.addresses, {}
+                try:
+                    place, token, self._called = self._opener.open()
+                finally:
+                    self._opener.addresses = successors
+            else:
+                place, token, self._called = self._opener.open()
+            self._opener.seat = place.take_seat(self._opener.seat, self._config.name)
+        except NoPlace as error:
+            self._because, self.given_up = translate(error.text, self._config.lang), True
+            self._tell()
+            return False
+        except ExchangeError as error:
+            self._because = str(error)
+            return False
+        self._place = place
+        # Opened anew it counts anew: what was said before must not look newer than what is said now.
+        self._sealed = Sealed(place, token, self._config.key, started=max(self._config.started, time.time_ns()))
+        self._put.clear()
+        self._packed = 0
+        self._fetch = None
+        self._because, self._since_ns = "", time.monotonic_ns()
+        self._address = own_address(*self._config.towards)
+        return bool(errand.hello)
+
+    def _go_back(self) -> None:
+        """Its keeper was gone for some seconds and a later node kept a store; both at once would be two companies."""
+        if time.monotonic() - self._went_back_at < BACK_S:
+            return
+        self._went_back_at = time.monotonic()
+        assert self._place is not None
+        if self._opener.first_is_back(self._called) or self._place.moved():
+            self._lose("")
+
+    def _leave(self) -> None:
+        """The last errand."""
+        assert self._place is not None
+        self._place.leave()
+        self.left = True
+        self._tell()
+
+    def _lose(self, because: str) -> None:
+        if self._place is not None:
+            self._place.close()
+        if self._sealed is not None:
+            self._since_ns, self._lost_at = time.monotonic_ns(), time.monotonic()
+        self._place = self._sealed = None
+        self._because = because
+        self._tell()
+
+    def _set(self, kind: str, value: bytes) -> None:
+        assert self._sealed is not None
+        if value and self._put.get(kind) != value:
+            self.sent += self._sealed.put(f"{kind}/{self._opener.seat}", value)
+            self._put[kind] = value
+
+    def _send(self, errand: Errand) -> None:
+        for kind, value in (("h", errand.hello), ("v", errand.said), ("w", errand.word)):
+            self._set(kind, value)
+        turned = errand.hurry and errand.turn != self._turn
+        if time.monotonic() - self._digest_at >= (HURRY_S if turned else CALM_S):
+            self._digest_at, self._turn = time.monotonic(), errand.turn
+            self._set("d", errand.digest)
+
+    def _read(self, errand: Errand) -> bool:
+        """Whether there was time for it."""
+        now = time.monotonic()
+        if now - self._read_at < (HURRY_S if errand.hurry else CALM_S / 2):
+            return False
+        assert self._place is not None
+        self._read_at = now
+        seats = self._place.seats()
+        # Thousands of nodes look often while somebody waits: then most looks are at one word only.
+        all_words = now - self._words_at >= CALM_S / 2 or not 0 <= errand.leader < seats
+        if all_words:
+            self._words_at = now
+        self._hear("w", range(min(SUCCESSORS, seats)) if all_words else [errand.leader])
+        if errand.leads:
+            self._hear("d", range(seats))
+        self._read_hellos(range(seats if errand.leads else min(SUCCESSORS, seats)))
+        changed = [n for n, heard in self._heard["w"].items() if heard.heard_ns / 1e9 >= now]
+        if changed:
+            self._hear("v", [n for n in changed if n != self._opener.seat])
+        return True
+
+    def _read_hellos(self, nodes: range) -> None:
+        unknown = [node for node in nodes if node not in self._heard["h"]]
+        if time.monotonic() - self._hellos_at >= HELLOS_S:
+            self._hellos_at, unknown = time.monotonic(), list(nodes)
+        if unknown:
+            self._hear("h", unknown)
+            self._keep_addresses()
+
+    def _hear(self, kind: str, nodes: Iterable[int]) -> None:
+        assert self._sealed is not None
+        found, heard = self._sealed.get([f"{kind}/{n}" for n in nodes]), self._heard[kind]
+        now_ns = time.monotonic_ns()
+        for key, value in found.items():
+            self.received += len(key) + len(value) + 32
+            node = int(key[2:])
+            known = heard.get(node)
+            if known is None:
+                heard[node] = Heard(node, now_ns, now_ns, value)
+            elif known.value != value:
+                heard[node] = Heard(node, known.first_ns, now_ns, value)
+
+    def _keep_addresses(self) -> None:
+        hellos = {node: read_hello(heard.value) for node, heard in self._heard["h"].items()}
+        self._addresses = {node: hello.address for node, hello in hellos.items() if hello is not None and hello.address}
+        self._opener.addresses = {node: self._addresses[node] for node in self._addresses if node < SUCCESSORS}
+
+    def _carry_evidence(self, errand: Errand) -> None:
+        assert self._sealed is not None
+        if errand.pack > self._packed:
+            self._packed = errand.pack
+            with suppress(OSError):
+                content = Path(errand.pack_path).read_bytes()
+                self.sent += put_parts(self._sealed, self._opener.seat or 0, errand.pack, content)
+        if errand.wanted and (self._fetch is None or self._fetch.number != errand.wanted):
+            self._fetch = Fetch(errand.wanted, errand.wanted_nodes, Path(errand.wanted_path))
+        if self._fetch is not None and errand.wanted:
+            self.received += self._fetch.go_on(self._sealed)
+
+    def _tell(self) -> None:
+        place = self._place
+        self._news.put(
+            News(
+                at_ns=time.monotonic_ns(),
+                met=self._sealed is not None,
+                since_ns=self._since_ns,
+                because=self._because,
+                hopeless=self.given_up,
+                place=self._called,
+                address=self._address,
+                seat=self._opener.seat if self._opener.seat is not None else -1,
+                seats=max(self._config.count, len(self._heard["h"])) if place is not None else 0,
+                hellos=list(self._heard["h"].values()),
+                digests=list(self._heard["d"].values()),
+                words=list(self._heard["w"].values()),
+                said=list(self._heard["v"].values()),
+                answers=dict(self._reaching.latest),
+                answered=sorted(self._reaching.ever),
+                sent=self.sent,
+                received=self.received,
+                left=self.left,
+                refused=self._sealed.refused if self._sealed is not None else 0,
+            )
+        )
+
+
+def config_file(records: Path) -> Path:
+    """Where the watcher leaves what the carrier is told at its start."""
+    return records / FOLDER / "config.json"
+
+
+def write_config(records: Path, config: Config) -> None:
+    """Raises OSError where there is no room."""
+    private_files.make_folder(records / FOLDER)
+    private_files.replace(config_file(records), msgspec.json.encode(config))
+
+
+def main() -> int:
+    """Carry for the watcher that started us."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with suppress(OSError):
+        os.nice(1)
+    records = Path(sys.argv[1])
+    Carrier(records, msgspec.json.decode(config_file(records).read_bytes(), type=Config)).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What the ranks of a node called, as a few numbers that nodes can compare: one for each stretch of positions."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unhang.evidence.items import Entries
+    from unhang.facts.model import GroupFacts
+
+STRETCH = 64
+"""Positions; the first of a stretch is a multiple of it on every node."""
+MOST_STRETCHES, MOST_GROUPS = 16, 4
+
+Print = tuple[int, int, int]
+"""(a number for the name of a group, which stretch, a number for what was called there)."""
+
+
+def prints_of(dumps: Path) -> list[Print]:
+    """Of the busiest groups in ``dumps``, the last whole stretches."""
+    from unhang.watch.pace.call_drift import groups_in
+
+    groups, _ = groups_in([dumps])
+    busiest = sorted(groups.items(), key=lambda known: (-_length(known[1].entries), known[0]))
+    return [one for name, group in busiest[:MOST_GROUPS] for one in _of_group(name, group)]
+
+
+def differing_nodes(told: Mapping[int | None, Sequence[Print]]) -> list[int | None]:
+    """Two nodes that called different things at the same positions; empty where none did."""
+    seen: dict[tuple[int, int], tuple[int, int | None]] = {}
+    for node, prints in told.items():
+        for group, stretch, calls in prints:
+            other = seen.setdefault((group, stretch), (calls, node))
+            if other[0] != calls:
+                return [other[1], node]
+    return []
+
+
+def _length(entries: Mapping[int, Entries]) -> int:
+    return max((len(one) for one in entries.values()), default=0)
+
+
+def _of_group(name: str, group: GroupFacts) -> Iterator[Print]:
+    from unhang.facts.alignment.nonfatal_mismatch import of_this_group
+    from unhang.facts.collective_operations import gist
+
+    if not group.entries:
+        return
+    entries = of_this_group(group.entries[min(group.entries)])
+    gists = [gist(signature) for signature in entries.signatures]
+    stretches: dict[int, dict[int, str]] = {}
+    for position, signature in zip(entries.position.tolist(), entries.signature.tolist(), strict=True):
+        stretches.setdefault(position // STRETCH, {}).setdefault(position, gists[signature])
+    whole = [stretch for stretch in sorted(stretches) if len(stretches[stretch]) == STRETCH]
+    for stretch in whole[-MOST_STRETCHES:]:
+        called = "\n".join(text for _, text in sorted(stretches[stretch].items()))
+        yield zlib.crc32(name.encode()), stretch, zlib.crc32(called.encode())

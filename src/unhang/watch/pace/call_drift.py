@@ -1,0 +1,220 @@
+"""Now and then, in a job that moves, compare what its ranks called: calls that differ and stop nothing spoil results.
+
+The dumps have no stacks (about 14 ms a rank at 2,000 entries); only where something differs one with stacks follows,
+to name the lines. The pauses grow: 3 s into training, then after 20 s, 1, 3, 9 and 27 minutes, then every hour.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unhang.records.record import read_records
+from unhang.watch import private_files
+from unhang.watch.control_file import open_control
+from unhang.watch.pace.call_digests import Print, prints_of
+from unhang.watch.sampling import earlier_evidence, temporary_dumps
+
+if TYPE_CHECKING:
+    from unhang.evidence.items import Recording
+    from unhang.facts.model import Disagreement, GroupFacts, PendingCall
+
+FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
+LEAST_COLLECTIVES = 10
+DUMP_LIMIT_S, STACKS_LIMIT_S = 3.0, 8.0
+POLL_S = 0.05
+PRINTS, PRINTS_TOLD_S = "prints.json", 30.0
+"""Other nodes are told so long; their comparisons come at about the same time."""
+MOST_GROUPS = 16
+MOST_RANKS_TOLD = 256
+
+
+@dataclass(slots=True)
+class DriftWatch:
+    """Asks for dumps in the life of a job; says once what it found. ``folder`` is the run folder."""
+
+    records: Path
+    folder: Path
+    pid: int | None = None
+    checks: int = 0
+    _next_s: float = 0.0
+    _told: bool = False
+    _prints: list[Print] = field(default_factory=list)
+    _prints_s: float = float("-inf")
+
+    def go_on(self, most_collectives: int) -> bytes | None:
+        """Called at every tick in which nobody waits long; ``machine/compared.json`` when something was found."""
+        now_s = time.monotonic()
+        if self.pid is not None:
+            return self._finished()
+        if self._told or most_collectives < LEAST_COLLECTIVES:
+            return None
+        if not self._next_s:
+            self._next_s = now_s + FIRST_AFTER_S
+        if now_s < self._next_s:
+            return None
+        self._next_s = now_s + pause_after(self.checks)
+        self.checks += 1
+        self._start()
+        return None
+
+    def _start(self) -> None:
+        self._answer.unlink(missing_ok=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                compare(self.records, self.folder, self._answer)
+            except BaseException:  # noqa: BLE001 - the process edge
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(0)
+
+    def _finished(self) -> bytes | None:
+        assert self.pid is not None
+        if not os.waitpid(self.pid, os.WNOHANG)[0]:
+            return None
+        self.pid = None
+        with suppress(OSError, ValueError):
+            self._prints = [tuple(one) for one in json.loads(self._answer.with_name(PRINTS).read_bytes())]
+            self._prints_s = time.monotonic()
+        with suppress(OSError):
+            found = self._answer.read_bytes()
+            self._told = True
+            return found
+        return None
+
+    @property
+    def prints(self) -> list[Print]:
+        """What our ranks called at the comparison that was made just now, for other nodes; else empty."""
+        return self._prints if time.monotonic() - self._prints_s < PRINTS_TOLD_S else []
+
+    def try_again(self) -> None:
+        """What was found came to nothing, the job was busy otherwise: compare again when it is time."""
+        self._told = False
+
+    def end(self) -> None:
+        """Stop comparing now: a look is about to begin, or the job is over. It is tried again later."""
+        if self.pid is None:
+            return
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.pid = None
+        earlier_evidence.restore(self.folder)
+
+    @property
+    def _answer(self) -> Path:
+        return self.folder / ".unhang" / "compared.json"
+
+
+def pause_after(checks: int) -> float:
+    """Seconds to the next comparison when so many were begun before the last one."""
+    return min(SECOND_AFTER_S * TIMES ** min(checks, 10), MAX_PAUSE_S)
+
+
+def compare(records: Path, folder: Path, answer: Path) -> None:
+    """Take a dump of every rank and compare them; write ``answer`` only where calls differ. Leaves no dump behind."""
+    earlier_evidence.lay_dumps_aside(folder)
+    read: dict[Path, int] = {}
+    try:
+        _ask(records, stacks=False, limit_s=DUMP_LIMIT_S)
+        read = temporary_dumps.written(folder / "dumps")
+        private_files.replace(answer.with_name(PRINTS), json.dumps(prints_of(folder / "dumps")).encode())
+        found = differing(folder / "dumps")
+        if not found:
+            return
+        _ask(records, stacks=True, limit_s=STACKS_LIMIT_S)
+        read = temporary_dumps.written(folder / "dumps")
+        with_lines = {call.group: call for call in differing(folder / "dumps")}
+        found = tuple(with_lines.get(call.group, call) for call in found)
+        private_files.replace(answer, document(found))
+    finally:
+        temporary_dumps.drop(read)
+        earlier_evidence.restore(folder)
+
+
+def differing(*dumps: Path) -> tuple[Disagreement, ...]:
+    """What the ranks called differently, and survived, as their dumps in these folders tell."""
+    from unhang.facts.alignment.nonfatal_mismatch import find_survived
+
+    groups, chosen = groups_in(dumps)
+    return find_survived(groups, chosen) if len(chosen) > 1 else ()
+
+
+def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, Recording]]:
+    """(groups, recordings by rank) of the dumps in these folders."""
+    from unhang.evidence.flight_recorder.many_dumps import read_recordings
+    from unhang.facts.alignment.group_table import groups_from_recordings
+    from unhang.facts.dump_choice import choose_recordings
+    from unhang.findings import Unread
+
+    paths = [path for folder in dumps for path in sorted(folder.glob("rank_*"))]
+    items: Iterable[Recording | Unread] = read_recordings(paths, whole=True, jobs=1)
+    chosen = dict(choose_recordings([item for item in items if not isinstance(item, Unread)]).by_rank)
+    return groups_from_recordings(chosen, tuple(sorted(chosen)), frozenset(chosen)), chosen
+
+
+def document(found: tuple[Disagreement, ...]) -> bytes:
+    """``machine/compared.json``."""
+    groups = [
+        {
+            "group": one.group,
+            "position": one.position,
+            "times": one.times,
+            "aligned": one.records_align,
+            "calls": [_call(rank, call) for rank, call in _some(one.pending)],
+        }
+        for one in found[:MOST_GROUPS]
+    ]
+    return json.dumps({"schema": "unhang.compared/1", "groups": groups}).encode() + b"\n"
+
+
+def _some(pending: Mapping[int, PendingCall]) -> list[tuple[int, PendingCall]]:
+    """Of many ranks those that stand out, and as many of the others."""
+    camps: dict[object, list[int]] = {}
+    for rank in sorted(pending):
+        camps.setdefault(pending[rank].signature, []).append(rank)
+    each = MOST_RANKS_TOLD // max(len(camps), 1) or 1
+    kept = [rank for ranks in sorted(camps.values(), key=len) for rank in ranks[:each]][:MOST_RANKS_TOLD]
+    return [(rank, pending[rank]) for rank in sorted(kept)]
+
+
+def _call(rank: int, call: PendingCall) -> dict[str, object]:
+    signature = call.signature
+    assert signature is not None
+    return {
+        "rank": rank,
+        "operation": signature.operation,
+        "input_sizes": signature.input_sizes,
+        "output_sizes": signature.output_sizes,
+        "input_dtypes": signature.input_dtypes,
+        "output_dtypes": signature.output_dtypes,
+        "frames": [(frame.file, frame.line or 0, frame.function) for frame in call.stack[:32]],
+    }
+
+
+def _ask(records: Path, *, stacks: bool, limit_s: float) -> None:
+    """Ask every rank for its dump and wait for those that answer."""
+    control = open_control(records)
+    if control is None:
+        return
+    number = control.ask_stacks() if stacks else control.ask_dump()
+    control.close()
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        views = [v for v in read_records(records).values() if not (v.closed or v.ended) and v.age_s() < 2.0]
+        if all((view.stacks_served if stacks else view.dump_served) >= number for view in views):
+            return
+        time.sleep(POLL_S)

@@ -1,0 +1,173 @@
+"""What the ranks of a job that moves did in the looks at them: who waited how often, and where each stood.
+
+Old looks count less and less, so that what is told is about the last minutes; memory is bounded by the ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from unhang.records.record_views import Place, RecordView
+from unhang.watch.job.detection import RankLook
+from unhang.watch.pace.step_history import StepHistory
+
+if TYPE_CHECKING:
+    from unhang.evidence.own_files.recorder_items import Pace
+
+HALVE_AFTER = 240
+"""Looks: about a minute. What was seen before counts half."""
+MOST_PLACES, PLACES_TOLD = 24, 12
+"""A rank that stands at more lines keeps the most frequent half of them."""
+MOST_RANKS_TOLD = 64
+MOST_ELSEWHERE = 256
+STACKS_UP_TO_RANKS = 256
+FRAMES = 16
+
+
+@dataclass(slots=True)
+class Seen:
+    """One look at one rank: whether it stood in communication, and where."""
+
+    waits: bool
+    phase: str
+    user: tuple[str, int, str]
+    stack: str
+
+
+@dataclass(slots=True)
+class _Place:
+    weight: float = 0.0
+    stack: str = ""
+
+
+_Key = tuple[str, tuple[str, int, str]]
+
+
+@dataclass(slots=True)
+class _Rank:
+    waits: float = 0.0
+    steps: StepHistory = field(default_factory=StepHistory)
+    calls: StepHistory | None = field(default_factory=StepHistory)
+    """Collectives, until it is known how many of them are a step."""
+    places: dict[_Key, _Place] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PaceRecord:
+    """All ranks. ``looks``: how many looks count, old ones less."""
+
+    looks: float = 0.0
+    ranks: dict[int, _Rank] = field(default_factory=dict)
+    _since_halved: int = 0
+
+    def note_steps(self, looks: Mapping[int, RankLook]) -> None:
+        """Take over how far the ranks' steps are; collectives, while it is not known how many are a step."""
+        for rank, look in looks.items():
+            known = self.ranks.setdefault(rank, _Rank())
+            if look.view.steps <= 0 and known.calls is not None:
+                known.calls.note(_most_calls(look.view), time.monotonic_ns())
+            elif look.view.steps > 0:
+                if known.calls is not None and look.view.step_source == "rhythm":
+                    known.steps = known.calls.in_rounds_of(look.view.collectives_per_step)
+                known.calls = None
+                known.steps.note(look.view.steps, look.view.last_step_ns)
+
+    def add(self, seen: Mapping[int, Seen]) -> None:
+        """One look at every rank."""
+        self.looks += 1
+        for rank, look in seen.items():
+            known = self.ranks.setdefault(rank, _Rank())
+            known.waits += look.waits
+            place = known.places.setdefault((look.phase, look.user), _Place())
+            place.weight += 1
+            if len(seen) <= STACKS_UP_TO_RANKS:
+                place.stack = look.stack
+            if len(known.places) > MOST_PLACES:
+                known.places = _top(known.places, MOST_PLACES // 2)
+        self._since_halved += 1
+        if self._since_halved >= HALVE_AFTER:
+            self._halve()
+
+    def _halve(self) -> None:
+        self._since_halved = 0
+        self.looks /= 2
+        for rank in self.ranks.values():
+            rank.waits /= 2
+            for place in rank.places.values():
+                place.weight /= 2
+
+    def is_uneven(self) -> bool:
+        """Whether one rank may be waited for at all: it waits clearly less than every other one."""
+        waits = sorted(rank.waits for rank in self.ranks.values())
+        return len(waits) > 1 and 2 * waits[0] <= waits[1]
+
+    def document(self, elsewhere: Mapping[int, float] | None = None) -> bytes:
+        """``machine/pace.json``: of many ranks the ones that wait least, and some others. ``elsewhere``: shares in
+        which ranks of other nodes wait."""
+        order = sorted(self.ranks, key=lambda rank: (self.ranks[rank].waits, rank))
+        told = sorted(order[: MOST_RANKS_TOLD // 2] + order[MOST_RANKS_TOLD // 2 :][-MOST_RANKS_TOLD // 2 :])
+        looks = max(self.looks, 1.0)
+        ranks = [_told(rank, self.ranks[rank], looks) for rank in told]
+        least = sorted((elsewhere or {}).items(), key=lambda known: known[1])[:MOST_ELSEWHERE]
+        ranks += [{"rank": rank, "waits": share} for rank, share in least if rank not in self.ranks]
+        return json.dumps({"schema": "unhang.pace/1", "looks": round(self.looks), "ranks": ranks}).encode() + b"\n"
+
+    def pace(self) -> Pace | None:
+        """The same as evidence: what ``unhang diagnose`` will read later."""
+        from unhang.evidence.own_files.pace import read_pace
+        from unhang.findings import Source, Unread
+
+        found = read_pace(self.document(), source=Source("pace.json"))
+        return None if isinstance(found, Unread) else found
+
+
+def seen_in(view: RecordView, *, waits: bool) -> Seen:
+    """What one record shows."""
+    return Seen(waits, view.phase, _line(view.user), view.stack)
+
+
+def _most_calls(view: RecordView) -> int:
+    return max((group.enqueued for group in view.groups), default=0)
+
+
+def _top(places: dict[_Key, _Place], most: int) -> dict[_Key, _Place]:
+    return dict(sorted(places.items(), key=lambda item: -item[1].weight)[:most])
+
+
+def _line(place: Place) -> tuple[str, int, str]:
+    return (place.file, place.line, place.function)
+
+
+def _told(number: int, rank: _Rank, looks: float) -> dict[str, object]:
+    places = _top(rank.places, PLACES_TOLD).items()
+    return {
+        "rank": number,
+        "steps": [(step, round(seconds, 6)) for step, seconds in rank.steps.told()],
+        "waits": _share(rank.waits, looks),
+        "places": [
+            {"share": _share(p.weight, looks), "phase": phase, "frames": list(_frames(p.stack, user))}
+            for (phase, user), p in places
+        ],
+    }
+
+
+def _share(weight: float, looks: float) -> float:
+    return round(min(1.0, weight / looks), 4)
+
+
+def _frames(stack: str, user: tuple[str, int, str]) -> Iterable[tuple[str, int, str]]:
+    """The innermost frames down to the user's own line, which is always among them."""
+    found = 0
+    for text in stack.splitlines()[:FRAMES]:
+        rest, _, function = text.rpartition(":")
+        file, _, line = rest.rpartition(":")
+        if not line.isdigit() or not f"{file}{function}".isprintable():
+            continue
+        yield (file, int(line), function)
+        found += (file, function) == (user[0], user[2])
+    if not found and user[0] and f"{user[0]}{user[2]}".isprintable():
+        yield user

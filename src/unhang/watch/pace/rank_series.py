@@ -1,0 +1,289 @@
+"""``series/ranks.jsonl`` in the run folder: how far each rank came, how fast, and what it did, from start to end.
+
+A row holds some seconds of one rank. The file keeps below ``MOST_BYTES`` however long the job runs: when it is full,
+neighbouring rows are made one, and rows are twice as long from then on. Of more than ``MANY`` ranks rows begin longer,
+are looked at less often, and are written by column.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unhang.evidence.own_files.rank_series_columns import MOST_ROWS, Stretch, joined, packed, rows_of
+from unhang.records.record_views import RecordView
+from unhang.watch import private_files
+from unhang.watch.job.detection import RankLook
+from unhang.watch.pace.straggling import stands_in_communication
+
+SCHEMA = "unhang.series/1"
+PLACE = Path("series") / "ranks.jsonl"
+MOST_BYTES = 4 << 20
+FIRST_WIDTH_S = 1.0
+FLUSH_S = 5.0
+MANY = 2_048
+"""Ranks; so many more, so much longer is the time between two looks at all of them."""
+LOOKS_A_ROW = 8
+"""Of many ranks."""
+MOST_KEPT = 1 << 17
+"""Rows of many ranks: as many as a page that shows them can hold."""
+MOST_SITES = 4_096
+SITES_A_ROW = 8
+
+
+@dataclass(slots=True)
+class _Row:
+    """One stretch of one rank that is not over yet: from ``first`` to ``last``."""
+
+    since: float
+    first: RecordView
+    last: RecordView
+    looks: int = 0
+    waits: int = 0
+    longest_ns: int = 0
+    doing: Counter[tuple[int, str, int]] = field(default_factory=Counter)
+    """Looks by (site, phase, whether it stood in communication)."""
+
+    def goes_on(self, view: RecordView) -> bool:
+        """Not started again, and not counted anew."""
+        mine = self.last
+        return mine.identity.pid == view.identity.pid and mine.steps <= view.steps
+
+    def add(self, view: RecordView, site: int) -> None:
+        """One more look."""
+        new, waits = view.steps - self.last.steps, stands_in_communication(view)
+        if new > 0:
+            self.longest_ns = max(self.longest_ns, *view.step_durations_ns[-new:], 0)
+        self.doing[site, view.phase, waits] += 1
+        self.looks += 1
+        self.waits += waits
+        self.last = view
+
+    def document(self, rank: int) -> dict[str, Any]:
+        """As it is written."""
+        took_ns = self.last.last_step_ns - self.first.last_step_ns if self.first.last_step_ns > 0 else 0
+        done = self.last.steps - self.first.steps if took_ns > 0 else 0
+        begun_ns = self.first.beat_ns if self.first.beat_ns > 0 else self.last.beat_ns  # seen before its first beat
+        return {
+            "rank": rank,
+            "attempt": self.last.identity.attempt,
+            "at_s": round(self.last.beat_wall_ns / 1e9, 1),
+            "step": self.last.steps,
+            "steps": done,
+            "took_s": round(took_ns / 1e9, 6) if done else 0,
+            "longest_s": round(self.longest_ns / 1e9, 6) if done else 0,
+            "for_s": round((self.last.beat_ns - begun_ns) / 1e9, 3),
+            "calls": max((group.completed for group in self.last.groups), default=0),
+            "calls_a_step": self.last.collectives_per_step,
+            "looks": self.looks,
+            "waits": self.waits,
+            "doing": [[*what, count] for what, count in self.doing.most_common(SITES_A_ROW)],
+        }
+
+
+class RankSeries:
+    """Writes the series of one run. A watcher that was started again goes on with what it finds."""
+
+    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+        self._path = folder / PLACE
+        self._most_bytes = most_bytes
+        self._width_s = FIRST_WIDTH_S
+        self._size = -1
+        self._rows: dict[int, _Row] = {}
+        self._sites: dict[tuple[str, int, str], int] = {}
+        self._waiting: list[str] = []
+        self._over: list[dict[str, Any]] = []
+        self._flushed = 0.0
+        self._looked = 0.0
+        self._by_column = False
+        self._kept = 0
+        """Rows written by column."""
+
+    def add(self, looks: Mapping[int, RankLook], now: float | None = None) -> None:
+        """One look at every rank; ``now`` is monotonic seconds. A folder that takes nothing is not worth an error."""
+        now = time.monotonic() if now is None else now
+        pause_s = len(looks) / MANY if len(looks) > MANY else 0.0
+        if not 0 < len(looks) <= MOST_ROWS or now - self._looked < pause_s:
+            return
+        self._looked = now
+        if self._size < 0:
+            self._begin()
+        if pause_s and self._width_s < LOOKS_A_ROW * pause_s:
+            self._width_s = LOOKS_A_ROW * pause_s
+            self._waiting.append(self._head())
+        self._by_column = self._by_column or pause_s > 0
+        for rank in sorted(looks):
+            if looks[rank].ended_ns is None:
+                self._look(rank, looks[rank].view, now)
+        if now - self._flushed >= FLUSH_S:
+            self.flush(now)
+
+    def close(self) -> None:
+        """The job is over: write what is open too."""
+        for rank, row in sorted(self._rows.items()):
+            self._over.append(row.document(rank))
+        self._rows.clear()
+        self.flush(time.monotonic())
+
+    def flush(self, now: float) -> None:
+        """Write the rows that are over."""
+        self._flushed = now
+        content = "".join((*self._waiting, *self._lines(self._over))).encode()
+        self._kept += len(self._over) * self._by_column
+        self._waiting.clear()
+        self._over.clear()
+        with suppress(OSError):
+            if content:
+                private_files.append(self._path, content)
+                self._size += len(content)
+            if self._size > self._most_bytes or self._kept > MOST_KEPT:
+                self._thin()
+
+    def _look(self, rank: int, view: RecordView, now: float) -> None:
+        row = self._rows.get(rank)
+        if row is not None and not row.goes_on(view):
+            self._over.append(row.document(rank))
+            row = None
+        if row is None:
+            row = self._rows[rank] = _Row(now, view, view)
+        user = view.user if view.user.file else view.top
+        row.add(view, self._site((user.file, user.line, user.function)))
+        if now - row.since >= self._width_s:
+            self._over.append(row.document(rank))
+            self._rows[rank] = _Row(now, view, view)
+
+    def _lines(self, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+        if not self._by_column:
+            yield from map(_line, rows)
+            return
+        together: list[dict[str, Any]] = []
+        for row in rows:
+            if together and (row["rank"] <= together[-1]["rank"] or len(together) == MOST_ROWS):
+                yield _line(packed(together))
+                together.clear()
+            together.append(row)
+        if together:
+            yield _line(packed(together))
+
+    def _site(self, place: tuple[str, int, str]) -> int:
+        """The number of a line; it is written once. 0 stands for those beyond ``MOST_SITES``."""
+        number = self._sites.get(place)
+        if number is None:
+            number = len(self._sites) + 1
+            if number > MOST_SITES:
+                return 0
+            self._sites[place] = number
+            self._waiting.append(_line({"site": number, "place": list(place)}))
+        return number
+
+    def _begin(self) -> None:
+        """Start the file, or find out how far an earlier watcher came with it."""
+        self._size = 0
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            for found in _documents(self._path):
+                if "schema" in found:
+                    self._width_s = float(found["width_s"])
+                elif "stretch" in found:
+                    self._kept += found["stretch"]["rows"]
+                elif "site" in found:
+                    file, line, function = found["place"]
+                    self._sites[(file, line, function)] = found["site"]
+        with suppress(OSError):
+            private_files.make_folder(self._path.parent)
+            self._size = self._path.stat().st_size
+        if not self._size:
+            self._waiting.append(self._head())
+
+    def _head(self) -> str:
+        return _line({"schema": SCHEMA, "width_s": self._width_s})
+
+    def _thin(self) -> None:
+        """Make every two neighbouring rows of a rank one."""
+        self._width_s *= 2
+        self._kept //= 2
+        sites = [_line(found) for found in _documents(self._path) if "site" in found]
+        halved = (_line(found) for half in (_halved_rows, _halved_stretches) for found in half(self._path))
+        content = "".join((self._head(), *sites, *halved)).encode()
+        private_files.replace(self._path, content)
+        self._size = len(content)
+        if self._size > self._most_bytes // 2 + len(self._head()):
+            self._most_bytes = max(self._most_bytes, 2 * self._size)  # many lines, or many ranks: not at every flush
+
+
+def _halved_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of the file, of every two neighbouring ones of a rank one."""
+    open_rows: dict[int, dict[str, Any]] = {}
+    for found in _documents(path):
+        if "rank" not in found:
+            continue
+        before = open_rows.pop(found["rank"], None)
+        if before is None:
+            open_rows[found["rank"]] = found
+        elif before["attempt"] == found["attempt"] and before["step"] <= found["step"]:
+            yield _together(before, found)
+        else:
+            yield before
+            open_rows[found["rank"]] = found
+    yield from (row for _, row in sorted(open_rows.items()))
+
+
+def _halved_stretches(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows that are written by column, of every two neighbouring lines one."""
+    before: Stretch | None = None
+    for found in _documents(path):
+        if "stretch" not in found:
+            continue
+        with suppress(ValueError):
+            here = msgspec.convert(found["stretch"], Stretch)
+            if before is None:
+                before = here
+                continue
+            yield joined(before, here, SITES_A_ROW) or _joined_by_rank(before, here)
+            before = None
+    if before is not None:
+        yield {"stretch": msgspec.to_builtins(before)}
+
+
+def _joined_by_rank(first: Stretch, second: Stretch) -> dict[str, Any]:
+    """Where ranks came, went or were started again: of those the newer attempt is kept."""
+    rows = {row["rank"]: row for row in rows_of(first)}
+    for row in rows_of(second):
+        before = rows.get(row["rank"])
+        goes_on = before is not None and before["attempt"] == row["attempt"] and before["step"] <= row["step"]
+        rows[row["rank"]] = _together(before, row) if before is not None and goes_on else row
+    return packed([row for _, row in sorted(rows.items())][:MOST_ROWS])
+
+
+def _together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    doing: Counter[tuple[Any, ...]] = Counter()
+    for *what, count in (*first["doing"], *second["doing"]):
+        doing[tuple(what)] += count
+    row = {
+        **second,
+        **{key: round(first[key] + second[key], 6) for key in ("steps", "took_s", "looks", "waits", "for_s")},
+    }
+    row["longest_s"] = max(first["longest_s"], second["longest_s"])
+    row["doing"] = [[*what, count] for what, count in doing.most_common(SITES_A_ROW)]
+    return row
+
+
+def _documents(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of the file that are whole."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            with suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    yield found
+
+
+def _line(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":")) + "\n"

@@ -1,0 +1,1 @@
+"""What one process does, seen from outside: py-spy, ``/proc``, the kernel."""

@@ -1,0 +1,164 @@
+"""What a process waits for outside of the job, as ``/proc`` shows it (Linux): a peer, a file lock, a child that ended.
+
+Passive: files of ``/proc`` are read, nothing is attached, and every answer may be missing.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+from unhang.knowledge.activities import activity_table
+from unhang.watch.process_state.unanswered_connections import PROC, connections_by_inode
+
+MOST = 8
+_STANDARD = 2
+"""Descriptors up to here are the job's input and output."""
+_POLLED = struct.Struct("ihh")
+_MOST_POLLED = 16
+_LOCK_FILES = (".lock", ".lck", ".lockfile")
+
+
+def awaited(pid: int, stack: str = "", *, proc: Path = PROC) -> dict[str, Any]:
+    """``awaits`` of the process, as ``docs/bundle.md`` tells; empty where there is nothing.
+
+    ``stack``: where it stood. Who asks for a lock again and again stands in no line for it: then the lock files that
+    others hold are told too, where the stack stands in a library of such locks, and files that it has open itself.
+    """
+    found: dict[str, list[Any]] = {
+        "peers": _peers(pid, proc),
+        "locks": list(_locks(pid, proc, asks_again=any(file in stack for file in _lock_libraries()))),
+        "ended_children": list(_ended_children(pid, proc)),
+    }
+    return {"awaits": told} if (told := {key: value[:MOST] for key, value in found.items() if value}) else {}
+
+
+# ---------------------------------------------------------------------------------------------------
+# sockets: that of the call in which the main thread sleeps
+
+
+def _peers(pid: int, proc: Path) -> list[str]:
+    inodes = {_socket(pid, descriptor, proc) for descriptor in _descriptors(pid, proc)} - {""}
+    known = connections_by_inode(pid, proc=proc) if inodes else {}
+    return sorted({f"{one.peer[0]}:{one.peer[1]}" for inode, one in known.items() if inode in inodes and one.peer[1]})
+
+
+def _descriptors(pid: int, proc: Path) -> Iterator[int]:
+    """Descriptors of the system call of the main thread: its first argument, or those of the list it polls."""
+    words = _text(proc / str(pid) / "syscall").split()
+    if len(words) < 4 or not words[0].isdigit():
+        return
+    first, second = int(words[1], 16), int(words[2], 16)
+    if _STANDARD < first < 1 << 20:
+        yield first
+    elif 0 < second <= _MOST_POLLED:
+        with suppress(OSError, ValueError, OverflowError), (proc / str(pid) / "mem").open("rb", buffering=0) as memory:
+            memory.seek(first)
+            raw = memory.read(second * _POLLED.size)
+            yield from (one for one, _, _ in _POLLED.iter_unpack(raw[: len(raw) // _POLLED.size * _POLLED.size]))
+
+
+def _socket(pid: int, descriptor: int, proc: Path) -> str:
+    target = ""
+    with suppress(OSError):
+        target = str((proc / str(pid) / "fd" / str(descriptor)).readlink())
+    return target[8:-1] if target.startswith("socket:[") and descriptor > _STANDARD else ""
+
+
+# ---------------------------------------------------------------------------------------------------
+# file locks
+
+
+def _lock_libraries() -> tuple[str, ...]:
+    return tuple(file for row in activity_table().rows if row.what == "file-lock" for file in row.files)
+
+
+def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[dict[str, Any]]:
+    """The lock that the kernel lets the process wait for; else those of others to write a file that it has open itself,
+    and lock files that others hold."""
+    held: list[tuple[str, int, str, bool]] = []
+    for line in _text(proc / "locks").splitlines():
+        words = line.replace("-> ", "").split()
+        if len(words) < 6 or not words[4].isdigit():
+            continue
+        number, holder, inode = words[0], int(words[4]), words[5].rpartition(":")[2]
+        if "->" not in line:
+            held.append((number, holder, inode, words[3] == "WRITE"))
+        elif holder == pid:
+            yield from (_held(one[1], one[2], proc) for one in held if one[0] == number)
+            return
+    opened = set(_inodes(pid, proc)) if held else set()
+    to_write = {(holder, inode) for _, holder, inode, writes in held if writes and inode in opened}
+    for holder, inode in dict.fromkeys((holder, inode) for _, holder, inode, _ in held):
+        if holder in (pid, os.getpid()) or not (asks_again or (holder, inode) in to_write):
+            continue
+        told = _held(holder, inode, proc)
+        if (holder, inode) in to_write or told["path"].endswith(_LOCK_FILES):
+            yield told
+
+
+def _inodes(pid: int, proc: Path) -> Iterator[str]:
+    """Of the files that it has open, but for the job's input and output."""
+    for descriptor in _folders(proc / str(pid) / "fd"):
+        with suppress(OSError):
+            told = descriptor.stat()
+            if int(descriptor.name) > _STANDARD and S_ISREG(told.st_mode):
+                yield str(told.st_ino)
+
+
+def _held(holder: int, inode: str, proc: Path) -> dict[str, Any]:
+    from unhang.watch.process_state.proc_processes import read_process, started_s
+
+    process = read_process(holder, proc=proc)
+    return {
+        "path": _path_of(holder, inode, proc),
+        "pid": holder,
+        "command": _program(process.command) if process is not None else "",
+        "started_s": started_s(process, proc=proc) if process is not None else None,
+    }
+
+
+def _program(command: tuple[str, ...]) -> str:
+    """The program and its script, without arguments: these may hold secrets."""
+    script = (word for word in command[1:2] if not word.startswith("-"))
+    return " ".join(word.rpartition("/")[2] for word in (*command[:1], *script))[:200]
+
+
+def _path_of(pid: int, inode: str, proc: Path) -> str:
+    with suppress(OSError):
+        for descriptor in (proc / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                if str(descriptor.stat().st_ino) == inode:
+                    return str(descriptor.readlink())
+    return ""
+
+
+# ---------------------------------------------------------------------------------------------------
+# children
+
+
+def _ended_children(pid: int, proc: Path) -> Iterator[dict[str, int]]:
+    """Children that have ended and that the process has not asked for; with the wait status where we may see it."""
+    for task in _folders(proc / str(pid) / "task"):
+        for child in _text(task / "children").split():
+            fields = _text(proc / child / "stat").rpartition(")")[2].split()
+            if fields[:1] == ["Z"] and len(fields) > 49:
+                status = int(fields[49])
+                yield {"pid": int(child), "signal": status & 0x7F, "exit_code": status >> 8}
+
+
+def _folders(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return list(folder.iterdir())
+    return []
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(errors="replace")
+    return ""

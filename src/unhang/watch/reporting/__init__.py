@@ -1,0 +1,1 @@
+"""What the user and other programs learn of a run: lines, snapshots, metrics, history."""

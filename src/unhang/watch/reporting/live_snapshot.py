@@ -1,0 +1,332 @@
+"""The run as it is now, for whoever looks on: one snapshot a second at most, in memory, and only while somebody asks.
+
+A viewer touches ``live.wanted`` in the records folder; for 15 s after that the watcher keeps ``live.json`` beside it up
+to date. The last snapshot stays in the run folder. Columns, not objects: one entry a rank in each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from unhang.records.record_views import PHASES, RecordView
+from unhang.secrets import tree_without_secrets, without_secrets, words_without_secrets
+from unhang.watch import private_files
+from unhang.watch.job.detection import Doing, RankLook, Standing
+from unhang.watch.reporting.verdict_summary import Summary
+from unhang.watch.run_folder import RunPlan
+
+if TYPE_CHECKING:
+    from unhang.watch.reporting.run_totals import Totals
+
+SCHEMA = "unhang.live/1"
+FILE, WANTED = "live.json", "live.wanted"
+EVERY_S = 1.0
+WANTED_FOR_S = 15.0
+STATES = tuple(doing.value for doing in Doing)
+MOST_GROUPS = 64
+"""Groups shown, those with the most members first; jobs with thousands of pairs are not listed whole."""
+
+
+class RunPart(msgspec.Struct, frozen=True):
+    """What was started. ``nodes``: hosts, by the index that ``Ranks.node`` uses."""
+
+    command: list[str]
+    folder: str
+    started_s: float
+    world_size: int | None
+    nodes: list[str]
+    attempt: int = 0
+
+
+class Ranks(msgspec.Struct, frozen=True):
+    """One entry a rank, in the order of ``rank``. Times are seconds; -1 where there is none.
+
+    ``state`` is an index into :data:`STATES`, ``phase`` into ``PHASES``; ``node``, ``label`` and ``place`` into the
+    lists of the snapshot (-1: none). ``still_s``: since when the stack of the thread that issues collectives stands;
+    ``waits_s``: since when it waits for others; ``beat_s``: age of what its record says.
+    """
+
+    rank: list[int]
+    node: list[int]
+    state: list[int]
+    phase: list[int]
+    label: list[int]
+    place: list[int]
+    step: list[int]
+    step_s: list[float]
+    still_s: list[float]
+    waits_s: list[float]
+    beat_s: list[float]
+
+
+class GroupColumns(msgspec.Struct, frozen=True):
+    """How far the ranks of one group came: positions by rank."""
+
+    name: str
+    backend: str
+    size: int
+    rank: list[int]
+    enqueued: list[int]
+    completed: list[int]
+
+
+class StandingPart(msgspec.Struct, frozen=True):
+    """Who waits for whom now. ``killed_in_s``: until the job's own limit ends it, None where that is not known."""
+
+    waiters: list[int]
+    laggards: list[int]
+    waited_s: float
+    urgent: bool
+    killed_in_s: float | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The headline of a verdict that was said. ``parts``: the sentence as ``report/text_in_files.py`` carries it, None
+    where an older unhang wrote it."""
+
+    level: str
+    status: str
+    cause: str
+    certainty: str
+    ranks: list[int]
+    where: str
+    sentence: str
+    parts: dict[str, Any] | None = None
+
+
+class TotalsPart(msgspec.Struct, frozen=True):
+    """The run so far. ``by_phase``: seconds and times of marked phases that ended."""
+
+    steps: int
+    step_s: float | None
+    slowest: int | None
+    by_phase: dict[str, tuple[float, int]]
+    findings: list[str]
+
+
+class LiveState(msgspec.Struct, frozen=True):
+    """One snapshot. ``at_s`` is a clock time of the machine that wrote it; ``ended``: the command is over."""
+
+    schema: str
+    at_s: float
+    ended: bool
+    run: RunPart
+    ranks: Ranks
+    places: list[str]
+    labels: list[str]
+    groups: list[GroupColumns]
+    standing: StandingPart | None
+    verdict: Told | None
+    totals: TotalsPart
+
+
+class Index:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of ``text``; -1 of an empty one."""
+        return self._numbers.setdefault(text, len(self._numbers)) if text else -1
+
+    def texts(self) -> list[str]:
+        """All of them, in order."""
+        return list(self._numbers)
+
+
+class Snapshot:
+    """Everything one snapshot is made of; the watcher fills it, :meth:`state` turns it into columns."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        folder: Path,
+        looks: Mapping[int, RankLook],
+        doing: Mapping[int, Doing],
+        waits_since: Callable[[int, RecordView], int | None],
+        *,
+        node_of: Mapping[int, str],
+        world_size: int | None,
+    ) -> None:
+        self._plan, self._folder, self._world_size = plan, folder, world_size
+        self._looks, self._doing, self._waits_since, self._node_of = looks, doing, waits_since, node_of
+        self._nodes, self._labels, self._places = Index(), Index(), Index()
+
+    def state(
+        self, standing: Standing | None, said: Summary | None, totals: Totals, *, ended: bool = False
+    ) -> LiveState:
+        """The snapshot. ``said``: the verdict that was printed last, None without one."""
+        now_ns = time.monotonic_ns()
+        ranks = self._ranks(now_ns)
+        attempts = [look.view.identity.attempt for look in self._looks.values()]
+        nodes = self._nodes.texts()
+        return LiveState(
+            schema=SCHEMA,
+            at_s=round(time.time(), 3),
+            ended=ended,
+            run=RunPart(
+                command=words_without_secrets(self._plan.command),
+                folder=str(self._folder),
+                started_s=self._plan.started_s,
+                world_size=self._world_size,
+                nodes=nodes,
+                attempt=max(attempts, default=0),
+            ),
+            ranks=ranks,
+            places=self._places.texts(),
+            labels=self._labels.texts(),
+            groups=self._groups(),
+            standing=_standing(standing, said),
+            verdict=_told(said),
+            totals=TotalsPart(
+                steps=totals.steps,
+                step_s=totals.median_step_s,
+                slowest=totals.slowest(self._looks),
+                by_phase=dict(totals.by_phase),
+                findings=list(totals.findings),
+            ),
+        )
+
+    def _ranks(self, now_ns: int) -> Ranks:
+        columns: list[tuple[int, int, int, int, int, int, int, float, float, float, float]] = []
+        for rank in sorted(self._looks):
+            view = self._looks[rank].view
+            since = self._waits_since(rank, view)
+            waits = self._doing.get(rank) is Doing.WAITING and since is not None
+            columns.append(
+                (
+                    rank,
+                    self._nodes.number(self._node_of.get(rank, "")),
+                    STATES.index(self._doing.get(rank, Doing.BUSY).value),
+                    PHASES.index(view.phase) if view.phase in PHASES else PHASES.index("other"),
+                    self._labels.number(view.mark.label if view.mark is not None else ""),
+                    self._places.number(f"{view.user.file}:{view.user.line}" if view.user.file else ""),
+                    view.steps if view.step_source != "none" else -1,
+                    round(view.step_mean_ns / 1e9, 4) if view.step_mean_ns > 0 else -1.0,
+                    _age(view.since_ns, now_ns),
+                    _age(since if waits and since is not None else -1, now_ns),
+                    _age(view.beat_ns, now_ns),
+                )
+            )
+        return Ranks(*([list(column) for column in zip(*columns, strict=True)] if columns else [[]] * 11))
+
+    def _groups(self) -> list[GroupColumns]:
+        found: dict[str, GroupColumns] = {}
+        for rank in sorted(self._looks):
+            for group in self._looks[rank].view.groups:
+                columns = found.get(group.name)
+                if columns is None:
+                    columns = found[group.name] = GroupColumns(group.name, group.backend, group.size, [], [], [])
+                columns.rank.append(rank)
+                columns.enqueued.append(group.enqueued)
+                columns.completed.append(group.completed)
+        largest = sorted(found.values(), key=lambda group: (-len(group.rank), group.name))
+        return largest[:MOST_GROUPS]
+
+
+def _age(since_ns: int, now_ns: int) -> float:
+    return round(max(0, now_ns - since_ns) / 1e9, 1) if since_ns > 0 else -1.0
+
+
+def _standing(standing: Standing | None, said: Summary | None) -> StandingPart | None:
+    if standing is None:
+        return None
+    limit_at_s = said.limit_at_s if said is not None else None
+    return StandingPart(
+        waiters=list(standing.waiters),
+        laggards=list(standing.laggards),
+        waited_s=round(standing.waited_s, 1),
+        urgent=standing.urgent,
+        killed_in_s=round(max(0.0, limit_at_s - time.time()), 1) if limit_at_s is not None else None,
+    )
+
+
+def _told(said: Summary | None) -> Told | None:
+    if said is None or not said.cause:
+        return None
+    return Told(
+        level=said.level,
+        status=said.status,
+        cause=said.cause,
+        certainty=said.certainty,
+        ranks=list(said.ranks),
+        where=said.where,
+        sentence=said.sentence,
+        parts=said.sentence_parts,
+    )
+
+
+class LiveFile:
+    """``live.json`` of one run."""
+
+    def __init__(self, records: Path, folder: Path) -> None:
+        self._records, self._folder = records, folder
+        self._written = float("-inf")
+        self.always = False
+        """Somebody asks all the time (metrics)."""
+
+    def due(self) -> bool:
+        """Whether a snapshot is wanted now."""
+        if time.monotonic() - self._written < EVERY_S:
+            return False
+        return self.wanted()
+
+    def wanted(self) -> bool:
+        """Whether somebody looks at the run."""
+        return self.always or _asked(self._records / WANTED)
+
+    def write(self, state: LiveState) -> None:
+        """Keep ``state``; a full disk is not worth an error."""
+        self._written = time.monotonic()
+        with suppress(OSError):
+            private_files.replace(self._records / FILE, _document(state))
+
+    def write_last(self, state: LiveState) -> None:
+        """The last snapshot, which stays."""
+        self.write(state)
+        with suppress(OSError):
+            private_files.replace(self._folder / FILE, _document(state) + b"\n")
+
+
+_clean = lru_cache(maxsize=4096)(without_secrets)
+"""Places and labels are the same ones from look to look."""
+
+
+def _document(state: LiveState) -> bytes:
+    """``state`` as it is kept: texts that are the program's own without secrets."""
+    kept = msgspec.structs.replace(
+        state,
+        places=[_clean(place) for place in state.places],
+        labels=[_clean(label) for label in state.labels],
+        groups=[msgspec.structs.replace(group, name=_clean(group.name)) for group in state.groups],
+        verdict=None if state.verdict is None else _kept(state.verdict),
+        totals=msgspec.structs.replace(
+            state.totals,
+            by_phase={_clean(label): spent for label, spent in state.totals.by_phase.items()},
+            findings=[_clean(finding) for finding in state.totals.findings],
+        ),
+    )
+    return msgspec.json.encode(kept)
+
+
+def _kept(told: Told) -> Told:
+    return msgspec.structs.replace(
+        told,
+        sentence=_clean(told.sentence),
+        where=_clean(told.where),
+        parts=tree_without_secrets(told.parts),
+    )
+
+
+def _asked(path: Path) -> bool:
+    with suppress(OSError):
+        return time.time() - path.stat().st_mtime < WANTED_FOR_S
+    return False

@@ -1,0 +1,85 @@
+"""What the run came to, for the last two lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from unhang.watch.job.detection import RankLook
+from unhang.watch.pace.step_history import StepHistory
+
+LEAST_LOOKS = 20
+LEAST_WAITING = 0.5
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts over all looks at all ranks."""
+
+    steps: int = 0
+    ticks: int = 0
+    waiting: Counter[int] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+    """Of waits that ended by themselves."""
+    failed_looks: int = 0
+    """Looks that came to nothing because of us."""
+    by_phase: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By label of marked phases that ended: (seconds, how many), of the rank that spent most."""
+    _history: StepHistory = field(default_factory=StepHistory)
+    _step_sum: int = 0
+    _ticks_since: int = 0
+    _waiting_since: Counter[int] = field(default_factory=Counter)
+    """Since a step ended last: counted when the next one does, so that a stall makes nobody the slowest."""
+
+    def found(self, cause: str, *, instead_of: str | None = None) -> None:
+        """A verdict was printed; ``instead_of``: the one before, which it takes the place of."""
+        if instead_of in self.findings:
+            self.findings.remove(instead_of)
+        self.findings.append(cause)
+
+    def is_over(self, cause: str) -> None:
+        """The wait of that verdict ended by itself."""
+        if cause in self.findings:
+            self.findings.remove(cause)
+        self.over.append(cause)
+
+    def add(self, looks: Mapping[int, RankLook]) -> None:
+        """Count one look at every rank."""
+        for look in looks.values():
+            for one in look.view.spent:
+                self.by_phase[one.label] = max(self.by_phase.get(one.label, (0.0, 0)), (one.ns / 1e9, one.times))
+        views = {rank: look.view for rank, look in looks.items() if look.view.steps > 0}
+        if views:
+            first = views[min(views)]
+            self.steps = max(self.steps, *(view.steps for view in views.values()))
+            self._history.note(first.steps, first.last_step_ns)
+        if any(look.view.mark is not None for look in looks.values()):
+            return  # planned work says nothing of the pace of the steps
+        if len(looks) > 1 and all(look.view.steps > 0 and not look.view.closed for look in looks.values()):
+            self._count_steps(sum(view.steps for view in views.values()))
+            self._ticks_since += 1
+            self._waiting_since.update(rank for rank, look in looks.items() if look.view.phase == "communication")
+
+    def _count_steps(self, step_sum: int) -> None:
+        if step_sum == self._step_sum:
+            return
+        self.ticks += self._ticks_since
+        self.waiting.update(self._waiting_since)
+        self._step_sum, self._ticks_since = step_sum, 0
+        self._waiting_since.clear()
+
+    @property
+    def median_step_s(self) -> float | None:
+        """Half of all steps took longer, half took less; None before two are known."""
+        return self._history.median_s()
+
+    def slowest(self, ranks: Mapping[int, object]) -> int | None:
+        """The rank that waits least, where the others wait for more than half of the time; None without such a rank."""
+        if self.ticks < LEAST_LOOKS or len(ranks) < 2:
+            return None
+        shares = {rank: self.waiting[rank] / self.ticks for rank in ranks}
+        least = min(shares, key=lambda rank: (shares[rank], rank))
+        others = [share for rank, share in shares.items() if rank != least]
+        return least if min(others) >= LEAST_WAITING and shares[least] <= min(others) / 2 else None

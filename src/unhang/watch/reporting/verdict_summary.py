@@ -1,0 +1,90 @@
+"""What the watcher needs to know of a verdict: small, and free of everything that takes long to import."""
+
+from __future__ import annotations
+
+import enum
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unhang.watch import private_files
+
+HEALTHY = "healthy"
+"""The status of a verdict that shows every rank to be well."""
+
+
+class Level(str, enum.Enum):
+    """How loud to be about it."""
+
+    NOTHING = "nothing"
+    WAITING = "waiting"
+    SLOW = "slow"
+    STALL = "stall"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the watcher needs to know of a verdict. Times are seconds since the epoch."""
+
+    number: int
+    level: str
+    status: str
+    cause: str
+    certainty: str
+    ranks: tuple[int, ...]
+    where: str
+    sentence: str
+    stalled_since_s: float | None
+    limit_at_s: float | None
+    """When the first limit passes: the job's own watchdog ends it, or a guard gives up."""
+    moving: bool
+    """The laggards get on, or may be on their way: ``--on-hang abort`` leaves them until the user's bound."""
+    settled: bool
+    """Certain, and it names the waiters' line too."""
+    laggard_works: bool
+    """The cause is one that would end by itself."""
+    needs_lines: bool
+    """Ranks called different collectives, and no dump says on which lines."""
+    noticed_after_s: float | None = None
+    """So long after the stall began it was first spoken of."""
+    gives_up: str = ""
+    """The guard whose limit that is; empty: the watchdog's."""
+    sentence_parts: dict[str, Any] | None = field(default=None, compare=False)
+    """``sentence`` as ``report/text_in_files.py`` carries it, for readers of another language."""
+
+    @property
+    def explains_the_end(self) -> bool:
+        """Should the job fail now, this is why. Work runs into a limit, and a doubt may be ended by what a log says."""
+        return not (self.laggard_works or self.cause == "unknown" or self.certainty == "possible")
+
+    @property
+    def same_as(self) -> tuple[object, ...]:
+        """Equal for verdicts that say the same."""
+        return (self.level, *self.blames)
+
+    def changes(self, before: Summary) -> bool:
+        """Whether this verdict says something else than ``before``; where a rank that works stands may change."""
+        if self.laggard_works and before.laggard_works:
+            return (self.level, self.cause, self.ranks) != (before.level, before.cause, before.ranks)
+        return self.same_as != before.same_as
+
+    @property
+    def blames(self) -> tuple[object, ...]:
+        """What is wrong with whom, and where."""
+        return (self.cause, self.ranks, self.where)
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """For the watcher, which waits for it."""
+    private_files.replace_document(path, asdict(summary), indent=None)
+
+
+def read_summary(path: Path) -> Summary | None:
+    """What :func:`write_summary` wrote; None when it is not there or torn."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        return Summary(**{**found, "ranks": tuple(found["ranks"])})
+    return None

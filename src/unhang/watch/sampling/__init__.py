@@ -1,0 +1,1 @@
+"""What is kept of ranks and logs beside a look."""

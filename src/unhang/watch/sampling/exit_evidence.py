@@ -1,0 +1,82 @@
+"""What ranks left when they ended: exceptions nobody caught, and where those stood whom the launcher ended then."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.watch import private_files
+from unhang.watch.job.members import Member
+from unhang.watch.process_state.recorded_stack import recorded_stack
+
+MOST_BYTES = 4 << 20
+
+
+def keep_exceptions(members: Mapping[int, Member], job_outputs: Mapping[str, str], folder: Path) -> None:
+    """Exceptions nobody caught, as Python prints them, for ranks whose own output is not at hand, or is not their own:
+    in a file that all write to, nothing tells whose a traceback is."""
+    writers = Counter([*job_outputs.values(), *(path for one in members.values() for path in {*one.outputs.values()})])
+    for rank, member in members.items():
+        with suppress(OSError):
+            if writers[member.outputs.get("stderr", "")] == 1:
+                continue
+            with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
+                lines = file.read(MOST_BYTES).splitlines()
+            text = "".join(_as_printed(line) for line in lines)
+            if text:
+                private_files.write_text(folder / "crash" / f"rank_{rank}.exception.log", text)
+
+
+def raised_ns(folder: Path, ranks: Iterable[int]) -> int:
+    """When one of ``ranks`` raised what nobody caught, last; nanoseconds since the epoch, 0 where none did."""
+    latest = 0
+    for rank in ranks:
+        with suppress(OSError):
+            latest = max(latest, (folder / "crash" / f"rank_{rank}.except").stat().st_mtime_ns)
+    return latest
+
+
+def _as_printed(line: bytes) -> str:
+    try:
+        said = json.loads(line)
+        head = "" if said["thread"] == "MainThread" else f"Exception in thread {said['thread']}:\n"
+        frames = said.get("frames") or [(said["file"], said["line"], said["function"])]
+        places = "".join(f'  File "{file}", line {int(number)}, in {function}\n' for file, number, function in frames)
+        return f"{head}Traceback (most recent call last):\n{places}{said['type']}: {said['message']}\n"
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def keep_last_stands(members: Mapping[int, Member], folder: Path) -> None:
+    """Of ranks that ended without a word (the launcher's SIGTERM): where they stood after the first one had ended.
+
+    Their records say so when their bell was rung in time.
+    """
+    ends = [member.ended_ns for member in members.values() if member.ended_ns is not None]
+    for rank, member in members.items():
+        view = member.view
+        if member.ended_ns is None or not view.stack or view.looked_ns < min(ends) or _left_word(rank, folder):
+            continue
+        private_files.make_folder(folder / "stacks")
+        private_files.write_text(folder / "stacks" / f"rank_{rank}.txt", recorded_stack(view, member.pid))
+
+
+def _left_word(rank: int, folder: Path) -> bool:
+    with suppress(OSError):
+        if (folder / "crash" / f"rank_{rank}.faulthandler").stat().st_size:
+            return True
+    return (folder / "crash" / f"rank_{rank}.except").exists() or (folder / "stacks" / f"rank_{rank}.txt").exists()
+
+
+def drop_earlier_dumps(members: Mapping[int, Member], folder: Path) -> None:
+    """Dumps that were written before their rank's process armed tell of an earlier attempt."""
+    for rank, member in members.items():
+        view = member.view
+        armed_s = (view.beat_wall_ns - (view.beat_ns - view.identity.armed_ns)) / 1e9
+        path = folder / "dumps" / f"rank_{rank}"
+        with suppress(OSError):
+            if view.beat_ns > 0 and path.stat().st_mtime < armed_s - 1.0:
+                path.unlink()

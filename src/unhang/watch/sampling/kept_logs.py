@@ -1,0 +1,66 @@
+"""The output of the job as evidence: the ends of the files behind the standard outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.watch import private_files
+from unhang.watch.job.members import Member
+
+LOG_BYTES = 4 << 20
+_CUT = ".cut"
+
+
+def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, Member], folder: Path) -> None:
+    """Copies of the regular files behind the standard outputs of the command and of its ranks."""
+    kept: set[str] = set()
+    for stream, path in job_outputs.items():
+        name = "launcher.log" if stream == "stderr" else "launcher.stdout.log"
+        if path not in kept:
+            _copy_tail(Path(path), folder / "logs" / name)
+        kept.add(path)
+    for _, member in sorted(members.items()):
+        me = member.view.identity
+        local = me.local_rank if me.local_rank >= 0 else me.rank
+        for stream, path in member.outputs.items():
+            if path not in kept:
+                _copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
+            kept.add(path)
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """How long each log in ``folder`` is by now, in bytes, by its path there."""
+    found = {}
+    for path in sorted((folder / "logs").rglob("*.log")):
+        with suppress(OSError):
+            found[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return found
+
+
+def note_cut(records: Path, name: str) -> None:
+    """The log ``name`` (its path in the run folder) holds the beginning only; its disk may have no room to say so."""
+    with suppress(OSError):
+        (records / f"{name.replace('/', '!')}{_CUT}").touch()
+
+
+def cut(records: Path) -> list[str]:
+    """The logs of which that was noted."""
+    return sorted(path.name.removesuffix(_CUT).replace("!", "/") for path in records.glob(f"*{_CUT}"))
+
+
+def _copy_tail(source: Path, target: Path) -> None:
+    with suppress(OSError):
+        if source.resolve() == target.resolve():
+            return
+        with source.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LOG_BYTES))
+            data = file.read(LOG_BYTES)
+        if size > LOG_BYTES:
+            data = data.partition(b"\n")[2]
+        private_files.write_text(target, data)
+        times = source.stat()
+        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))

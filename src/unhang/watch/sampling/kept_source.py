@@ -1,0 +1,90 @@
+"""The user's source around the evidence, kept beside it as it is now."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from unhang.evidence.items import EvidenceSet, Frame, SourceFile
+from unhang.findings import Source
+from unhang.knowledge.libraries import is_library_file, is_unknown_package
+from unhang.program.imports.import_statements import imported_files
+from unhang.watch import private_files
+
+SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
+MOST_LOOKS = 20_000
+"""Most of what a file imports is not beside it: so many paths are tried."""
+
+
+def keep_source(evidence: EvidenceSet, folder: Path, *, seen_at: Callable[[str], Path] = Path) -> dict[str, str]:
+    """Copy the user's files that frames name, and those beside them that these import, as they are now.
+
+    Where they stood goes into the manifest. What decides a stall often stands in no stack: a split without a seed was
+    made long before.
+
+    ``seen_at``: where we find a file that the job calls by that path (a container has its own file system).
+    """
+    kept = {source.path for source in evidence.sources}
+    texts: dict[str, bytes] = {}
+    waiting = list(dict.fromkeys(_user_files(evidence)))
+    folders = {PurePosixPath(path).parent for path in waiting}
+    seen = set(kept)
+    while waiting and len(texts) < SOURCE_FILES and len(seen) < MOST_LOOKS:
+        path = waiting.pop(0)
+        if path in seen or not _is_own(path):
+            continue
+        seen.add(path)
+        text = _text(seen_at(path))
+        if text is not None:
+            texts[path] = text
+            spoken = text.decode("utf-8", "replace")
+            waiting += (found for folder in folders for found in imported_files(spoken, folder))
+    prefix = _shared_folder([*texts, *kept])
+    for path, text in texts.items():
+        target = folder / "source" / PurePosixPath(path).relative_to(prefix)
+        private_files.write_text(target, text)
+        evidence.sources.append(SourceFile(Source(str(target)), path, text.decode("utf-8", "replace")))
+    return {"source_root": "source", "source_prefix": prefix}
+
+
+def _text(file: Path) -> bytes | None:
+    with suppress(OSError):
+        seen = file.stat()
+        if stat.S_ISREG(seen.st_mode) and seen.st_size <= SOURCE_BYTES:
+            return file.read_bytes()
+    return None
+
+
+def _shared_folder(paths: list[str]) -> str:
+    """The deepest folder that holds all ``paths``."""
+    parents = [PurePosixPath(path).parent.parts for path in paths]
+    shared: list[str] = []
+    for parts in zip(*parents, strict=False):
+        if len(set(parts)) != 1:
+            break
+        shared.append(parts[0])
+    return str(PurePosixPath(*shared)) if shared else "/"
+
+
+def _user_files(evidence: EvidenceSet) -> Iterator[str]:
+    for frame in _frames(evidence):
+        if frame.native or frame.line is None or not frame.file.startswith("/") or not frame.file.endswith(".py"):
+            continue
+        if ".." in PurePosixPath(frame.file).parts:
+            continue  # it would be copied to another place than it came from
+        if _is_own(frame.file):
+            yield frame.file
+
+
+def _is_own(path: str) -> bool:
+    return not is_library_file(path) or is_unknown_package(path)
+
+
+def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
+    yield from (frame for dump in evidence.stacks for thread in dump.threads for frame in thread.frames)
+    yield from (frame for known in evidence.recordings for stack in known.entries.stacks for frame in stack)
+    yield from (frame for log in evidence.logs for traceback in log.tracebacks for frame in traceback.frames)
+    yield from (f for pace in evidence.paces for rank in pace.ranks for place in rank.places for f in place.frames)
+    yield from (frame for compared in evidence.comparisons for call in compared.calls for frame in call.frames)

@@ -1,0 +1,1 @@
+"""A child that takes evidence at one moment and judges it."""

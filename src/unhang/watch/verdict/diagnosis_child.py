@@ -1,0 +1,160 @@
+"""A short-lived child of the watcher that takes evidence and judges it: whatever goes wrong in it ends with it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unhang.watch import private_files
+from unhang.watch.nodes.transport.evidence_pack import pack
+from unhang.watch.process_state.stack_collection import set_going
+from unhang.watch.reporting.verdict_summary import Summary, read_summary, write_summary
+from unhang.watch.run_folder import RunFolder
+from unhang.watch.sampling import earlier_evidence
+from unhang.watch.verdict.collecting import take
+from unhang.watch.verdict.evidence_request import Interrupted, Order
+
+LIMIT_S = 60.0
+MEMORY = 4 << 30
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class Child:
+    """One running look. ``states``: of the ranks' processes when it began, by pid."""
+
+    pid: int
+    folder: RunFolder
+    number: int
+    deadline: float
+    states: Mapping[int, str] = field(default_factory=dict)
+    ended: bool = False
+    failed: bool = False
+    """Something of ours went wrong in it; its error is in ``.unhang/watcher.log``."""
+    pidfd: int | None = None
+    """Readable once it has ended."""
+
+    @classmethod
+    def start(
+        cls, order: Order, folder: RunFolder, *, waited_s: float, width: int, pack_for: Path | None = None
+    ) -> Child:
+        """Fork. The watcher has one thread, and everything the child needs is loaded already.
+
+        ``pack_for``: another node judges; pack the evidence there.
+        """
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                if pack_for is None:
+                    _work(order, folder, waited_s, width)
+                else:
+                    _pack(order, folder, pack_for)
+                code = 0
+            except Interrupted:
+                code = 0
+            except BaseException:  # noqa: BLE001 - the process edge
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        states = {member.pid: member.state for member in order.members.values() if member.ended_ns is None}
+        child = cls(pid, folder, order.number, time.monotonic() + LIMIT_S, states)
+        with suppress(OSError, AttributeError):
+            child.pidfd = os.pidfd_open(pid)
+        return child
+
+    def over(self) -> bool:
+        """Whether it has ended; one that takes too long is ended."""
+        if not self.ended:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._close()
+                self.failed = status != 0
+            if self.failed:
+                earlier_evidence.restore(self.folder.path)
+            if not self.ended and time.monotonic() > self.deadline:
+                self.end()
+                self.failed = True
+        return self.ended
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        while not self.over():
+            time.sleep(0.02)
+
+    def end(self) -> None:
+        """End it and what it started now; a rank that py-spy held just then goes on."""
+        if self.ended:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self._close()
+        for pid, before in self.states.items():
+            set_going(pid, before)
+        earlier_evidence.restore(self.folder.path)
+
+    def _close(self) -> None:
+        self.ended = True
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+
+    def answer(self) -> tuple[Summary, str] | None:
+        """(summary, text for people); None when it came to nothing."""
+        summary = read_summary(_summary_path(self.folder, self.number))
+        if summary is None:
+            return None
+        with suppress(OSError):
+            return summary, _text_path(self.folder, self.number).read_text(encoding="utf-8")
+        return None
+
+
+def _bind() -> None:
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _pack(order: Order, folder: RunFolder, target: Path) -> None:
+    _bind()
+    with suppress(Interrupted):  # then what an earlier look found is there
+        take(order, folder.path)
+    earlier_evidence.give_up(folder.path)
+    pack(folder.path, target)
+
+
+def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
+    _bind()
+    from unhang.watch.verdict.verdicts import conclude
+
+    taken = take(order, folder.path)
+    if order.nodes is not None:
+        order.nodes.gather(folder.path)
+    summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
+    private_files.write_text(_text_path(folder, order.number), text)
+    write_summary(_summary_path(folder, order.number), summary)
+
+
+def _summary_path(folder: RunFolder, number: int) -> Path:
+    return folder.path / ".unhang" / f"summary-{number}.json"
+
+
+def _text_path(folder: RunFolder, number: int) -> Path:
+    return folder.path / ".unhang" / f"verdict-{number}.txt"

@@ -1,0 +1,96 @@
+"""What is to be taken of the ranks at one moment, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unhang.errors import UnhangError
+from unhang.records.record_views import RecordView
+from unhang.watch.job.members import Member
+from unhang.watch.nodes.evidence_gathering import Gathering
+from unhang.watch.process_state.send_queues import SendQueues
+from unhang.watch.process_state.stack_collection import KernelLook
+
+LOOKS, BETWEEN_LOOKS_S = 2, 0.4
+"""More of them, and further apart, at a job that moves at somebody's pace."""
+
+
+@dataclass(slots=True)
+class Order:
+    """What to take. ``number``: of this run, from 1. ``with_stacks``: dumps name the lines of their collectives.
+    ``live``: the ranks can be looked at; otherwise the job has ended. ``looks``: how many, at least two."""
+
+    number: int
+    records: Path
+    members: Mapping[int, Member]
+    world_size: int | None
+    job_outputs: Mapping[str, str]
+    stalled_since_s: float | None
+    with_stacks: bool = False
+    live: bool = True
+    looks: int = LOOKS
+    apart_s: float = BETWEEN_LOOKS_S
+    """Pause between two looks, besides what the looks take."""
+    earlier_dumps: bool = False
+    pace: bytes = b""
+    """``machine/pace.json``, for a job that moves."""
+    compared: bytes = b""
+    """``machine/compared.json``, where its ranks called different things."""
+    memory: bytes = b""
+    """``machine/memory.log``, where a lack of memory may have ended a rank."""
+    kernel: bytes = b""
+    """``machine/kernel.log``."""
+    earlier: bytes = b""
+    """``machine/history.json``."""
+    nodes: Gathering | None = None
+    """Evidence of other nodes that is on its way; None where there is none to wait for."""
+    command: tuple[str, ...] = ()
+    """What was started, and where: it may say where the job saves."""
+    cwd: str = ""
+    lang: str = "en"
+    """Of the text for people."""
+    noticed_after_s: float | None = None
+    """Of a stall that was spoken of before: so long after its beginning it was."""
+    ended_well: bool = False
+    """The job is over and its command ended with 0: how its ranks ended is all that is kept."""
+    stands_s: float = float("inf")
+    """A rank whose stack has stood so long, without use of the processor and files, does not work."""
+    said: tuple[str, str] | None = None
+    """Cause and certainty of the verdict on a wait in which the job has ended: a weaker one does not take its place."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """What came of it: per rank, whether it answered, its ``/proc`` state, and whether it moved between the looks."""
+
+    answered: set[int] = field(default_factory=set)
+    states: dict[int, str] = field(default_factory=dict)
+    moving: dict[int, bool] = field(default_factory=dict)
+    beats: dict[int, bool] = field(default_factory=dict)
+    """Whether a rank's record was written anew between the first and the last moment."""
+    idle: set[int] = field(default_factory=set)
+    """Ranks that did nothing during the look and have stood since long before it."""
+    not_seen: dict[int, str] = field(default_factory=dict)
+    """Why nobody could look at a rank's stack from outside."""
+    kernel: dict[int, tuple[KernelLook, ...]] = field(default_factory=dict)
+    """All that the kernel tells of those ranks, at two moments."""
+    from_record: set[int] = field(default_factory=set)
+    """Ranks whose stack is the one their own record names."""
+    unanswered: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    """Addresses that a rank tried to connect to at the first moment and still at the last."""
+    awaits: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """What a rank waited for outside of the job at the last moment, as the manifest says it."""
+    queues: SendQueues | None = None
+    """Of a job that moves: between which addresses what it sends piles up."""
+    views: dict[int, RecordView] = field(default_factory=dict)
+    """Records of the ranks that live, as they were last."""
+    log_bytes: dict[str, int] = field(default_factory=dict)
+    """How long the logs in the folder were: what a job prints later is not of this moment."""
+    taken_s: float = 0.0
+
+
+class Interrupted(UnhangError):
+    """A rank ended while it was looked at: what an earlier look found is worth more."""

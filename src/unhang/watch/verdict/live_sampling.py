@@ -1,0 +1,249 @@
+"""Look at ranks that live: a dump of each, its stack at two moments or more, what the kernel tells of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from unhang.records.record import read_record, record_path
+from unhang.records.record_views import RecordView
+from unhang.watch import private_files
+from unhang.watch.control_file import open_control
+from unhang.watch.job.detection import IDLE_SHARE
+from unhang.watch.job.members import Member, children_of
+from unhang.watch.process_state import py_spy_samples
+from unhang.watch.process_state.external_waits import awaited
+from unhang.watch.process_state.progress_between_samples import idle, moved
+from unhang.watch.process_state.recorded_stack import made_whole, recorded_stack
+from unhang.watch.process_state.send_queues import SendQueues
+from unhang.watch.process_state.stack_collection import KernelLook, Look, kernel_look, set_going
+from unhang.watch.process_state.unanswered_connections import unanswered
+from unhang.watch.verdict.evidence_request import LOOKS, Order, Taken
+
+POLL_S = 0.05
+DUMP_LIMIT_S = 2.0
+STACKS_LIMIT_S = 6.0
+"""torch imports half of itself for the first dump with stacks of a process: 0.8 s, much longer on a busy machine."""
+LOOK_LIMIT_S = 2.0
+SILENT_S = 1.5
+"""A record so old says nothing of now, and its rank answers no request."""
+WORKERS = 8
+"""At most so many children of a rank are looked at."""
+
+
+Process = tuple[int, int]
+"""(rank, pid): a rank's own process or one of its children."""
+
+
+def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
+    """Dumps into ``folder``, stacks into ``stacks``; what else was seen into ``taken``."""
+    living = {rank: member for rank, member in order.members.items() if member.ended_ns is None}
+    for rank, member in living.items():
+        taken.states[rank] = member.state
+    before = _records(order, living)
+    kernel = {rank: kernel_look(member.pid) for rank, member in living.items()}
+    asked_for = {rank: unanswered(member.pid) for rank, member in living.items()}
+    asked = _Request(order, living, taken)
+    earlier = _stacks(living, taken)
+    if order.looks > LOOKS:
+        taken.queues = SendQueues({rank: member.pid for rank, member in living.items()})
+    for number in range(1, order.looks):
+        _write_stacks(stacks, earlier, living, look=number)
+        asked.wait(STACKS_LIMIT_S if order.with_stacks else DUMP_LIMIT_S)
+        if order.earlier_dumps and number == 1:
+            _set_dumps_aside(folder)
+            asked = _Request(order, living, taken)
+        if taken.queues is not None:
+            taken.queues.watch(order.apart_s)
+        else:
+            time.sleep(order.apart_s)
+        latest = _stacks(living, taken, native=frozenset(living) - taken.answered if number == order.looks - 1 else ())
+        _compare_stacks(taken, living, earlier, latest)
+        earlier = latest
+    _write_stacks(stacks, earlier, living, look=None)
+    if order.earlier_dumps:
+        asked.wait(DUMP_LIMIT_S)
+    after = _records(order, living)
+    taken.views = after
+    taken.unanswered = {rank: asked_for[rank] & unanswered(member.pid) for rank, member in living.items()}
+    taken.awaits = {rank: awaited(member.pid, earlier.get((rank, member.pid), "")) for rank, member in living.items()}
+    seen = {rank for rank, pid in earlier if pid == living[rank].pid}
+    _compare_records(taken, seen, before, after)
+    taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
+    for rank in taken.not_seen:
+        _compare_kernel(taken, living[rank], kernel[rank])
+    stand = (living[rank] for rank in after.keys() & seen if _stands_s(after[rank]) >= order.stands_s)
+    taken.idle = {member.rank for member in stand if _is_idle(member, kernel[member.rank])}
+    _mend_torn_stacks(stacks, living, earlier, after)
+    current = {r: view for r, view in after.items() if taken.states[r] == "T" or not _silent(view)}
+    taken.from_record = _write_recorded_stacks(stacks, living, seen, current)
+
+
+def _compare_stacks(
+    taken: Taken, living: Mapping[int, Member], earlier: Mapping[Process, str], latest: Mapping[Process, str]
+) -> None:
+    for rank, member in living.items():
+        own = (rank, member.pid)
+        if own in earlier and own in latest and not py_spy_samples.same_place(earlier[own], latest[own]):
+            taken.moving[rank] = True
+        elif own in earlier and own in latest:
+            taken.moving.setdefault(rank, False)
+
+
+def _compare_records(
+    taken: Taken, seen: set[int], before: Mapping[int, RecordView], after: Mapping[int, RecordView]
+) -> None:
+    for rank in before.keys() & after.keys():
+        taken.beats[rank] = after[rank].beats > before[rank].beats
+        if _counts(before[rank]) != _counts(after[rank]):
+            taken.moving[rank] = True
+        elif rank not in seen and not _silent(after[rank]):
+            taken.moving[rank] = before[rank].stack_hash != after[rank].stack_hash
+
+
+def _compare_kernel(taken: Taken, member: Member, before: KernelLook) -> None:
+    """Nobody may look at its stack: its state, what it waits in and the processor time it uses tell a little."""
+    after = kernel_look(member.pid)
+    taken.kernel[member.rank] = (before, after)
+    answer = moved([Look(member.pid, 0.0, before), Look(member.pid, 1.0, after)], waits_asleep=True)
+    if answer is not None:
+        taken.moving.setdefault(member.rank, answer)
+
+
+def _stands_s(view: RecordView) -> float:
+    """So long its stack has been this very one; nothing where its record is old."""
+    return 0.0 if _silent(view) or view.since_ns <= 0 else (time.monotonic_ns() - view.since_ns) / 1e9
+
+
+def _is_idle(member: Member, before: KernelLook) -> bool:
+    """Neither it nor its children used the processor, nor it any file."""
+    looked = (Look(member.pid, 0.0, before), Look(member.pid, 1.0, kernel_look(member.pid)))
+    return member.cpu_share < IDLE_SHARE and idle(looked)
+
+
+def _records(order: Order, living: Mapping[int, Member]) -> dict[int, RecordView]:
+    found = {}
+    for rank, member in living.items():
+        view = read_record(record_path(order.records, member.view.identity.attempt, member.pid))
+        if view is not None:
+            found[rank] = view
+    return found
+
+
+def _counts(view: RecordView) -> list[tuple[str, int]]:
+    """Enqueued collectives; Gloo's completed counts may change while nothing moves."""
+    return [(group.name, group.enqueued) for group in view.groups]
+
+
+class _Request:
+    """Asks all ranks for their dumps, and waits for those that can answer."""
+
+    def __init__(self, order: Order, living: Mapping[int, Member], taken: Taken) -> None:
+        self._order, self._taken = order, taken
+        self._expected = {
+            rank: member
+            for rank, member in living.items()
+            if member.state != "T" and not member.view.closed and member.view.identity.armed_ns > 0
+        }
+        control = open_control(order.records)
+        self._number = 0
+        if control is not None:
+            self._number = control.ask_stacks() if order.with_stacks else control.ask_dump()
+            control.close()
+
+    def wait(self, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while self._number and time.monotonic() < deadline:
+            views = _records(self._order, self._expected)
+            served = {rank for rank, view in views.items() if self._served(view) >= self._number}
+            self._taken.answered = served
+            silent = {rank for rank, view in views.items() if _silent(view)}
+            if served | silent >= set(self._expected):
+                return
+            time.sleep(POLL_S)
+
+    def _served(self, view: RecordView) -> int:
+        return view.stacks_served if self._order.with_stacks else view.dump_served
+
+
+def _set_dumps_aside(folder: Path) -> None:
+    for path in sorted((folder / "dumps").glob("rank_*")):
+        private_files.make_folder(folder / "dumps" / "earlier")
+        with suppress(OSError):
+            path.replace(folder / "dumps" / "earlier" / path.name)
+
+
+def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] | tuple[()] = ()) -> dict[Process, str]:
+    """One look at every rank and its children (loader workers), the ones of silent ranks with C frames."""
+    targets: list[Process] = []
+    for rank, member in sorted(living.items()):
+        targets.append((rank, member.pid))
+        targets += [(rank, child) for child in children_of(member.pid)[:WORKERS]]
+
+    def stack_of(target: Process) -> str | None:
+        rank, pid = target
+        own = pid == living[rank].pid
+        stopped = taken.states.get(rank) == "T"
+        if own and rank in native and not stopped:
+            text = py_spy_samples.stacks_of(pid, native=True, limit_s=LOOK_LIMIT_S)
+            set_going(pid, taken.states[rank])  # should py-spy have run out of time while it held the process
+            if text is not None:
+                return text
+        looked = py_spy_samples.look_at(pid, stopped=True, limit_s=LOOK_LIMIT_S)
+        if own and looked.text is None:
+            taken.not_seen[rank] = looked.refused
+        return looked.text
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        texts = list(pool.map(stack_of, targets))
+    return {target: text for target, text in zip(targets, texts, strict=True) if text is not None}
+
+
+def _write_stacks(
+    stacks: Path, found: Mapping[Process, str], living: Mapping[int, Member], *, look: int | None
+) -> None:
+    """``look`` None is the last one; only of that one the children are kept."""
+    for (rank, pid), text in found.items():
+        own = pid == living[rank].pid
+        if not own and look is not None:
+            continue
+        name = f"rank_{rank}" + (f".{look}" if look is not None else "" if own else f".worker_{pid}")
+        private_files.write_text(stacks / f"{name}.txt", text)
+
+
+def _mend_torn_stacks(
+    stacks: Path, living: Mapping[int, Member], found: Mapping[Process, str], views: Mapping[int, RecordView]
+) -> None:
+    """A rank in full flight may be seen torn at every try; its own record never is."""
+    for (rank, pid), text in found.items():
+        view = views.get(rank)
+        if view is None or pid != living[rank].pid or _silent(view):
+            continue
+        whole = made_whole(text, view, pid)
+        if whole is not None:
+            private_files.write_text(stacks / f"rank_{rank}.txt", whole)
+
+
+def _write_recorded_stacks(
+    stacks: Path, living: Mapping[int, Member], seen: set[int], views: Mapping[int, RecordView]
+) -> set[int]:
+    """Where nobody may look from outside, the rank's own record says where its training thread stands.
+
+    A stopped one stands where its record said it stood. Not that of a silent rank: what it said last may be long past.
+    Returns the ranks whose record told.
+    """
+    told = set()
+    for rank, view in views.items():
+        if rank in seen or not view.stack:
+            continue
+        told.add(rank)
+        text = recorded_stack(view, living[rank].pid)
+        private_files.write_text(stacks / f"rank_{rank}.txt", text)
+    return told
+
+
+def _silent(view: RecordView) -> bool:
+    return view.age_s() > SILENT_S

@@ -1,0 +1,134 @@
+"""How the questions are asked: each within its limit, none at the cost of another, nothing judged where it looks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unhang.check.all_checks import ALL_CHECKS, Check, look_around
+from unhang.check.environment.machine_limits import SharedMemory
+from unhang.check.judge import judge
+from unhang.check.risks.all_risks import ALL_RISKS
+from unhang.check.risks.risk import Risk, risk
+from unhang.cli.check import chosen
+from unhang.errors import UsageError
+from unhang.findings import Cause, Checked, NotChecked, Severity, Status, say
+from unhang.host.look import Look, Situation
+from unhang.host.machine import Machine
+from unhang.program.launch.planned_job import Plan
+
+SOURCE = Path(__file__).parents[2] / "src" / "unhang"
+SHM = Look(SharedMemory(1 << 33, 1 << 33))
+FINE = Risk("r", "two", "", ask=lambda _: iter([Checked("two", say("z"))]))
+
+
+def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> None:
+    never = threading.Event()
+
+    def hangs(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+        yield SharedMemory, SHM
+        never.wait(60)
+
+    started = time.monotonic()
+    situation, gaps = look_around(Machine(), Plan(), [Check("dead mount", 2.0, hangs)])
+    never.set()
+
+    assert time.monotonic() - started < 50  # and not 60
+    assert situation.found(SharedMemory) == SHM.found
+    assert [gap.check for gap in gaps] == ["dead mount"]
+
+
+def test_a_check_that_breaks_costs_only_itself() -> None:
+    def breaks(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+        raise ValueError("boom")
+        yield
+
+    def works(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+        yield SharedMemory, SHM
+
+    situation, gaps = look_around(Machine(), Plan(), [Check("one", 5, breaks), Check("two", 5, works)])
+
+    assert situation.found(SharedMemory) == SHM.found
+    assert "boom" in str(gaps[0].because)
+    assert (
+        judge([situation], ["one", "two"], gaps, risks=[FINE]).status is Status.UNKNOWN
+    )  # our own failure is no health
+
+
+def test_a_command_is_killed_with_its_children_at_its_limit() -> None:
+    started = time.monotonic()
+    look = Machine().command(["sh", "-c", "sleep 60 & sleep 60"], limit_s=0.3)
+
+    assert time.monotonic() - started < 50  # and not 60
+    assert look.found is None
+    assert "did not answer" in str(look.because)
+
+
+def test_what_is_not_there_is_not_the_same_as_what_may_not_be_seen(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    (tmp_path / "folder").mkdir()
+
+    assert machine.read("/etc/nccl.conf") == Look()
+    assert machine.command(["no-such-command-anywhere"]) == Look()
+    assert machine.read("/folder").because is not None
+
+
+def test_the_same_on_two_nodes_is_one_finding_with_both_names() -> None:
+    rule = Risk("r", "limits", "", ask=lambda here: iter([risk("limits", "x", Cause.HOST_MEMORY, say("x is small"))]))
+
+    verdict = judge([Situation("h1"), Situation("h2")], ["limits"], risks=[rule])
+
+    assert [finding.nodes for finding in verdict.findings] == [("h1", "h2")]
+    assert verdict.status is Status.MISCONFIGURED
+
+
+def test_what_could_not_be_looked_at_at_all_is_not_health() -> None:
+    gap = NotChecked(say("x"), say("y"))
+
+    assert judge([Situation()], ["limits"], [gap], risks=[]).status is Status.UNKNOWN
+    assert judge([Situation()], ["two"], [gap], risks=[FINE]).status is Status.HEALTHY
+
+
+def test_notes_alone_are_nothing_wrong() -> None:
+    note = risk("limits", "x", Cause.HOST_MEMORY, say("x"), severity=Severity.NOTE)
+
+    assert judge([Situation()], ["limits"], risks=[Risk("r", "limits", "", ask=lambda _: iter([note]))]).status is (
+        Status.HEALTHY
+    )
+
+
+@pytest.mark.parametrize(("folder", "listed"), [("", ALL_CHECKS), ("check/risks", ALL_RISKS)])
+def test_every_file_is_in_the_list(folder: str, listed: tuple[Any, ...]) -> None:
+    markers = ("\nNAME = ",) if not folder else ("\ndef ask(", "\ndef compare(")
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in (SOURCE / folder).rglob("*.py")}
+    files = {
+        name
+        for name, text in texts.items()
+        if any(marker in text for marker in markers) and (folder or "\nLIMIT_S = " in text)
+    }
+
+    assert files == {item.look.__module__.rsplit(".", 1)[-1] if not folder else item.name for item in listed}
+
+
+def test_every_risk_has_a_page_and_belongs_to_a_check() -> None:
+    headings = ("What happens:", "Why it hangs:", "Example:", "Fix:", "Certain when:", "Possible when:")
+    for item in ALL_RISKS:
+        assert item.check in {check.name for check in ALL_CHECKS}
+        assert all(heading in item.page for heading in headings), item.name
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("env,topo", ["environment", "topology"]), ("driver", ["driver"]), ("p", None), ("envy", None)],
+)
+def test_a_question_may_be_named_by_its_beginning(asked: str, meant: list[str] | None) -> None:
+    if meant is None:  # two begin with it; none does
+        with pytest.raises(UsageError):
+            chosen(asked, probe=False, dry_run=False)
+    else:
+        assert [check.name for check in chosen(asked, probe=False, dry_run=False)] == meant

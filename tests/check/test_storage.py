@@ -1,0 +1,373 @@
+"""Storage on real file systems: memory, a full, a read-only, a slow, a frozen one; nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.environment.timers import Timer, Timers
+from unhang.check.judge import judge
+from unhang.check.storage import collect_storage, storage_trial
+from unhang.check.storage.storage import Measured, Place, Storage
+from unhang.check.storage.storage_paths import places_of
+from unhang.findings import Certainty, Finding, Severity, Verdict
+from unhang.host.look import Look, Situation
+from unhang.host.machine import COMMAND_LIMIT_S, Machine, Output
+from unhang.knowledge.hardware.file_systems import file_systems
+from unhang.program.launch.planned_job import Plan
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount file systems")
+
+
+class Bare(Machine):
+    """This machine without torch, whose own folder of dumps would be one place more."""
+
+    def installed(self, package: str) -> str:
+        return ""
+
+
+def asked(plan: Plan, machine: Machine | None = None) -> tuple[Storage, Verdict]:
+    """What ``unhang check --only storage`` sees and says."""
+    check = next(check for check in ALL_CHECKS if check.name == "storage")
+    situation, gaps = look_around(machine or Bare(environment={"PATH": os.environ["PATH"]}), plan, [check])
+    seen = situation.found(Storage)
+    assert seen is not None
+    return seen, judge([situation], ["storage"], gaps)
+
+
+def judged(*measured: Measured, places: tuple[Place, ...] = (), limit_s: float = 600.0) -> list[Finding]:
+    """What the rules say to these measurements, all on one file system of a job that logs and saves there."""
+    here = places or (Place("/work/out", "checkpoints", folder="/work/out", exists=True, writable=True, device="1"),)
+    looks = {Storage: Look(Storage(here, measured)), Timers: Look(Timers((Timer("collective", limit_s, "t"),)))}
+    return list(judge([Situation("h", looks=looks)], ["storage"]).findings)
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, *words: str) -> Iterator[Path]:
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", *words, str(folder)], capture_output=True, text=True, timeout=20, check=False)
+    if done.returncode:
+        pytest.skip(f"this machine does not mount {' '.join(words)}: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], timeout=20, check=True)
+
+
+def on_a_disk(tmp_path: Path, *options: str) -> contextlib.AbstractContextManager[Path]:
+    """A disk of its own, in a file."""
+    image = tmp_path / "disk"
+    with image.open("wb") as file:
+        file.truncate(48 << 20)
+    if shutil.which("mkfs.ext2") is None:
+        pytest.skip("there is no mkfs.ext2")
+    subprocess.run(["mkfs.ext2", "-q", "-F", str(image)], timeout=20, check=True)
+    return mounted(tmp_path / "mounted", "-o", ",".join(("loop", *options)), str(image))
+
+
+def of(verdict: Verdict, path: Path) -> list[Finding]:
+    return [finding for finding in verdict.findings if finding.subject == str(path)]
+
+
+def test_a_healthy_folder_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "shard.bin").write_bytes(b"x" * 200_000)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+
+    command = ("torchrun", "train.py", "--output_dir", str(tmp_path / "out"), "--data_dir", str(tmp_path / "data"))
+    seen, verdict = asked(Plan(command))
+
+    assert {one.step for one in seen.measured} == {"appends", "write", "files", "reads"}
+    assert all(one.seconds and not one.trouble for one in seen.measured)
+    assert seen.bytes_written <= collect_storage.MOST_BYTES
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+    assert all(finding.severity is Severity.NOTE for finding in verdict.findings)
+    assert any("are gone again" in str(checked.what) for checked in verdict.checked)
+
+
+def test_folders_come_from_the_command_its_files_and_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("stage: sft\noutput_dir: saves/one\nlogging_dir: s3://bucket/logs\n")
+    environment = {"TORCH_FR_DUMP_TEMP_FILE": "/scratch/dumps/rank_", "WANDB_DIR": "~/wandb", "HOME": "/home/me"}
+    machine = Machine(environment=environment)
+    machine.folder = "/work"
+
+    plan = Plan(("llamafactory-cli", "train", str(tmp_path / "run.yaml"), "--dataset", "org/name"), paths=("mnt",))
+    found = {(place.path, place.use) for place in places_of(machine, plan)}
+
+    assert found == {
+        ("/work/mnt", "named"),
+        ("/work/saves/one", "checkpoints"),
+        ("/scratch/dumps", "dumps"),
+        ("/home/me/wandb", "logs"),
+    }
+
+
+def test_torchtitan_s_log_lies_below_its_dump_folder_where_it_writes_one(tmp_path: Path) -> None:
+    def uses(log: str, folder: str) -> set[tuple[str, str]]:
+        (tmp_path / "t.toml").write_text(
+            f'[job]\ndump_folder = "{folder}"\n[metrics]\nenable_tensorboard = {log}\nsave_tb_folder = "tb"\n'
+        )
+        plan = Plan(("torchrun", "t.py", "--job.config_file", str(tmp_path / "t.toml")))
+        return {(place.path, place.use) for place in places_of(Bare(environment={}), plan)}
+
+    assert ("/mnt/runs/tb", "logs") in uses("true", "/mnt/runs")
+    assert ("/mnt/runs/tb", "logs") not in uses("false", "/mnt/runs")
+    assert not {use for _, use in uses("true", "s3://runs")} & {"logs"}  # another question answers that
+
+
+def test_a_log_on_a_file_system_that_cannot_append_slows_the_job() -> None:
+    place = Place("/mnt/s3/tb", "logs", folder="/mnt/s3/tb", exists=True, writable=True, device="1", type="fuse.s3fs")
+
+    (finding,) = judged(places=(place,))
+
+    assert (finding.subject, finding.severity) == ("/mnt/s3/tb", Severity.SLOWS)
+    assert "writes the whole object again" in str(finding.summary)
+    assert "BackgroundWriter" in " ".join(str(remedy.change) for remedy in finding.remedies)
+
+
+def test_where_nothing_is_named_the_current_folder_is_tried(tmp_path: Path) -> None:
+    machine = Bare(environment={})
+    machine.folder = str(tmp_path)
+
+    seen, _ = asked(Plan(), machine)
+
+    assert [(place.path, place.use) for place in seen.places] == [(str(tmp_path), "current")]
+    assert {one.folder for one in seen.measured} == {str(tmp_path)}
+
+
+def test_dumps_go_where_torch_puts_them_and_a_folder_that_is_not_there_is_a_note(tmp_path: Path) -> None:
+    machine = Bare(environment={"HOME": "/home/me"})
+
+    def dumps(torch: str) -> list[str]:
+        return [place.path for place in places_of(machine, Plan(assume={"torch": torch})) if place.use == "dumps"]
+
+    assert dumps("2.4") == ["/tmp"]
+    assert dumps("2.13") == ["/home/me/.cache/torch"]
+    missing = Bare(environment={"PATH": os.environ["PATH"], "TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "gone/rank_")})
+    machine_says = asked(Plan(("t.py", "--output_dir", str(tmp_path))), missing)[1]
+    assert [f.severity for f in of(machine_says, tmp_path / "gone") if "no dump" in str(f.summary)] == [Severity.NOTE]
+
+
+def test_data_that_is_not_there_stops_the_job_and_an_output_folder_that_is_not_there_does_not(tmp_path: Path) -> None:
+    command = ("torchrun", "t.py", "--data_dir", str(tmp_path / "gone"), "--output_dir", str(tmp_path / "new/deep"))
+
+    _, verdict = asked(Plan(command))
+
+    assert [finding.severity for finding in of(verdict, tmp_path / "gone")] == [Severity.STOPS]
+    assert not [f for f in of(verdict, tmp_path / "new/deep") if f.severity is not Severity.NOTE]
+
+
+@root
+def test_memory_is_fast_and_no_place_for_checkpoints(tmp_path: Path) -> None:
+    with mounted(tmp_path / "memory", "-t", "tmpfs", "-o", "size=300m", "tmpfs") as folder:
+        seen, verdict = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
+
+    assert {place.type for place in seen.places} == {"tmpfs"}
+    assert any("memory" in str(finding.summary) for finding in of(verdict, folder))
+    assert seen.bytes_written <= 300 * collect_storage.MOST_SHARE * (1 << 20) + (1 << 20)
+
+
+@root
+def test_a_full_file_system_stops_the_job(tmp_path: Path) -> None:
+    with mounted(tmp_path / "full", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as folder:
+        (folder / "filling").write_bytes(b"x" * (1 << 20))
+        _, verdict = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
+        assert [path.name for path in folder.iterdir()] == ["filling"]
+
+    stops = [finding for finding in of(verdict, folder) if finding.severity is Severity.STOPS]
+    assert len(stops) == 1
+    assert "is full" in str(stops[0].summary)
+
+
+@root
+def test_a_read_only_file_system_stops_a_job_that_writes_there_and_none_that_reads(tmp_path: Path) -> None:
+    with on_a_disk(tmp_path, "ro") as folder:
+        _, writes = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
+        _, reads = asked(Plan(("torchrun", "t.py", "--data_dir", str(folder))))
+
+    assert any("may not be written" in str(finding.summary) for finding in of(writes, folder))
+    assert not of(reads, folder)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nobody can wait for a frozen process
+@root
+def test_a_frozen_file_system_is_named_and_costs_its_limit_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect_storage, "STEP_S", 1.0)
+    if shutil.which("fsfreeze") is None:
+        pytest.skip("there is no fsfreeze")
+    with on_a_disk(tmp_path) as folder:
+        subprocess.run(["fsfreeze", "-f", str(folder)], timeout=20, check=True)
+        thaw = threading.Timer(120, subprocess.run, [["fsfreeze", "-u", str(folder)]])
+        thaw.start()
+        try:
+            started = time.monotonic()
+            seen, verdict = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
+            took_s = time.monotonic() - started
+        finally:
+            thaw.cancel()
+            subprocess.run(["fsfreeze", "-u", str(folder)], timeout=20, check=True)
+        left = wait_until_gone(folder)
+
+    assert [one.step for one in seen.measured if one.hung] == ["appends"]
+    assert took_s < 100  # it thaws by itself after 120
+    assert any("does not answer" in str(finding.summary) for finding in of(verdict, folder))
+    assert left == ["lost+found"]
+
+
+def wait_until_gone(folder: Path) -> list[str]:
+    """What lies in ``folder`` once the killed steps have ended."""
+    for _ in range(1200):
+        left = sorted(path.name for path in folder.iterdir())
+        if left == ["lost+found"]:
+            break
+        time.sleep(0.05)
+    return left
+
+
+@root
+def test_a_disk_that_is_throttled_is_slow_for_logs(tmp_path: Path) -> None:
+    throttle = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device")
+    if not throttle.is_file():
+        pytest.skip("this kernel offers no blkio throttling")
+    group = throttle.parent / f"unhang-test-{os.getpid()}"
+    with on_a_disk(tmp_path) as folder:
+        device = folder.stat().st_dev
+        group.mkdir()
+        try:
+            (group / throttle.name).write_text(f"{os.major(device)}:{os.minor(device)} 16")
+            script = "import os,sys; open(sys.argv[1],'w').write(str(os.getpid())); os.execv(sys.argv[2],sys.argv[2:])"
+            words = [
+                sys.executable,
+                "-c",
+                "from unhang.cli.main import main; main()",
+                "check",
+                "--only",
+                "storage",
+                "--format",
+                "json",
+            ]
+            words += ["--", "torchrun", "t.py", "--logging_dir", str(folder)]
+            done = subprocess.run(
+                [sys.executable, "-c", script, str(group / "cgroup.procs"), *words],
+                capture_output=True,
+                text=True,
+                timeout=200,
+                check=False,
+            )
+        finally:
+            wait_until_gone(folder)
+            group.rmdir()
+    found = [one for one in json.loads(done.stdout)["findings"] if one["subject"] == str(folder)]
+
+    assert any("A synced append" in one["summary"] and one["remedies"] for one in found), (found, done.stderr)
+
+
+class Stalls(Bare):
+    """A machine whose program for one step never comes back by itself."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(environment={"PATH": os.environ["PATH"]})
+        self._step = step
+
+    def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+        if words[0] == self._step:
+            return self.command(["sleep", "60"], limit_s=0.2 if self._step == "look" else limit_s)
+        return super().program(script, words, limit_s)
+
+
+def test_a_mount_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect_storage, "LOOK_S", 0.2)
+    command = ("t.py", "--output_dir", str(tmp_path / "a"), "--logging_dir", str(tmp_path / "b"))
+
+    started = time.monotonic()
+    seen, verdict = asked(Plan(command), Stalls("look"))
+
+    assert time.monotonic() - started < 50  # a sleep of 60 is in its way
+    assert all(place.hung for place in seen.places)
+    assert {finding.subject for finding in verdict.findings} == {str(tmp_path / "a"), str(tmp_path / "b")}
+    assert not seen.measured
+
+
+def test_what_a_killed_step_left_behind_is_removed(tmp_path: Path) -> None:
+    own = tmp_path / f"{storage_trial.PREFIX}{os.getpid()}"
+    own.mkdir()
+    (own / "0").touch()
+
+    assert Machine().program(Path(storage_trial.__file__), ["clean", str(tmp_path)]).found is not None
+
+    assert not own.exists()
+
+
+@pytest.mark.parametrize(
+    ("measured", "severity"),
+    [
+        (Measured("appends", "/work/out", "1", (0.004,) * 9, 2304), None),
+        (Measured("appends", "/work/out", "1", (0.09,) * 9, 2304), Severity.NOTE),
+        (Measured("appends", "/work/out", "1", (0.6,) * 3, 768), Severity.SLOWS),
+        (Measured("write", "/work/out", "1", (0.1,), 64 << 20), None),
+        (Measured("write", "/work/out", "1", (1.6,), 64 << 20), Severity.NOTE),
+        (Measured("write", "/work/out", "1", (4.0,), 16 << 20), Severity.SLOWS),
+        (Measured("files", "/work/out", "1", (0.001,) * 9), None),
+        (Measured("files", "/work/out", "1", (0.03,) * 9), Severity.NOTE),
+        (Measured("files", "/work/out", "1", (0.5,)), Severity.SLOWS),
+    ],
+)
+def test_how_slow_is_slow(measured: Measured, severity: Severity | None) -> None:
+    found = judged(measured)
+
+    assert [finding.severity for finding in found] == ([] if severity is None else [severity])
+    assert all(finding.certainty is Certainty.POSSIBLE and finding.because for finding in found)
+
+
+def test_a_checkpoint_is_judged_beside_the_limit_of_the_job() -> None:
+    measured = Measured("write", "/work/out", "1", (1.0,), 40_000_000)
+
+    assert judged(measured, limit_s=600)[0].severity is Severity.NOTE
+    assert judged(measured, limit_s=300)[0].severity is Severity.SLOWS
+    assert judged(measured, limit_s=1800) == []
+
+
+@pytest.mark.parametrize(("seconds", "severity"), [(0.01, None), (0.1, Severity.NOTE), (0.5, Severity.SLOWS)])
+def test_reads_are_judged_by_the_workers_a_rank_needs(seconds: float, severity: Severity | None) -> None:
+    data = (Place("/data", "data", folder="/data", exists=True, device="1"),)
+
+    found = judged(Measured("reads", "/data", "1", (seconds,) * 5, 5 << 16), places=data)
+
+    assert [finding.severity for finding in found] == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(
+    ("kind", "use", "words"),
+    [
+        ("nfs4", "logs", "NFS"),
+        ("tmpfs", "checkpoints", "memory"),
+        ("overlay", "checkpoints", "layer"),
+        ("ext4", "logs", ""),
+    ],
+)
+def test_a_file_system_that_does_not_fit_its_use_is_a_note(kind: str, use: str, words: str) -> None:
+    place = Place("/p", use, folder="/p", exists=True, writable=True, size=1 << 50, free=1 << 49, type=kind, device="1")
+
+    found = judged(places=(place,))
+
+    assert [words in str(finding.summary) for finding in found] == ([True] if words else [])
+    assert all(finding.severity is Severity.NOTE for finding in found)
+
+
+def test_no_type_of_file_system_stands_twice() -> None:
+    types = [kind for row in file_systems() for kind in row.types]
+
+    assert len(types) == len(set(types))

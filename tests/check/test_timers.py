@@ -1,0 +1,209 @@
+"""Which limit is in force, which one is not, and which groups inherit none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.judge import judge
+from unhang.findings import Severity, Verdict
+from unhang.host.machine import Machine
+from unhang.program.launch.planned_job import Plan
+
+TIMERS = [check for check in ALL_CHECKS if check.name == "timers"]
+
+
+def ask(tmp_path: Path, command: str, program: str = "", **environment: str) -> Verdict:
+    if program:
+        (tmp_path / "t.py").write_text(program)
+    situation, gaps = look_around(
+        Machine(environment={"HOME": "/h", **environment}), Plan(tuple(command.split())), TIMERS
+    )
+    return judge([situation], ["timers"], gaps)
+
+
+pytestmark = pytest.mark.usefixtures("in_its_folder")
+
+
+def test_a_limit_of_years_is_named_with_the_file_it_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "sft.yaml").write_text("stage: sft\ntemplate: qwen\nddp_timeout: 180000000\n")
+
+    verdict = ask(tmp_path, "llamafactory-cli train sft.yaml")
+
+    (finding,) = verdict.findings
+    assert "5.7 years" in str(finding.summary)
+    assert finding.evidence[0].source.path == "sft.yaml"
+
+
+def test_groups_do_not_inherit_the_limit(tmp_path: Path) -> None:
+    program = (
+        "from datetime import timedelta\nHOURS = 2\n"
+        "dist.init_process_group('nccl', timeout=timedelta(hours=HOURS))\n"
+        "a = dist.new_group([0, 1])\nb = dist.new_group([0], timeout=timedelta(hours=2))\n"
+    )
+
+    verdict = ask(tmp_path, "torchrun t.py", program)
+
+    (finding,) = verdict.findings
+    assert finding.where is not None
+    assert (finding.where.file, finding.where.line) == ("t.py", 4)
+    assert "timedelta(seconds=7200)" in str(finding.remedies[0].change)
+
+
+def test_without_a_raised_limit_a_group_without_one_is_fine(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", "dist.init_process_group('nccl')\ndist.new_group([0])\n")
+
+    assert verdict.findings == ()
+    assert "600 s" in str(verdict.checked[0].what)
+
+
+def test_deepspeed_s_limit_has_no_effect_where_the_trainer_makes_the_group(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py --output_dir o", "", DEEPSPEED_TIMEOUT="120")
+
+    assert [(finding.subject, finding.severity) for finding in verdict.findings] == [
+        ("DEEPSPEED_TIMEOUT", Severity.NOTE)
+    ]
+    assert "1,800 s are in force" in str(verdict.findings[0].summary)
+
+
+def test_a_scheduler_that_ends_the_job_first_is_named(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", "", SLURM_JOB_END_TIME=str(int(time.time()) + 300))
+
+    assert [finding.subject for finding in verdict.findings] == ["Slurm"]
+
+
+def test_the_shorter_limit_of_later_steps_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text("[comm]\ninit_timeout_seconds = 300\n[job]\ndump_folder='o'\n")
+
+    verdict = ask(tmp_path, "torchrun -m torchtitan.train --job.config_file t.toml")
+
+    assert "comm.train_timeout_seconds comes first: 100 s" in str(verdict.checked[0].what)
+
+
+@pytest.mark.parametrize("value", ["", "soon", "-1", "nan", "inf", "1h", "1e400"])
+def test_values_that_are_no_limit(value: str, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, f"torchrun t.py --ddp_timeout={value}")
+
+    assert verdict.findings == ()
+
+
+@pytest.mark.parametrize("source", ["", "def (", "\0", "init_process_group(timeout=timedelta(x))", "(" * 5000])
+def test_programs_that_tell_nothing(source: str, tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", source)
+
+    assert verdict.findings == ()
+    assert "init_process_group(timeout=) comes first: 600 s" in str(verdict.checked[0].what)
+
+
+IN_FORCE = {
+    "in an imported module of -m": (
+        "-m pkg.main",
+        {
+            "pkg/__init__.py": "",
+            "pkg/main.py": "from pkg.setup import start\nstart()\n",
+            "pkg/setup.py": "def start():\n    dist.init_process_group('nccl', timeout=timedelta(minutes=2 * 45))\n",
+        },
+        "init_process_group(timeout=) comes first: 5,400 s",
+    ),
+    "by place, of a constant": (
+        "t.py",
+        {"t.py": "H = 2\nLIMIT = timedelta(hours=H)\ndist.init_process_group('nccl', None, LIMIT)\n"},
+        "init_process_group(timeout=) comes first: 7,200 s",
+    ),
+    "of an argument": (
+        "t.py --minutes 90",
+        {
+            "t.py": "import argparse\np = argparse.ArgumentParser()\n"
+            "p.add_argument('--minutes', type=int, default=10)\nargs = p.parse_args()\n"
+            "dist.init_process_group('nccl', timeout=timedelta(minutes=args.minutes))\n"
+        },
+        "init_process_group(timeout=) comes first: 5,400 s",
+    ),
+    "for accelerate, in another module": (
+        "t.py",
+        {
+            "t.py": "from inner import make\naccelerator = make()\n",
+            "inner.py": "def make():\n    kwargs = InitProcessGroupKwargs(timeout=timedelta(seconds=5400))\n"
+            "    return Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(bucket_cap_mb=5), kwargs])\n",
+        },
+        "InitProcessGroupKwargs(timeout=) comes first: 5,400 s",
+    ),
+    "given to the Trainer's arguments": (
+        "t.py --output_dir o",
+        {"t.py": "args = TrainingArguments(output_dir='o', ddp_timeout=3 * 3600)\n"},
+        "ddp_timeout comes first: 10,800 s",
+    ),
+    "not in a branch that is not taken": (
+        "t.py",
+        {
+            "t.py": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--long', action='store_true')\n"
+            "args = p.parse_args()\n"
+            "if args.long:\n    dist.init_process_group('nccl', timeout=timedelta(seconds=77))\n"
+            "else:\n    dist.init_process_group('nccl', timeout=timedelta(seconds=88))\n"
+        },
+        "comes first: 88 s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("program", "files", "in_force"), IN_FORCE.values(), ids=IN_FORCE)
+def test_limits_are_read_wherever_the_launch_leads(
+    program: str, files: dict[str, str], in_force: str, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("from datetime import timedelta\nimport torch.distributed as dist\n" + text)
+
+    verdict = ask(tmp_path, f"torchrun {program}")
+
+    assert any(in_force in str(line.what) for line in verdict.checked), [str(line.what) for line in verdict.checked]
+
+
+def test_a_limit_that_only_running_tells_is_named(tmp_path: Path) -> None:
+    verdict = ask(tmp_path, "torchrun t.py", "import x\ndist.init_process_group('nccl', timeout=x.limit())\n")
+
+    assert "init_process_group(timeout=x.limit()) (t.py:2)" in str(verdict.not_checked[0].because)
+
+
+YEARS = "stage: sft\ntemplate: qwen\nddp_timeout: 180000000\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "in_force"),
+    [
+        ("dist.init_process_group('nccl', timeout=timedelta(seconds=8))", "8 s are in force"),
+        ("dist.init_process_group('nccl')", "600 s are in force"),
+    ],
+)
+def test_a_program_that_makes_the_group_itself_overrules_the_trainer(tmp_path: Path, call: str, in_force: str) -> None:
+    (tmp_path / "sft.yaml").write_text(YEARS)
+
+    verdict = ask(tmp_path, "torchrun t.py sft.yaml", f"def main():\n    {call}\n")
+
+    (finding,) = verdict.findings
+    assert finding.subject == "ddp_timeout"
+    assert "5.7 years" in str(finding.summary)
+    assert in_force in str(finding.summary)
+    assert finding.where is not None
+    assert (finding.where.file, finding.where.line) == ("t.py", 2)
+    assert [quote.source.path for quote in finding.evidence] == ["sft.yaml", "t.py"]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "if not dist.is_initialized():\n    dist.init_process_group('nccl', timeout=timedelta(seconds=8))\n",
+        "dist.init_process_group('nccl', timeout=LIMIT)\n",
+        "Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(seconds=8))])\n",
+    ],
+)
+def test_where_the_trainer_may_be_first_its_limit_counts(tmp_path: Path, program: str) -> None:
+    (tmp_path / "sft.yaml").write_text(YEARS)
+
+    verdict = ask(tmp_path, "torchrun t.py sft.yaml", program)
+
+    assert ["5.7 years: a stall would never be ended" in str(one.summary) for one in verdict.findings] == [True]

@@ -1,0 +1,73 @@
+"""Two threads of a rank in collectives: of one group it is the reason, in groups of their own it is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.facts.jobs import call, recording
+from unhang.evidence.items import EvidenceSet, Recording, StackDump
+from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.stacks import read_stacks
+from unhang.facts.build import build_facts
+from unhang.facts.waiting.concurrent_collectives import TwoThreads, two_threads
+from unhang.findings import Source
+
+TRAIN = "/job/train.py"
+INSIDE = "{} (torch/distributed/distributed_c10d.py:3042)"
+
+
+def stack(rank: int, main: str = "all_reduce", other: str = "barrier") -> StackDump:
+    pid = 100 + rank
+    text = f"Process {pid}: python {TRAIN}\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+    text += f'Thread {pid} (idle): "MainThread"\n    {INSIDE.format(main)}\n    train ({TRAIN}:40)\n'
+    if other:
+        text += f'Thread {pid + 50} (idle): "saver"\n    {INSIDE.format(other)}\n    save ({TRAIN}:9)\n'
+    (dump,) = read_stacks(text.encode(), source=f"stacks/rank_{rank}.txt", rank=rank)
+    return dump
+
+
+def found(stacks: list[StackDump], dumps: list[Recording], *, moving: bool = False) -> TwoThreads | None:
+    processes = tuple(RankProcess(r, pid=100 + r, moving=moving) for r in range(2))
+    manifest = BundleManifest(Source("bundle.json"), 2, processes)
+    return two_threads(build_facts(EvidenceSet(recordings=dumps, stacks=stacks, manifests=[manifest])))
+
+
+def of_groups(rank: int, first: tuple[str, str], second: tuple[str, str]) -> Recording:
+    """The last calls of a rank: (operation, group), in their order."""
+    lines = {"all_reduce": 40, "barrier": 9}
+    seen: dict[str, int] = {}
+    calls = []
+    for operation, group in (first, second):
+        seen[group] = seen.get(group, 4) + 1
+        calls.append(call(seen[group], operation, group=group, state="scheduled", line=lines[operation]))
+    return recording(rank, calls, groups={"0": (0, 1), "1": (0, 1)})
+
+
+REDUCE, SAVE = ("all_reduce", "0"), ("barrier", "0")
+SAVE_APART = ("barrier", "1")
+
+
+@pytest.mark.parametrize("first", [REDUCE, SAVE], ids=["other-order", "same-order"])
+def test_both_calls_in_the_records_of_one_group(first: tuple[str, str]) -> None:
+    second = SAVE if first == REDUCE else REDUCE
+    dumps = [of_groups(0, REDUCE, SAVE), of_groups(1, first, second)]
+    told = found([stack(0), stack(1)], dumps)
+
+    assert told is not None
+    assert (told.group, told.ranks) == ("0", (0, 1))
+    assert (told.main.where and told.main.where.line, told.other.where and told.other.where.line) == (40, 9)
+
+
+def test_a_group_of_its_own_is_no_reason() -> None:
+    dumps = [of_groups(rank, REDUCE, SAVE_APART) for rank in (0, 1)]
+    assert found([stack(0), stack(1)], dumps) is None
+
+
+def test_one_thread_in_a_collective_is_none() -> None:
+    dumps = [of_groups(rank, REDUCE, SAVE) for rank in (0, 1)]
+    assert found([stack(0, other=""), stack(1, other="")], dumps) is None
+
+
+def test_a_job_that_moves_has_no_such_trouble() -> None:
+    dumps = [of_groups(rank, REDUCE, SAVE) for rank in (0, 1)]
+    assert found([stack(0), stack(1)], dumps, moving=True) is None

@@ -1,0 +1,70 @@
+"""An exception that stands in the log of all ranks and in the file of its own is one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unhang.evidence.items import Frame, PythonTraceback
+from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.facts.endings.crashes import is_echo
+from unhang.facts.endings.duplicate_tracebacks import told_once
+from unhang.facts.rank_table import placed_by_process
+from unhang.findings import Cause, Source
+from unhang.knowledge.failure_language import statement_in
+
+LOOKUP = Frame("train", "/job/train.py", 11)
+
+
+def raised(path: str, rank: int | None, message: str = "60", line: int = 3, frame: Frame = LOOKUP) -> PythonTraceback:
+    return PythonTraceback(Source(path, line), rank, None, "KeyError", message, (frame,), "trainer")
+
+
+def places(*tracebacks: PythonTraceback) -> list[tuple[str, int | None]]:
+    return [(one.source.path, one.rank) for one in told_once(tracebacks)]
+
+
+def test_the_log_tells_where_and_the_ranks_own_file_whose() -> None:
+    assert places(raised("logs/launcher.log", None), raised("crash/rank_1.exception.log", 1)) == [
+        ("logs/launcher.log", 1)
+    ]
+
+
+def test_two_ranks_that_raise_the_same_are_two() -> None:
+    found = places(
+        raised("launcher.log", None),
+        raised("launcher.log", None, line=9),
+        raised("crash/rank_0.exception.log", 0),
+        raised("crash/rank_1.exception.log", 1),
+    )
+
+    assert found == [("launcher.log", 0), ("launcher.log", 1)]
+
+
+def test_another_message_or_line_is_another_exception() -> None:
+    own = raised("crash/rank_1.exception.log", 1)
+    elsewhere = raised("launcher.log", None, frame=Frame("train", "/job/train.py", 12))
+
+    assert len(places(own, raised("launcher.log", None, "61"), elsewhere)) == 3
+
+
+def test_ranks_that_the_log_names_itself_stay() -> None:
+    both = (raised("launcher.log", 0), raised("launcher.log", None))
+
+    assert places(*both) == [("launcher.log", 0), ("launcher.log", None)]
+
+
+def test_the_process_that_raised_it_tells_the_rank() -> None:
+    manifest = BundleManifest(Source("bundle.json"), 2, (RankProcess(0, pid=70), RankProcess(1, pid=71)))
+    told = (replace(raised("launcher.log", None), pid=71), replace(raised("launcher.log", None), pid=99))
+
+    assert [one.rank for one in placed_by_process(told, [manifest])] == [1, None]
+
+
+def test_that_a_worker_of_ray_died_is_its_echo_in_who_asked() -> None:
+    hint = "The actor died unexpectedly. Some common causes include: (1) it was killed by the OOM killer"
+    told = replace(raised("launcher.log", None), exception="ray.exceptions.ActorDiedError", message=hint)
+
+    assert is_echo(told)
+    said = statement_in(hint, raised=True)
+    assert said is not None
+    assert said.row.cause is not Cause.HOST_MEMORY

@@ -1,0 +1,18 @@
+"""Whose model is another one, from the numbers DDP prints."""
+
+from __future__ import annotations
+
+from unhang.facts.logs.logged_parameter_counts import odd_models
+
+
+def test_the_minority_built_another_model() -> None:
+    assert odd_models({0: 6, 1: 6, 2: 8}) == (2,)
+
+
+def test_two_that_differ_are_both_named() -> None:
+    assert odd_models({0: 6, 1: 8}) == (0, 1)
+
+
+def test_equal_models_are_no_finding() -> None:
+    assert odd_models({0: 6, 1: 6}) == ()
+    assert odd_models({}) == ()

@@ -1,0 +1,69 @@
+"""How many ranks there are, from whatever says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.facts.jobs import call, recording
+from unhang.evidence.items import EvidenceSet, LogEvent, LogReading
+from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.facts.model import RankFacts
+from unhang.facts.world_size import world_size_of
+from unhang.findings import Source
+
+
+def size(
+    *,
+    manifest: int | None = None,
+    members: int | None = None,
+    seen: tuple[int, ...] = (),
+    backend: str = "nccl",
+    **values: Any,
+) -> int | None:
+    manifests = [BundleManifest(Source("bundle.json"), manifest, ())] if manifest is not None else []
+    event = LogEvent("wd.timeout", Source("job.log", 1), "", None, None, values)
+    log = LogReading(Source("job.log"), None, (event,) if values else (), (), (), (), (), 1, ())
+    dumps = {}
+    if members is not None or backend == "gloo":
+        made = recording(0, [call(1, backend=backend)], groups={"0": range(members or 0)})
+        dumps[0] = made
+    evidence = EvidenceSet(recordings=list(dumps.values()), logs=[log], manifests=manifests)
+    return world_size_of(evidence, dumps, {rank: RankFacts(rank) for rank in seen})
+
+
+def test_the_manifest_says_it_first() -> None:
+    assert size(manifest=8, members=4, world_size=2) == 8
+
+
+def test_then_the_members_of_the_default_group() -> None:
+    assert size(members=4, world_size=2) == 4
+
+
+def test_then_a_log_line() -> None:
+    assert size(world_size=16) == 16
+
+
+def test_a_gather_tells_it_by_its_sizes() -> None:
+    assert size(operation="_allgather_base", elements_in=262675456, elements_out=1050701824) == 4
+    assert size(operation="_reduce_scatter_base", elements_in=800, elements_out=100) == 8
+    assert size(operation="allreduce", elements_in=800, elements_out=100) is None
+
+
+def test_it_is_never_less_than_the_ranks_seen() -> None:
+    assert size(manifest=2, seen=(0, 5)) == 6
+    assert size(members=2, seen=(3,)) == 4
+
+
+def test_nonsense_in_a_log_is_not_believed() -> None:
+    assert size(world_size=-3) is None
+    assert size(world_size=10**12) is None
+
+
+def test_nothing_says_it_and_it_is_not_known() -> None:
+    assert size() is None
+    assert size(seen=(0, 1, 2)) is None
+
+
+def test_gloo_dumps_name_no_members_so_the_ranks_seen_are_all_there_is() -> None:
+    assert size(backend="gloo", seen=(0, 1, 2)) == 3
+    assert size(backend="gloo", seen=(0,)) is None
