@@ -49,7 +49,7 @@ install() { # with the locked versions; where one of them cannot be had (an old 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$python" -m pip install --quiet --upgrade 'pip>=25.1' || "$python" -m pip --version
 install --editable . --group dev
-install --no-deps --editable packages/unhang-lab --editable packages/unhang-tools
+install --no-deps --editable packages/unhang-lab
 "$python" -m compileall -q src/unhang || true # as pip does for a wheel: the first command is as fast as the second
 if [ "$torch_wanted" != without-torch ] && [ -z "$(torch_folder "$python")" ]; then
     echo "installing PyTorch $torch_version (none was found; this is the longest step)"
