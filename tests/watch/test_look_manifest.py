@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+
+import pytest
 
 from unhang.evidence.own_files.bundle import read_manifest
 from unhang.evidence.own_files.recorder_items import BundleManifest
 from unhang.records.record_views import Identity, RecordView
 from unhang.watch.job.members import Member
 from unhang.watch.sampling.kept_logs import note_cut
+from unhang.watch.verdict.collecting import take
 from unhang.watch.verdict.evidence_request import Order, Taken
 from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
 
@@ -52,3 +56,27 @@ def test_it_names_logs_whose_capture_stopped(tmp_path: Path) -> None:
     note_cut(tmp_path / "records", "logs/launcher.log")
 
     assert written(tmp_path).cut == ("logs/attempt_0/3/stderr.log", "logs/launcher.log")
+
+
+@pytest.mark.parametrize(
+    ("thread", "ended_ns", "seen", "exit_code"),
+    [
+        ("MainThread", 5, None, 1),
+        ("Thread-1 (send)", 5, None, None),
+        ("MainThread", None, None, None),
+        ("MainThread", 5, 3, 3),
+    ],
+)
+def test_what_ended_a_rank_tells_how_where_nobody_could_ask(
+    tmp_path: Path, thread: str, ended_ns: int | None, seen: int | None, exit_code: int | None
+) -> None:
+    (tmp_path / "crash").mkdir()
+    said = {"thread": thread, "type": "ValueError", "message": "no", "file": "train.py", "line": 3, "function": "main"}
+    (tmp_path / "crash" / "rank_0.except").write_text(json.dumps(said) + "\n")
+    member = Member(0, 100, RecordView(identity=Identity(rank=0)), ended_ns=ended_ns, exit_code=seen)
+
+    take(Order(1, tmp_path, {0: member}, world_size=1, job_outputs={}, stalled_since_s=None, live=False), tmp_path)
+
+    found = read_manifest(tmp_path / "bundle.json", source="bundle.json")
+    assert isinstance(found, BundleManifest)
+    assert [process.exit_code for process in found.processes] == [exit_code]

@@ -23,11 +23,20 @@ def keep_exceptions(members: Mapping[int, Member], job_outputs: Mapping[str, str
         with suppress(OSError):
             if writers[member.outputs.get("stderr", "")] == 1:
                 continue
-            with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
-                lines = file.read(MOST_BYTES).splitlines()
-            text = "".join(_as_printed(line) for line in lines)
+            text = "".join(_as_printed(line) for line in _left(rank, folder))
             if text:
                 private_files.write_text(folder / "crash" / f"rank_{rank}.exception.log", text)
+
+
+def ended_by_what_they_raised(members: Mapping[int, Member], folder: Path) -> None:
+    """Of a rank whose launcher was quicker to ask how it ended than we were (mpirun), what its main thread raised and
+    nobody caught tells the exit code."""
+    for rank, member in members.items():
+        if member.ended_ns is None or member.exit_code is not None:
+            continue
+        with suppress(OSError):
+            if any(_ends_the_process(line) for line in _left(rank, folder)):
+                member.exit_code = 1
 
 
 def raised_ns(folder: Path, ranks: Iterable[int]) -> int:
@@ -37,6 +46,17 @@ def raised_ns(folder: Path, ranks: Iterable[int]) -> int:
         with suppress(OSError):
             latest = max(latest, (folder / "crash" / f"rank_{rank}.except").stat().st_mtime_ns)
     return latest
+
+
+def _left(rank: int, folder: Path) -> list[bytes]:
+    with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
+        return file.read(MOST_BYTES).splitlines()
+
+
+def _ends_the_process(line: bytes) -> bool:
+    with suppress(ValueError, KeyError, TypeError):
+        return bool(json.loads(line)["thread"] == "MainThread")
+    return False
 
 
 def _as_printed(line: bytes) -> str:

@@ -26,6 +26,7 @@ def take(order: Order, folder: Path) -> Taken:
         Interrupted: the job ended meanwhile; the evidence of an earlier look, if any, is back in its place.
     """
     taken = Taken()
+    exit_evidence.ended_by_what_they_raised(order.members, folder)
     if order.ended_well:
         taken.taken_s = time.time()
         exit_evidence.keep_exceptions(order.members, order.job_outputs, folder)
