@@ -424,7 +424,7 @@ CASES: tuple[Case, ...] = (
         "one rank computes many times longer than the others; nothing stops",
         "slow_rank.py",
         Expected(Cause.SLOW_RANK, second, status=("slow",), where_functions=("augment",)),
-        fault="200 if rank == 1 else 4",
+        fault="2000 if rank == 1 else 4",
         moment="moving",
         after=25,
     ),

@@ -1,6 +1,6 @@
 """Whether, in a job that moves, it is always the same rank the others wait for.
 
-A straggler shows in repeated looks: it is busy each time while all others stand in a collective or behind it.
+A straggler shows in repeated looks: it is busy while all others stand in a collective or behind it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from unhang.evidence.items import SourceFile
 from unhang.evidence.own_files.recorder_items import Pace
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.pace.arrival_order import latest_arriver
-from unhang.facts.pace.slow_rank_over_time import SlowPace, activity_in, pace_of_all, slow_pace
+from unhang.facts.pace.slow_rank_over_time import HALF, SlowPace, activity_in, pace_of_all, slow_pace
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
@@ -19,7 +19,8 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 LEAST_LOOKS = whole_threshold("consistent_laggard.least_looks")
 MANY_LOOKS = whole_threshold("consistent_laggard.many_looks")
 MOSTLY = threshold("consistent_laggard.mostly")
-"""In so many of many looks the others wait; in each of few."""
+"""In so many more of many looks each of the others waits; in each of few. A look holds its rank up, and for so long a
+straggler with short steps waits too."""
 
 
 def find_straggler(
@@ -28,12 +29,12 @@ def find_straggler(
     sources: Mapping[str, SourceFile],
     paces: Sequence[Pace] = (),
 ) -> Straggler | None:
-    """The only rank that is busy in every look, or comes last to nearly every collective, or is the one that the
+    """The only rank that hardly waits in any look, or comes last to nearly every collective, or is the one that the
     watcher's own looks show to hold the others up, in a job whose ranks move.
 
     None when there is no such rank.
     """
-    found = _busy_in_every_look(ranks, sources) or _last_to_arrive(groups, ranks, sources)
+    found = _waits_least(ranks, sources) or _last_to_arrive(groups, ranks, sources)
     pace = pace_of_all(paces)
     slow = slow_pace(pace) if pace is not None else None
     if pace is None or slow is None or slow.rank not in ranks or not any(f.moving for f in ranks.values()):
@@ -85,7 +86,7 @@ def _last_to_arrive(
     return Straggler(rank, busy, 0, waiters, ranks[waiters[0]].activity, positions)
 
 
-def _busy_in_every_look(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> Straggler | None:
+def _waits_least(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> Straggler | None:
     alive = {r: f for r, f in ranks.items() if f.alive and f.stack is not None}
     if len(alive) < 2:
         return None
@@ -94,12 +95,12 @@ def _busy_in_every_look(ranks: Mapping[int, RankFacts], sources: Mapping[str, So
     if count < LEAST_LOOKS:
         return None
     waited = {rank: sum(_waits(look) for look in seen[-count:]) for rank, seen in looks.items()}
-    busy = [rank for rank, times in waited.items() if not times]
-    least = count if count < MANY_LOOKS else MOSTLY * count
-    if len(busy) != 1 or any(times < least for rank, times in waited.items() if rank != busy[0]):
+    rank = min(waited, key=lambda rank: waited[rank])
+    usual = min(times for other, times in waited.items() if other != rank)
+    less = usual - waited[rank]
+    if waited[rank] > HALF * usual or less < (count if count < MANY_LOOKS else MOSTLY * count):
         return None
-    rank = busy[0]
-    activity = looks[rank][-1]
+    activity = next((look for look in reversed(looks[rank]) if look is not None and not _waits(look)), None)
     if activity is None:
         return None
     waiters = tuple(sorted(set(alive) - {rank}))

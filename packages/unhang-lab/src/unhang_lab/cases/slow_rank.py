@@ -29,7 +29,7 @@ def main():
     model = DistributedDataParallel(torch.nn.Linear(32, 8).to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(2000):
-        rows = augment(torch.randn(96, 96, device=device), 200 if rank == 1 else 4)
+        rows = augment(torch.randn(96, 96, device=device), 2000 if rank == 1 else 4)
         loss = model(rows).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
