@@ -33,8 +33,9 @@ from typing import Any
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang_lab.catalog import CASES, Case
+from unhang_lab.catalog import CASES
 from unhang_lab.expectation import mistakes, right_status
+from unhang_lab.lab_case import Case
 from unhang_lab.watched import Watched, watched
 
 LIMIT_S = 60.0

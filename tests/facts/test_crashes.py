@@ -18,8 +18,9 @@ from unhang.evidence.items import (
 )
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
-from unhang.facts.endings.crashes import Crash, is_echo, is_gpu_memory, own_crashes
+from unhang.facts.endings.crashes import Crash, own_crashes
 from unhang.facts.endings.first_timeouts import When
+from unhang.facts.endings.traceback_echoes import is_echo, is_gpu_memory
 from unhang.findings import Source
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from unhang.evidence.items import Frame, PythonTraceback
 from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
-from unhang.facts.endings.crashes import is_echo
 from unhang.facts.endings.duplicate_tracebacks import told_once
+from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.rank_table import placed_by_process
 from unhang.findings import Cause, Source
 from unhang.knowledge.failure_language import statement_in

@@ -9,8 +9,9 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.findings import Cause
-from unhang_lab.catalog import CASES, CASES_FOLDER, Case, find
+from unhang_lab.catalog import CASES, find
 from unhang_lab.expectation import fault_line, lines_with
+from unhang_lab.lab_case import CASES_FOLDER, Case
 
 IDS = [case.name for case in CASES]
 SCREEN_LINES = 64

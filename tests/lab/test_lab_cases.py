@@ -10,8 +10,9 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang_lab.catalog import CASES, Case
+from unhang_lab.catalog import CASES
 from unhang_lab.expectation import mistakes
+from unhang_lab.lab_case import Case
 from unhang_lab.run_case import run_case
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]

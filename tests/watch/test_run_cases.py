@@ -17,8 +17,9 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
-from unhang_lab.catalog import CASES, Case, find
+from unhang_lab.catalog import CASES, find
 from unhang_lab.expectation import mistakes, right_status
+from unhang_lab.lab_case import Case
 from unhang_lab.watched import watched
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]

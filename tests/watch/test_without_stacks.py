@@ -16,8 +16,9 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Certainty, Verdict
 from unhang.watch.process_state.py_spy_samples import find_py_spy
-from unhang_lab.catalog import Case, find
+from unhang_lab.catalog import find
 from unhang_lab.expectation import mistakes
+from unhang_lab.lab_case import Case
 from unhang_lab.watched import watched
 
 pytestmark = [pytest.mark.job, pytest.mark.live]

@@ -20,8 +20,9 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Status, Verdict
 from unhang.watch.process_state.stack_collection import kernel_look
-from unhang_lab.catalog import CASES, CASES_FOLDER, Case
+from unhang_lab.catalog import CASES
 from unhang_lab.expectation import mistakes
+from unhang_lab.lab_case import CASES_FOLDER, Case
 from watch.attach.plain_jobs import plain_job
 from watch.attach.stranger import stranger
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from unhang.findings import Finding, Verdict, Where, rank_ranges
-from unhang_lab.catalog import Case
+from unhang_lab.lab_case import Case
 
 _BATCHES = re.compile(r"^(\d+) batches$", re.MULTILINE)
 

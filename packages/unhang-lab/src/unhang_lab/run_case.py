@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from unhang.errors import UsageError
-from unhang_lab.catalog import Case
+from unhang_lab.lab_case import Case
 from unhang_lab.recorder import Plan, Tell, record
 
 

@@ -22,8 +22,8 @@ from unhang.records.record_views import RecordView
 from unhang.watch import private_files
 from unhang.watch.job import processes
 from unhang.watch.launch.job_environment import RECORDS
-from unhang_lab.catalog import Case
 from unhang_lab.job import require_torch
+from unhang_lab.lab_case import Case
 from unhang_lab.recorder import Injection
 
 POLL_S = 0.05

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from unhang.causes.detector import Answer, Signal, signal
 from unhang.causes.evidence_lines import call_of, group_label, operation_of, place_of, quote_rank
 from unhang.causes.wording.stall_signal import stall_signal
-from unhang.facts.endings.crashes import Crash, first_timeouts, is_echo, own_crashes, signal_name
+from unhang.facts.endings.crashes import Crash, first_timeouts, own_crashes, signal_name
 from unhang.facts.endings.failure_kinds import cause_of_text, known_cause, port_of_the_job
 from unhang.facts.endings.first_timeouts import When
 from unhang.facts.endings.stated_failures import names_another
+from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.logs.job_stages import is_preparing
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, Text, say, shortened

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from unhang.causes.detector import Answer, signal
 from unhang.causes.wording.log_signal import lines_signal
 from unhang.evidence.items import LogEvent, PythonTraceback
-from unhang.facts.endings.crashes import is_echo, own_crashes
+from unhang.facts.endings.crashes import own_crashes
 from unhang.facts.endings.failure_kinds import cause_of_text
+from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.logs.log_statements import first_attempt, in_short, ranks_in, value_of
 from unhang.facts.logs.waits_in_logs import incident_of
 from unhang.facts.machine.xids import KIND, is_of_another_job

@@ -9,7 +9,7 @@ from unhang.evidence.items import Entries, PythonTraceback
 from unhang.facts.alignment.entry_slices import rows
 from unhang.facts.alignment.group_table import pending_from_row
 from unhang.facts.collective_operations import canonical
-from unhang.facts.endings.crashes import is_echo
+from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.model import GroupFacts, RankFacts
 from unhang.facts.stacks.user_frames import first_user_frame
 

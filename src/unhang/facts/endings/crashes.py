@@ -6,7 +6,6 @@ echoes. What is left, first in time, is the crash.
 
 from __future__ import annotations
 
-import re
 import signal
 from collections import Counter
 from collections.abc import Container, Iterable
@@ -15,40 +14,16 @@ from dataclasses import dataclass, replace
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
 from unhang.facts.endings.first_timeouts import FirstTimeouts, When
 from unhang.facts.endings.guard_errors import exception_in, guard_errors, read_guard_error
+from unhang.facts.endings.traceback_echoes import _ECHO_TEXT, _HOST_OOM, is_echo, is_gpu_memory, raised_by_launcher
 from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
-from unhang.knowledge.failure_language import ELSEWHERE, statement_in, without_guesses
 from unhang.late_pattern import late_pattern
 
-# What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
-_ECHO_TYPES = late_pattern(
-    r"^torch\.distributed\.elastic\.multiprocess"
-    r"|(DistBackendError|DistNetworkError|DistStoreError|ChildFailedError|SignalException|ProcessRaisedException|RanksMissing|RankFailed"
-    r"|ProcessExitedException|TrainingFailedError|WorkerGroupError|RendezvousConnectionError|BrokenPipeError|ConnectionResetError|BrokenProcessPool)$"
-)
-_PYTHON_CONNECTIONS = {"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"}
-_ECHO_TEXT = late_pattern(
-    r"Connection (closed by peer|reset by peer|was likely closed)|Timed out waiting \d+ ?ms|Socket Timeout"
-    r"|Broken pipe|Application timeout caused pair closure|NCCL (error|communicator was aborted|timeout)"
-    r"|collective operation timeout|monitoredBarrier|wait timeout after \d+ ?ms|Connection refused"
-    r"|connectFullMesh failed|remote process exited|transport retry counter|recvBytes|failed to recv"
-    r"|Detected mismatch between collectives|out of sync|aborted communicator|Socket timeout",
-    re.IGNORECASE,
-)
 # The last line of a traceback, at the start of a line.
 _LAST_LINE = late_pattern(r"\s*(?:\[rank\d+\]:? ?)?(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|(?<=errors\.)\w+): ")
 _WITH_LAST_LINES = ("py.error", "gloo.to", "gloo.closed", "gloo.reset", "store.eof", "store.reset", "store.pipe")
-# Connections of the program's own: a loader's worker, a file server. torch.distributed never raises through these.
-_OWN_CONNECTIONS = late_pattern(r"/(torch/utils/data|urllib3|requests|botocore|aiohttp|fsspec|http/client\.py)(/|$)")
-_OOM_TYPES = late_pattern(r"(OutOfMemoryError|CUDA_OUT_OF_MEMORY)$")
-_OOM_TEXT = late_pattern(
-    r"(CUDA|HIP|XPU|NPU)?\s*out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation", re.IGNORECASE
-)
-_HOST_OOM = late_pattern(
-    r"Cannot allocate memory|\bnode running low on memory|DefaultCPUAllocator: can't allocate|(?<!OutOf)MemoryError"
-)
 
 # Exceptions that state another rule's cause in so many words: DDP's unused parameters.
 _NAMES_ITS_CAUSE = late_pattern(r"Expected to have finished reduction in the prior iteration")
@@ -146,35 +121,9 @@ def _first_timeouts(facts: Facts) -> FirstTimeouts:
     return FirstTimeouts(facts.logs)
 
 
-def is_echo(traceback: PythonTraceback) -> bool:
-    """The exception says that a partner is gone or that waiting took too long: a consequence, not a cause."""
-    if is_gpu_memory(traceback.exception, traceback.message):
-        return False
-    if traceback.exception in _PYTHON_CONNECTIONS and _from_own_connection(traceback):
-        return False
-    if _ECHO_TYPES.search(traceback.exception) or _raised_by_launcher(traceback):
-        return True
-    if traceback.exception == "Exception" and traceback.message.strip(" -")[:8] in ("", "Process "):
-        return True  # what torch.multiprocessing raised for a child, whose own traceback follows
-    if read_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
-        return True
-    return bool(_ECHO_TEXT.search(without_guesses(traceback.message))) or _points_elsewhere(traceback)
-
-
-def _points_elsewhere(traceback: PythonTraceback) -> bool:
-    said = statement_in(f"{traceback.exception}: {traceback.message}".replace("\n", " "), raised=True)
-    return said is not None and said.row.strength == ELSEWHERE
-
-
-def _raised_by_launcher(traceback: PythonTraceback) -> bool:
-    """The launcher's own process raises in this function for a rank that failed; the name of the error may be torn."""
-    last = traceback.frames[0] if traceback.frames else None
-    return last is not None and last.function == "launch_agent" and "torch/distributed/launcher/" in last.file
-
-
 def lone_last_lines(facts: Facts) -> tuple[LogEvent, ...]:
     """Last lines of tracebacks whose other lines the log does not have: it was cut, or only a part was pasted."""
-    whole = {t.rank for t in facts.tracebacks if not _raised_by_launcher(t)}
+    whole = {t.rank for t in facts.tracebacks if not raised_by_launcher(t)}
     ends = {(t.source.path, t.raised_line) for t in facts.tracebacks}
     events = (event for kind in _WITH_LAST_LINES for event in facts.events_of(kind))
     return tuple(
@@ -184,22 +133,6 @@ def lone_last_lines(facts: Facts) -> tuple[LogEvent, ...]:
         and (event.source.path, event.source.line) not in ends
         and _LAST_LINE.match(event.text)
     )
-
-
-def _from_own_connection(traceback: PythonTraceback) -> bool:
-    """The main thread lost its own loader's worker or a server, not a partner. A loader's other threads only notice
-    that the process is ending."""
-    if traceback.thread not in ("", "MainThread") or any("pin_memory" in f.function for f in traceback.frames):
-        return False
-    return any(_OWN_CONNECTIONS.search(frame.file.replace("\\", "/")) for frame in traceback.frames)
-
-
-def is_gpu_memory(exception: str, message: str) -> bool:
-    """Accelerator memory ran out."""
-    message = without_guesses(message)
-    if _OOM_TYPES.search(exception):
-        return not _HOST_OOM.search(message)
-    return bool(_OOM_TEXT.search(message)) and not _HOST_OOM.search(message) and "NCCL" not in message[:40]
 
 
 def fell_with_others(rank: RankFacts) -> bool:
@@ -328,7 +261,7 @@ def _explained_by_nobodys(facts: Facts) -> set[int]:
         and not rank.exit.terminated_by_launcher
         and 0 < (rank.exit.exit_code or 0) <= _PLAIN_CODES
     }
-    unsigned = [t for t in facts.tracebacks if t.rank is None and not _raised_by_launcher(t)]
+    unsigned = [t for t in facts.tracebacks if t.rank is None and not raised_by_launcher(t)]
     lone = [e for e in lone_last_lines(facts) if e.rank is None]
     echoes = all(is_echo(t) for t in unsigned) and all(_ECHO_TEXT.search(e.text) for e in lone)
     return silent if len(unsigned) + len(lone) >= len(silent) and echoes else set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.crashes import is_echo
+from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.evidence_quotes import raised_at
 from unhang.facts.logs.log_statements import saying
 from unhang.facts.model import Facts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.evidence.items import StackDump, ThreadStack
-from unhang.facts.endings.crashes import is_echo
+from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.model import RankFacts
 from unhang.facts.stacks.user_frames import is_user_frame
 

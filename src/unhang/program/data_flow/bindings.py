@@ -6,9 +6,21 @@ import ast
 
 from unhang.knowledge.collectives import collectives_by_name
 from unhang.program.data_flow.call_kinds import Recogniser
-from unhang.program.data_flow.function_steps import BATCH, DATA, ORDER, PARTLY, RANK
+from unhang.program.data_flow.function_steps import BATCH, CHANCE, DATA, ORDER, PARTLY, RANK
 from unhang.program.data_flow.rank_dependent_values import SHOW, Values
-from unhang.program.data_flow.value_origins import EQUAL, FILLED, LOOP, NONE, RANKS, SIFTED, Known, Value
+from unhang.program.data_flow.value_origins import (
+    EQUAL,
+    FILLED,
+    LOOP,
+    NONE,
+    OTHER,
+    PLAIN,
+    RANKS,
+    SIFTED,
+    Known,
+    Value,
+    joined,
+)
 from unhang.program.syntax.definitions import Defined
 from unhang.program.syntax.syntax_tree import call_name
 
@@ -22,6 +34,18 @@ class Binding:
         self.values, self.what, self.learned = values, what, learned
         self.here, self.calls = what.here, what.calls
         self.sets = values.known.sets
+
+    def filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
+        """What is filled in a loop over a set has its order."""
+        for node in (inner for part in loop.body for inner in ast.walk(part)):
+            filled = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                filled = node.targets[0].value
+            elif not isinstance(node, ast.Call) or call_name(node) not in ("append", "extend", "appendleft"):
+                continue
+            if isinstance(filled, ast.Name) and filled.id in self.values.names:
+                held = self.values.names[filled.id]
+                self.values.names[filled.id] = Value(held.kinds | {ORDER}, only=held.only)
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
         """``target = value``."""
@@ -129,3 +153,28 @@ class Binding:
 def _first_is(call: ast.Call, target: ast.expr) -> bool:
     first = call.args[0] if call.args else None
     return isinstance(first, ast.Name) and isinstance(target, ast.Name) and first.id == target.id
+
+
+def after_branch(
+    one: dict[str, Value], other: dict[str, Value], kinds: frozenset[str], ends: bool, other_ends: bool
+) -> dict[str, Value]:
+    """What names hold after a test: on the way through ``one``, through ``other``, or on either where both go on."""
+    if ends or other_ends:
+        return other if ends else one
+    only = frozenset(kind for kind in kinds if kind[0] != "=" and (kind in RANKS or "rank" in kind))
+    found = dict(other)
+    for name in one.keys() | other.keys():
+        left, right = one.get(name), other.get(name)
+        if left is right:
+            continue
+        equal = next((v for v in (left, right) if v is not None and v.made == EQUAL), None)
+        if equal is not None:
+            found[name] = equal  # a collective gives the value on this way; the other may not use it
+            continue
+        value = joined(left or PLAIN, right or PLAIN)
+        if any(v is not None and v.made == FILLED for v in (left, right)):
+            partly = frozenset({PARTLY}) if kinds & (RANKS | {OTHER, DATA, CHANCE}) else NONE
+            found[name] = Value(value.kinds | partly, value.key, FILLED, value.only)
+            continue
+        found[name] = Value(value.kinds | only, None, None, value.only or bool(only)) if only else value
+    return found

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from unhang.program.data_flow.bindings import Binding
+from unhang.program.data_flow.bindings import Binding, after_branch
 from unhang.program.data_flow.call_kinds import Around, Recogniser, end_of
 from unhang.program.data_flow.constant_arguments import handed_over
 from unhang.program.data_flow.function_steps import (
@@ -39,7 +39,7 @@ from unhang.program.data_flow.model_parts import batch_parameters
 from unhang.program.data_flow.per_process_ranks import differs_by_process
 from unhang.program.data_flow.rank_dependent_values import Values
 from unhang.program.data_flow.statement_kinds import catches_all, ends, goes_on, is_context_manager, looped_over, sleeps
-from unhang.program.data_flow.value_origins import EQUAL, FILLED, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
+from unhang.program.data_flow.value_origins import BY_ITSELF, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
 from unhang.program.rank_dependence.rank_branches import spoken
 from unhang.program.rank_dependence.rank_values import rank_decorator
 from unhang.program.syntax.definitions import Defined
@@ -132,7 +132,7 @@ class Reader:
             steps += found
             for step in found if isinstance(statement, ast.If) else ():
                 if isinstance(step, Branch) and goes_on(step.then) != goes_on(step.other):
-                    self.under.append(_own(frozenset(kind for leaf in leaves(step.test) for kind in leaf.kinds)))
+                    self.under.append(BY_ITSELF & {kind for leaf in leaves(step.test) for kind in leaf.kinds})
         del self.under[depth:]
         return tuple(steps)
 
@@ -214,39 +214,16 @@ class Reader:
         if says is not None:
             return [*steps, *self._block(node.body if says else node.orelse)]
         before = dict(self.values.names)
-        self.under.append(_own(kinds))
+        self.under.append(kinds & BY_ITSELF)
         then = self._block(node.body)
         after_then = self.values.names
         self.values.names = before.copy()
         other = self._block(node.orelse)
         self.under.pop()
-        self.values.names = self._join(after_then, self.values.names, kinds, ends(then), ends(other))
+        self.values.names = after_branch(after_then, self.values.names, kinds, ends(then), ends(other))
         if then or other:
             steps.append(Branch(test, spoken(node.test), node.lineno, then, other))
         return steps
-
-    def _join(
-        self, one: dict[str, Value], other: dict[str, Value], kinds: frozenset[str], ends: bool, other_ends: bool
-    ) -> dict[str, Value]:
-        if ends or other_ends:
-            return other if ends else one
-        only = frozenset(kind for kind in kinds if kind[0] != "=" and (kind in RANKS or "rank" in kind))
-        found = dict(other)
-        for name in one.keys() | other.keys():
-            left, right = one.get(name), other.get(name)
-            if left is right:
-                continue
-            equal = next((v for v in (left, right) if v is not None and v.made == EQUAL), None)
-            if equal is not None:
-                found[name] = equal  # a collective gives the value on this way; the other may not use it
-                continue
-            value = joined(left or PLAIN, right or PLAIN)
-            if any(v is not None and v.made == FILLED for v in (left, right)):
-                partly = frozenset({PARTLY}) if kinds & (RANKS | {OTHER, DATA, CHANCE}) else NONE
-                found[name] = Value(value.kinds | partly, value.key, FILLED, value.only)
-                continue
-            found[name] = Value(value.kinds | only, None, None, value.only or bool(only)) if only else value
-        return found
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> list[Step]:
         head = node.test if isinstance(node, ast.While) else node.iter
@@ -263,9 +240,9 @@ class Reader:
         before = dict(self.values.names)
         body = self._block(node.body)
         if ORDER in kinds:
-            self._filled_in_order(node)
+            self.names.filled_in_order(node)
         self.learned.loops[node] = dict(self.values.names)
-        self.values.names = self._join(self.values.names, before, NONE, ends=False, other_ends=False)
+        self.values.names = after_branch(self.values.names, before, NONE, ends=False, other_ends=False)
         orelse = self._block(node.orelse)
         if isinstance(node, ast.While) and sleeps(node):
             steps.append(Work(POLL, spoken(head), node.lineno, self.here))
@@ -274,18 +251,6 @@ class Reader:
             over = frozenset(kind for kind in kinds if kind[0] != "=")
             steps.append(Loop(head, spoken(head), node.lineno, body, orelse, over, endless))
         return steps
-
-    def _filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
-        """What is filled in a loop over a set has its order."""
-        for node in (inner for part in loop.body for inner in ast.walk(part)):
-            filled = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-                filled = node.targets[0].value
-            elif not isinstance(node, ast.Call) or call_name(node) not in ("append", "extend", "appendleft"):
-                continue
-            if isinstance(filled, ast.Name) and filled.id in self.values.names:
-                held = self.values.names[filled.id]
-                self.values.names[filled.id] = Value(held.kinds | {ORDER}, only=held.only)
 
     def _loop_target(self, target: ast.expr, over: ast.expr) -> None:
         name = call_name(over) if isinstance(over, ast.Call) else ""
@@ -429,8 +394,3 @@ class Reader:
         given = next((word.value for word in node.keywords if word.arg == "rank"), None)
         if given is not None:
             self.ranks_given.append((node, given, self.values.of(given).kinds))
-
-
-def _own(kinds: frozenset[str]) -> frozenset[str]:
-    """Of why a test differs by rank: what says so of any value that depends on it."""
-    return kinds & (RANKS | {OTHER, TIME, CHANCE})

@@ -28,7 +28,8 @@ from unhang.program.data_flow.rank_comparisons import asks_for_first, number_of,
 from unhang.program.data_flow.rank_names import by_call, by_name, first_of, of_environment
 from unhang.program.data_flow.value_origins import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, SIFTED, Known, Value, joined
 from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.rank_dependence.rank_values import PASSES_ON, RANK_CALLS, asks_environment, is_environ
+from unhang.program.rank_dependence.rank_values import asks_environment, is_environ
+from unhang.program.rank_dependence.rank_vocabulary import PASSES_ON, RANK_CALLS
 from unhang.program.syntax.definitions import Class, Defined
 from unhang.program.syntax.syntax_tree import call_name, dotted
 

@@ -6,7 +6,7 @@ import ast
 
 from unhang.program.data_flow.function_steps import LOCAL, LOCAL_ZERO, NAMED, RANK, RANK_ZERO
 from unhang.program.data_flow.value_origins import OTHER, PLAIN, Value
-from unhang.program.rank_dependence.rank_values import LIKELY_NAMES, RANK_CALLS, RANK_ENVIRONMENT, SURE_NAMES
+from unhang.program.rank_dependence.rank_vocabulary import LIKELY_NAMES, RANK_CALLS, RANK_ENVIRONMENT, SURE_NAMES
 
 _MAINS = ("main", "master", "zero", "chief", "primary", "rank_0", "rank0", "is_first_rank")
 

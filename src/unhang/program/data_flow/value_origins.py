@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from unhang.program.data_flow.function_steps import LOCAL, NAMED, RANK
+from unhang.program.data_flow.function_steps import CHANCE, LOCAL, NAMED, RANK, TIME
 from unhang.program.syntax.call_graph import ProgramCalls
 from unhang.program.syntax.definitions import Class, Defined
 from unhang.program.syntax.syntax_tree import Scope
@@ -16,6 +16,8 @@ keeping what this rank's own data say."""
 NONE: frozenset[str] = frozenset()
 RANKS = frozenset({RANK, NAMED, LOCAL})
 OTHER = "rank of a group"
+BY_ITSELF = RANKS | {OTHER, TIME, CHANCE}
+"""What makes a test differ by rank and says so of any value that depends on the test."""
 
 
 @dataclass(frozen=True, slots=True)

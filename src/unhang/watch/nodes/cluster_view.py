@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
+from msgspec import structs
 
 from unhang.records.process_registration import host_name
 from unhang.watch.job.detection import SAME_NS, Detector, Doing, RankLook, RankState, Standing
@@ -173,7 +173,7 @@ class Company:
         """Ask for evidence of a job that moves."""
         now_ns = time.monotonic_ns()
         nodes = node_selection.in_a_moving_job(self.roster, slow, now_ns)
-        self._word = replace_word(self._word, look=WantedLook(number, -1, nodes=nodes or [-1], looks=looks))
+        self._word = structs.replace(self._word, look=WantedLook(number, -1, nodes=nodes or [-1], looks=looks))
         self._wanted = (number, nodes)
         self._tell(now_ns)
         return nodes
@@ -193,7 +193,7 @@ class Company:
 
     def want_calls(self, number: int, nodes: list[int]) -> list[int]:
         """Ask these nodes for dumps with lines."""
-        self._word = replace_word(self._word, look=WantedLook(number, -1, with_stacks=True, nodes=nodes))
+        self._word = structs.replace(self._word, look=WantedLook(number, -1, with_stacks=True, nodes=nodes))
         self._wanted = (number, nodes)
         self._tell(time.monotonic_ns())
         return nodes
@@ -203,7 +203,7 @@ class Company:
         nodes = node_selection.in_a_stall(self.roster, standing, time.monotonic_ns())
         since_ns = standing.since_ns if standing is not None else -1
         few = nodes if len(nodes) < len(self.roster.met()) else []
-        self._word = replace_word(self._word, look=WantedLook(number, since_ns, with_stacks, live, few))
+        self._word = structs.replace(self._word, look=WantedLook(number, since_ns, with_stacks, live, few))
         self._wanted = (number, nodes)
         self._tell(time.monotonic_ns())
         return nodes
@@ -251,7 +251,7 @@ class Company:
         if self.news is None or (look.nodes and self.news.seat not in look.nodes):
             return None
         since_ns = heard.heard_ns - (word.at_ns - look.since_ns) if look.since_ns >= 0 else -1
-        return msgspec.structs.replace(look, since_ns=since_ns)
+        return structs.replace(look, since_ns=since_ns)
 
     def packed(self, number: int) -> None:
         """Evidence for the leader's look ``number`` lies in :attr:`pack_path`."""
@@ -285,9 +285,9 @@ class Company:
             return
         self._said_number += 1
         said = leader_messages.said_of(self._said_number, self.name, str(self._folder), summary, verdict, abort=abort)
-        said = msgspec.structs.replace(said, ended=ended)
+        said = structs.replace(said, ended=ended)
         self._said = leader_messages.pack(said)
-        self._word = replace_word(self._word, said=self._said_number)
+        self._word = structs.replace(self._word, said=self._said_number)
         self._tell(time.monotonic_ns())
 
     def said_elsewhere(self) -> Said | None:
@@ -301,7 +301,7 @@ class Company:
     def end(self, *, well: bool, wait_s: float = 0.5) -> None:
         """The command is over: tell so, and leave."""
         self._over = 1 if well else 2
-        self._word = replace_word(self._word, over=True)
+        self._word = structs.replace(self._word, over=True)
         self._tell(time.monotonic_ns())
         if self.news is not None and self.news.met:
             time.sleep(wait_s)
@@ -331,11 +331,11 @@ class Company:
         leads = self.role is Role.LEADS
         columns = whole and not leads
         told = digest_of(now_ns, self._ranks, deaths=self._deaths, over=self._over, whole=columns)
-        told = msgspec.structs.replace(told, pace=self._pace, calls=list(self._calls))
+        told = structs.replace(told, pace=self._pace, calls=list(self._calls))
         turn = digests.turn_of(told)
         if turn != self._turn[1]:
             self._turn = (self._turn[0] + 1, turn)
-        self._word = replace_word(self._word, at_ns=now_ns, whole=whole)
+        self._word = structs.replace(self._word, at_ns=now_ns, whole=whole)
         self._errands.put(
             Errand(
                 hello=digests.pack(self._hello_now(now_ns)),
@@ -394,8 +394,3 @@ class Company:
             self._hello = Hello(self.name, host, address, str(self._folder), ranks, pids, world, now_ns, time.time_ns())
         assert self._hello is not None
         return self._hello
-
-
-def replace_word(word: Word, **changed: object) -> Word:
-    """``word`` with other fields."""
-    return msgspec.structs.replace(word, **changed)
