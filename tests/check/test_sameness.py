@@ -19,7 +19,7 @@ import pytest
 from unhang.check.all_checks import ALL_CHECKS, look_around
 from unhang.check.judge import judge
 from unhang.check.probe.check_together import all_situations
-from unhang.check.probe.gather_answers import Met, Task, meet, task_of
+from unhang.check.probe.gather_answers import Met, meet
 from unhang.check.probe_results.probe_results import Probed
 from unhang.check.sameness import situation_json
 from unhang.check.sameness.sameness import Belongings, DryRun, LoaderStart, Parameters, RankStart
@@ -29,7 +29,7 @@ from unhang.evidence.items import SourceFile
 from unhang.findings import Finding, Source, Text, Verdict, say
 from unhang.host.look import Look, Situation
 from unhang.host.machine import Machine, StoredMachine
-from unhang.program.launch.job_environment import Setting, Settings
+from unhang.program.launch.job_environment import Setting, Settings, Task, task_of
 from unhang.program.launch.planned_job import Plan
 from unhang.program.program_source import ProgramSource
 

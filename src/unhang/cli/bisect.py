@@ -58,7 +58,6 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
     """The search; None for a rank that only takes part."""
     from unhang.check.bisect.bisect import Bisect
     from unhang.check.environment.collect_environment import settings_of
-    from unhang.check.probe.gather_answers import task_of
     from unhang.check.probe.network_place import interfaces
     from unhang.check.probe.probe_session import Session
     from unhang.check.probe_results.collect_probe import arguments
@@ -66,6 +65,7 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Sear
     from unhang.host.machine import Machine
     from unhang.knowledge.job.workarounds import set_already, to_try
     from unhang.program.launch.follow_command import followed
+    from unhang.program.launch.job_environment import task_of
     from unhang.program.launch.planned_job import Plan
     from unhang.program.settings import configuration_files
 

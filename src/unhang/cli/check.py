@@ -15,9 +15,9 @@ from unhang.errors import UsageError
 
 if TYPE_CHECKING:
     from unhang.check.all_checks import Check
-    from unhang.check.probe.gather_answers import Task
     from unhang.findings import Verdict
     from unhang.host.look import Situation
+    from unhang.program.launch.job_environment import Task
     from unhang.program.launch.planned_job import Plan
 
 SAMENESS = "sameness"
@@ -128,7 +128,7 @@ def check(
 def _task() -> Task | None:
     import os
 
-    from unhang.check.probe.gather_answers import task_of
+    from unhang.program.launch.job_environment import task_of
 
     return task_of(os.environ)
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.check.probe.gather_answers import LIMIT_S, Task, meet
+from unhang.check.probe.gather_answers import LIMIT_S, meet
 from unhang.check.sameness.situation_json import from_sent, to_sent
 from unhang.errors import EvidenceError
 from unhang.findings import NotChecked, Text, rank_ranges, say
 from unhang.host.look import Situation
+from unhang.program.launch.job_environment import Task
 
 HOW = "srun --ntasks-per-node=1 unhang check --dir SHARED"
 

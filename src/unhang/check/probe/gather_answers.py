@@ -15,35 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.findings import Text, say
+from unhang.program.launch.job_environment import Task
 
 LIMIT_S = 60.0
 TICK_S = 0.1
 REST_S = 2.0
-_LAUNCHERS = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),  # a batch script has SLURM_NTASKS, and is no task
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-)
 MOST_BYTES = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """This process among those the launcher started."""
-
-    rank: int
-    count: int
-    local_rank: int = 0
-
-
-def task_of(environment: Mapping[str, str]) -> Task | None:
-    """What the launcher says; None where this process was started alone."""
-    for names in _LAUNCHERS:
-        rank, count, local = (environment.get(name, "") for name in names)
-        if rank.isdecimal() and count.isdecimal() and int(count) > 1:
-            return Task(int(rank), int(count), int(local) if local.isdecimal() else 0)
-    return None
 
 
 @dataclass(frozen=True, slots=True)

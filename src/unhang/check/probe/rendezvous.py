@@ -14,8 +14,8 @@ from typing import Any
 
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # torch hides them from type checkers
 
-from unhang.check.probe.gather_answers import task_of
 from unhang.errors import UsageError
+from unhang.program.launch.job_environment import task_of
 
 _PIECE_S = 1.0
 _NAME = "unhang/probe"

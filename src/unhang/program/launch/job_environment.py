@@ -1,4 +1,4 @@
-"""Environment variables the planned job would see, and where each comes from."""
+"""Environment variables the planned job would see, where each comes from, and what a launcher says in them."""
 
 from __future__ import annotations
 
@@ -52,3 +52,29 @@ def of_families(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if name.startswith(FAMILIES) and not any(part in name for part in (*DIFFERS_BY_RANK, *_SECRETS))
     }
+
+
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),  # a batch script has SLURM_NTASKS, and is no task
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """This process among those the launcher started."""
+
+    rank: int
+    count: int
+    local_rank: int = 0
+
+
+def task_of(environment: Mapping[str, str]) -> Task | None:
+    """What the launcher says; None where this process was started alone."""
+    for names in _LAUNCHERS:
+        rank, count, local = (environment.get(name, "") for name in names)
+        if rank.isdecimal() and count.isdecimal() and int(count) > 1:
+            return Task(int(rank), int(count), int(local) if local.isdecimal() else 0)
+    return None

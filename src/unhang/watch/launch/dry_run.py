@@ -20,12 +20,12 @@ from typing import Any
 
 import msgspec
 
-from unhang.check.probe.gather_answers import task_of
 from unhang.check.sameness.sameness import DryRun, RankStart
 from unhang.errors import UsageError
 from unhang.findings import Text, say
 from unhang.inprocess.dry_run import FOLDER, PEERS, STEPS
 from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.job_environment import task_of
 from unhang.watch.job import processes
 from unhang.watch.launch.job_environment import RECORDS, RUN_FOLDER, STARTUP
 
