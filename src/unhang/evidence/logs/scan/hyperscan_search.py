@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
-from unhang.evidence.logs.scan.literal_positions import Tag, Tags
-
+Tag = TypeVar("Tag")
 _WORTH_COMPILING = 100_000
 """So many places of quiet literals cost as much to throw away as a new compilation that no longer gives them."""
 
@@ -19,7 +18,7 @@ _WORTH_COMPILING = 100_000
 class CompiledFilter(Generic[Tag]):
     """Finds the same places as :class:`~unhang.evidence.logs.scan.literal_search.AnchorFilter`. One per log."""
 
-    def __init__(self, hyperscan: ModuleType, anchors: Sequence[tuple[bytes, Tags[Tag]]]) -> None:
+    def __init__(self, hyperscan: ModuleType, anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> None:
         self._hyperscan = hyperscan
         self._anchors = anchors
         self._literals = tuple(anchor for anchor, _ in anchors)
@@ -74,7 +73,7 @@ class CompiledFilter(Generic[Tag]):
         self._scratch: Any = self._hyperscan.Scratch(self._database)
 
 
-def compiled(anchors: Sequence[tuple[bytes, Tags[Tag]]]) -> CompiledFilter[Tag] | None:
+def compiled(anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> CompiledFilter[Tag] | None:
     """A filter for one log; None where hyperscan is not installed or does not run on this machine."""
     hyperscan = _hyperscan()
     if hyperscan is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from unhang.evidence.logs.scan.hyperscan_search import CompiledFilter
@@ -17,13 +17,12 @@ PLAIN_BYTES = 1 << 19
 """So much of all logs together is read before our own filter would have paid for itself."""
 
 Tag = TypeVar("Tag")
-Tags: TypeAlias = tuple[Tag, ...]
 
 
 class PlainSearch(Generic[Tag]):
     """Looks for one literal after the other."""
 
-    def __init__(self, anchors: list[tuple[bytes, Tags[Tag]]]) -> None:
+    def __init__(self, anchors: list[tuple[bytes, tuple[Tag, ...]]]) -> None:
         self._anchors = anchors
         self._quiet: set[Tag] = set()
 
@@ -53,7 +52,7 @@ class Literals(Generic[Tag]):
         tags: dict[bytes, list[Tag]] = {}
         for anchor, tag in anchors:
             tags.setdefault(anchor, []).append(tag)
-        self.anchors: list[tuple[bytes, Tags[Tag]]] = [(anchor, tuple(of)) for anchor, of in tags.items()]
+        self.anchors: list[tuple[bytes, tuple[Tag, ...]]] = [(anchor, tuple(of)) for anchor, of in tags.items()]
         self._plain_left = PLAIN_BYTES
 
     def plainly(self, data: bytes) -> bool:

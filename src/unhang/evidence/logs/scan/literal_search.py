@@ -10,13 +10,12 @@ by the log itself: those that it holds least often. A second hash keeps out comm
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from unhang.evidence.logs.scan.literal_positions import Tag, Tags
-
+Tag = TypeVar("Tag")
 _BITS = 18
 _BUCKETS = 1 << _BITS
 _MULTIPLIER = np.uint32(2654435761)
@@ -105,7 +104,7 @@ class _Choices:
 class AnchorFilter(Generic[Tag]):
     """Finds literals (each with its tags) in blocks of bytes; one per log, because it tunes itself to it."""
 
-    def __init__(self, anchors: Sequence[tuple[bytes, Tags[Tag]]]) -> None:
+    def __init__(self, anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> None:
         self.anchors = anchors
         self._choices = _Choices([anchor for anchor, _ in anchors])
         self._buckets: dict[int, list[tuple[int, bytes, int]]] = {}
