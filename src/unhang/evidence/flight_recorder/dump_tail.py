@@ -17,8 +17,8 @@ from unhang.evidence.flight_recorder.entry_pattern import EntryPattern
 from unhang.evidence.flight_recorder.header import Header, read_header
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
 from unhang.evidence.flight_recorder.ring_window import read_back, skipped_before
-from unhang.evidence.pickles.plain_opcodes import CutShort
-from unhang.evidence.pickles.safe_unpickle import Memo, PlainMachine
+from unhang.evidence.pickles.plain_machine import CutShort, Memo, PlainMachine
+from unhang.evidence.pickles.safe_unpickle import run
 
 TORCH_START: Final = b"\x80\x02}("
 """How torch starts a dump that has a status; Python's pickler would store the dict at once."""
@@ -55,7 +55,7 @@ class _Tail:
         self.cut = False
 
     def read(self) -> ParsedDump:
-        self.first_end = self.machine.run(0)
+        self.first_end = run(self.machine, 0)
         if self.machine.finished or len(self.machine.marks) != 2:
             raise Irregular
         first, first_byte = self.found.pop()
@@ -146,7 +146,7 @@ class _Tail:
         self.found = []
         self.state.restore(self.machine)
         try:
-            end = self.machine.run(start, stop)
+            end = run(self.machine, start, stop)
         except CutShort:
             if stop is not None:
                 raise Irregular from None
@@ -244,7 +244,7 @@ class _SkippedMemo(Memo):
                 return None
             machine = PlainMachine(data, memo=self)
             try:
-                reached = machine.run(start, end)
+                reached = run(machine, start, end)
             except (DumpError, CutShort):
                 continue
             if reached == end and not machine.marks and len(machine.stack) == 1 and machine.stack[0]:

@@ -11,7 +11,8 @@ import re
 from typing import Any, Final
 
 from unhang.evidence.flight_recorder.columns import EntryColumns, Row, state_number
-from unhang.evidence.pickles.safe_unpickle import Memo, PlainMachine
+from unhang.evidence.pickles.plain_machine import Memo, PlainMachine
+from unhang.evidence.pickles.safe_unpickle import run
 
 _REFERENCE: Final = rb"(?:h.|j.{4})"
 _NUMBER: Final = rb"(?:K.|M..|J.{4}|\x8a\x08.{8})"
@@ -151,7 +152,7 @@ class EntryPattern:
         """What a run of opcodes builds."""
         assert part is not None
         machine = PlainMachine(part, memo=self._memo)
-        machine.run(0, len(part))
+        run(machine, 0, len(part))
         return machine.result
 
 

@@ -9,8 +9,8 @@ from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
 from unhang.evidence.flight_recorder.ring_window import keep_end_of, recorded_entries
-from unhang.evidence.pickles.plain_opcodes import CutShort
-from unhang.evidence.pickles.safe_unpickle import PlainMachine
+from unhang.evidence.pickles.plain_machine import CutShort, PlainMachine
+from unhang.evidence.pickles.safe_unpickle import run
 
 
 def read_in_pieces(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
@@ -28,7 +28,7 @@ def read_in_pieces(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedD
     machine = PlainMachine(data, on_entry=take)
     cut_at = None
     try:
-        machine.run(0)
+        run(machine, 0)
         root = machine.result
     except CutShort:
         root, cut_at = machine.folded(), len(data)

@@ -9,12 +9,10 @@ import pickletools
 import re
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from unhang.errors import DumpError
-
-if TYPE_CHECKING:
-    from unhang.evidence.pickles.safe_unpickle import PlainMachine
+from unhang.evidence.pickles.plain_machine import CutShort, PlainMachine
 
 MAX_DEPTH = 100
 MAX_MEMO = 1 << 20
@@ -25,12 +23,7 @@ _WHOLE: Final = re.compile(rb"-?\d+L?")
 _MAX_INT_KEY: Final = 1 << 31  # larger ones could be chosen to collide
 _NAMES = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
 
-
-class CutShort(Exception):
-    """The bytes end inside an opcode."""
-
-
-Action = Callable[["PlainMachine", int], int]
+Action = Callable[[PlainMachine, int], int]
 
 
 def _refuse(machine: PlainMachine, byte: int) -> int:
