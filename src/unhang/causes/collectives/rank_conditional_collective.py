@@ -27,8 +27,7 @@ from unhang.facts.divergence.early_loop_exit import LeftEarly, without_its_data
 from unhang.facts.divergence.rank_dependent_loop_exit import rank_bounds_between, settled_by_rank
 from unhang.facts.logs.log_statements import first_attempt, quotes, ranks_in
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
-from unhang.facts.stacks.branch_cohorts import entered_alone, excludes
-from unhang.facts.stacks.rank_cohorts import Camp, camps_of_disagreement, camps_of_stall
+from unhang.facts.stacks.rank_cohorts import Camp, camps_of_disagreement, camps_of_stall, entered_alone, excludes
 from unhang.findings import Call, Cause, Grade, Phase, Remedy, Text, Where, say
 from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.rank_dependent_rounds import RankBound

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.stacks.branch_cohorts import test_value
 from unhang.facts.stacks.rank_cohorts import Camp
 from unhang.findings import Where
 from unhang.program.rank_dependence.rank_branches import spoken
 from unhang.program.rank_dependence.rank_invariant_values import decided_alone, same_rounds
 from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops
+from unhang.program.rank_dependence.value_for_rank import test_value
 from unhang.program.syntax.syntax_tree import Loop, Place, Program, blocks, call_name, last_line, own_nodes, program_of
 
 _TAKES = {"next", "anext"}

@@ -10,12 +10,12 @@ from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.divergence.aborted_in_call import caught_in_a_call
 from unhang.facts.endings.crashes import own_crashes
 from unhang.facts.model import CodeContext, Disagreement, Facts, Stall
-from unhang.facts.stacks.branch_cohorts import test_value
 from unhang.facts.stacks.rank_cohorts import Camp, camps_of_disagreement, camps_of_stall
 from unhang.findings import Where
 from unhang.knowledge.activities import bare_function
 from unhang.program.rank_dependence.rank_dependent_rounds import RankBound, rank_bounds
 from unhang.program.rank_dependence.step_loops import step_loops
+from unhang.program.rank_dependence.value_for_rank import test_value
 from unhang.program.syntax.syntax_tree import Loop, Place, Program, Scope, first_line, last_line, program_of
 
 

@@ -7,18 +7,20 @@ loop against inside it, inside a branch on the rank against outside, or another 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
-from unhang.facts.stacks.branch_cohorts import test_value
 from unhang.facts.stacks.source_context import StackContext, stack_context
 from unhang.facts.stacks.stack_divergence import common_block, where_they_part
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
+from unhang.program.rank_dependence.value_for_rank import singled_out, test_value
 from unhang.program.syntax.syntax_tree import program_of
 
 _LEAVE = ("break", "return", "exit")
+_NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,36 @@ def _may_come_again(lag: Camp) -> bool:
     around, after = lag.reading.loop, lag.reading.after
     returns = around is not None and after is not None and around.line < after.line
     return returns and lag.phase is not Phase.COMMUNICATION
+
+
+def entered_alone(inside: Camp, outside: Camp, world_size: int | None = None) -> bool:
+    """Those inside the branch are the few: they call what the others never call.
+
+    The test tells it where it singles out some ranks of the job, also when not all ranks were seen. Else the smaller
+    camp is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out, any
+    other to let somebody in.
+    """
+    odd = singled_out(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
+    if odd and len({odd.issuperset(inside.ranks), odd.issuperset(outside.ranks)}) == 2:
+        return odd.issuperset(inside.ranks) and not odd & set(outside.ranks)
+    if len(inside.ranks) != len(outside.ranks):
+        return len(inside.ranks) < len(outside.ranks)
+    branch = inside.reading.branch
+    return branch is None or "!=" not in branch.test
+
+
+def excludes(inside: Camp, ranks: Sequence[int], world_size: int | None) -> bool:
+    """The branch around ``inside`` keeps ``ranks`` out, as far as its test can be worked out; True when it cannot."""
+    branch = inside.reading.branch
+    if branch is None:
+        return False
+    for rank in ranks:
+        allowed = test_value(branch.test, rank, world_size)
+        if allowed is None:
+            continue
+        if allowed is (branch.kind not in _NEGATED):
+            return False
+    return True
 
 
 def _camp(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> Camp:

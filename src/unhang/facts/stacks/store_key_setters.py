@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.facts.model import Facts, Stall
-from unhang.facts.stacks.branch_cohorts import test_value
 from unhang.facts.stacks.source_context import is_rank_conditional
 from unhang.findings import Where
 from unhang.program.rank_dependence.rank_branches import RankBranch
+from unhang.program.rank_dependence.value_for_rank import test_value
 from unhang.program.syntax.syntax_tree import Program, call_name, program_of
 
 _WAITS = {"get", "wait", "multi_get"}

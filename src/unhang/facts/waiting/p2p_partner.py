@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.stacks.branch_cohorts import number_value
 from unhang.findings import Where
+from unhang.program.rank_dependence.value_for_rank import number_value
 from unhang.program.syntax.syntax_tree import call_name, find_source, parse_program
 
 

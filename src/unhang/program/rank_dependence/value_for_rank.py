@@ -1,32 +1,8 @@
-"""Which side of a branch on the rank is the odd one, and whom its test keeps out."""
+"""What a simple test on the rank, or another expression of it, gives for one rank, and which ranks it singles out."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from unhang.facts.stacks.rank_cohorts import Camp
-
-_NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
-
-
-def entered_alone(inside: Camp, outside: Camp, world_size: int | None = None) -> bool:
-    """Those inside the branch are the few: they call what the others never call.
-
-    The test tells it where it singles out some ranks of the job, also when not all ranks were seen. Else the smaller
-    camp is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out, any
-    other to let somebody in.
-    """
-    odd = singled_out(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
-    if odd and len({odd.issuperset(inside.ranks), odd.issuperset(outside.ranks)}) == 2:
-        return odd.issuperset(inside.ranks) and not odd & set(outside.ranks)
-    if len(inside.ranks) != len(outside.ranks):
-        return len(inside.ranks) < len(outside.ranks)
-    branch = inside.reading.branch
-    return branch is None or "!=" not in branch.test
-
 
 MOST_RANKS = 4096
 
@@ -48,20 +24,6 @@ def singled_out(test: str, world_size: int | None) -> frozenset[int]:
     most = max(classes.values(), key=len)
     few = frozenset(range(world_size)) - set(most)
     return few if len(few) < len(most) else frozenset()
-
-
-def excludes(inside: Camp, ranks: Sequence[int], world_size: int | None) -> bool:
-    """The branch around ``inside`` keeps ``ranks`` out, as far as its test can be worked out; True when it cannot."""
-    branch = inside.reading.branch
-    if branch is None:
-        return False
-    for rank in ranks:
-        allowed = test_value(branch.test, rank, world_size)
-        if allowed is None:
-            continue
-        if allowed is (branch.kind not in _NEGATED):
-            return False
-    return True
 
 
 def test_value(test: str, rank: int, world_size: int | None) -> bool | None:

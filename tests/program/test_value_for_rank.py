@@ -1,11 +1,11 @@
-"""Which side of a branch on the rank is the odd one, and whom its test keeps out."""
+"""What a simple test on the rank gives for one rank, and which ranks it singles out."""
 
 from __future__ import annotations
 
 import pytest
 
-from unhang.facts.stacks.branch_cohorts import singled_out
-from unhang.facts.stacks.branch_cohorts import test_value as value_of
+from unhang.program.rank_dependence.value_for_rank import singled_out
+from unhang.program.rank_dependence.value_for_rank import test_value as value_of
 
 
 @pytest.mark.parametrize(
