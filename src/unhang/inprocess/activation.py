@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from unhang.inprocess.capture import nccl_file
+from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.inprocess.internal_errors import attempt, forget, number, tell
-from unhang.inprocess.patched_functions import DISTRIBUTED
 from unhang.inprocess.session import Session
 
 _session: Session | None = None

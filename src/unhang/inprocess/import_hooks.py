@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+DISTRIBUTED = "torch.distributed.distributed_c10d"
+
 
 def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
     """Call ``then`` with the module ``name``: now, where it is there already, else once it has run."""

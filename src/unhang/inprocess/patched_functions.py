@@ -10,6 +10,7 @@ import faulthandler
 import sys
 
 from unhang.inprocess import crash_ownership
+from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.inprocess.internal_errors import tell
 
 TYPE_CHECKING = False
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-DISTRIBUTED = "torch.distributed.distributed_c10d"
 COPIES = {DISTRIBUTED: ("torch.distributed",)}
 """Modules that took over a name before we came (only when we came in through torch)."""
 

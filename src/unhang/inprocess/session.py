@@ -20,8 +20,8 @@ from unhang.inprocess.capture.dumps import Dumps
 from unhang.inprocess.capture.frames import Looking
 from unhang.inprocess.capture.recorder import Groups, Recorder
 from unhang.inprocess.heartbeat_sleep import Sleep
+from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.inprocess.internal_errors import attempt, number, tell
-from unhang.inprocess.patched_functions import DISTRIBUTED
 from unhang.records.control import DEFAULT_BEAT_MS, Control, ControlReader
 from unhang.records.record import Record, record_path
 from unhang.records.record_views import HIDDEN_COLLECTIVES, Identity

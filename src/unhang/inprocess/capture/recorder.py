@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from unhang.inprocess.patched_functions import DISTRIBUTED
+from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.records.record_views import GroupCount
 
 MODULE = "torch._C._distributed_c10d"
