@@ -21,10 +21,11 @@ from unhang.program.launch.command_words import taken_apart
 from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.launch.planned_job import Plan
 from unhang.program.program_source import LeftOut, ProgramSource
-from unhang.program.settings.branch_conditions import Settings, as_run, imported_by_setting, settings_of
+from unhang.program.settings.branch_conditions import as_run, imported_by_setting
 from unhang.program.settings.configuration_files import configuration_of
 from unhang.program.settings.option_values import Values, defaults_of, not_declared
 from unhang.program.settings.process_group_timeouts import limits_in
+from unhang.program.settings.program_settings import Settings, settings_of
 from unhang.program.settings.untaken_branches import statically_live
 from unhang.program.syntax.unreferenced_functions import as_reached
 

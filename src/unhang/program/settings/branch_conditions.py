@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -16,13 +16,14 @@ from typing import Any
 
 from unhang.evidence.items import SourceFile
 from unhang.program.program_source import LeftOut
-from unhang.program.settings.configuration_names import OPTIONS, ConfigNames
-from unhang.program.settings.configuration_tree import in_tree
-from unhang.program.settings.declared_options import UNKNOWN, Declared, Setting, constants_of, declared_in
-from unhang.program.settings.option_values import InForce, Values, same
+from unhang.program.settings.assigned_settings import only_one
+from unhang.program.settings.configuration_names import OPTIONS
+from unhang.program.settings.configuration_tree import path_of
+from unhang.program.settings.declared_options import UNKNOWN, constants_of
+from unhang.program.settings.option_values import InForce, same
+from unhang.program.settings.program_settings import Settings
 from unhang.program.settings.untaken_branches import without_untaken
-from unhang.program.settings.values_set_elsewhere import handed_down, of_module, only_taken, put_on
-from unhang.program.syntax.syntax_tree import Scope, call_name, own_nodes, parse_program
+from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, own_nodes, parse_program
 
 COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -48,74 +49,7 @@ _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "len": len, "int
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
 _MOST_LOOKS = 200
 """Values looked at for one test: names may stand for each other in a circle."""
-
-
-@dataclass(slots=True)
-class Settings:
-    """Everything a program declares, what its names hold, and what this launch sets."""
-
-    declared: Declared
-    names: ConfigNames
-    values: Values
-
-    def field_paths(self, kind: str, deep: int = 4) -> tuple[str, ...]:
-        """How the command reaches a class that is a field of another: ``metrics`` for ``MetricsConfig``."""
-        if deep <= 0:
-            return ()
-        found = [
-            f"{above}.{one.name}" if above else one.name
-            for owner, held in self.declared.classes.items()
-            for one in held.fields.values()
-            if one.kind == kind and owner != kind
-            for above in (self.field_paths(owner) or ("",))
-        ]
-        return tuple(found)
-
-    def _is_filled_in(self, kind: str, one: Setting) -> bool:
-        """The program sets attributes of this kind by names that are not in its source."""
-        only_none = self.names.filled_in.get(kind)
-        return only_none is not None and (one.default is None or not only_none)
-
-    def of_class(self, kind: str, name: str) -> InForce | None:
-        """The field ``name`` of the class ``kind``; None where it has none."""
-        one = self.declared.field_of(kind, name)
-        if one is None:
-            return None
-        made = self.names.made_otherwise.get(kind, set())
-        if (
-            self._is_filled_in(kind, one)
-            or made & {"*", name}
-            or name in self.names.changed
-            or self.declared.is_changed(kind, name)
-        ):
-            return InForce(name, UNKNOWN, one.place)
-        paths = self.field_paths(kind)
-        spellings = [f"{path}.{name}" for path in paths]
-        if kind in self.names.roots or not paths:
-            spellings.insert(0, name)
-        return self.values.of(one, [*spellings, f"{kind}.{name}"])
-
-    def of_option(self, name: str) -> InForce | None:
-        """The option with the destination ``name``; None where no parser has one."""
-        found = self.declared.options.get(name, [])
-        if not found:
-            return None
-        if name.rpartition(".")[2] in self.names.changed or any(self._is_filled_in(OPTIONS, one) for one in found):
-            return InForce(name, UNKNOWN, found[0].place)
-        told = [self.values.of(one, [*one.names, one.name]) for one in found]
-        return same(told) or InForce(name, UNKNOWN, found[0].place)
-
-    def of_parameter(self, one: Setting) -> InForce:
-        """A parameter of a function that the command line calls."""
-        return self.values.of(one, [*one.names, one.name])
-
-
-def settings_of(files: Sequence[SourceFile], libraries: Sequence[SourceFile], values: Values) -> Settings:
-    """The settings of a program, own files before those of libraries."""
-    declared = declared_in((*libraries, *files))
-    names = ConfigNames(declared)
-    names.read(files)
-    return Settings(declared, names, values)
+_Around = tuple[tuple[ast.If, str], ...]
 
 
 @dataclass(slots=True)
@@ -309,6 +243,84 @@ class Evaluation:
         if one.value is not UNKNOWN:
             self.used.append(one)
         return one.value
+
+
+def in_tree(one: Evaluation, node: ast.expr) -> InForce | None:
+    """What the files and the command say at ``cfg.a.b``, ``cfg["a"]`` or ``cfg.get("a", 1)``; None for other things."""
+    path = path_of(one.settings.names, one.scopes, node)
+    if not path:
+        return None
+    if path.rpartition(".")[2] in one.settings.names.changed:
+        return InForce(path, UNKNOWN, "")
+    told = one.settings.values.at(path)
+    if told is None and isinstance(node, ast.Call) and len(node.args) > 1:
+        return InForce(path, one.value(node.args[1]), f"{one.path}:{node.lineno}")
+    return told or InForce(path, UNKNOWN, "")
+
+
+def of_module(one: Evaluation, module: ast.Module, name: str) -> Any:
+    """A name that the module gives one value, and no function another."""
+    values = one.settings.names.assigned(module).get(name, ())
+    if len(values) != 1 or values[0] is None or name in _globals(module) or not one.may_look():
+        return UNKNOWN
+    return one.there(one.path, (module,), one.constants).value(values[0])
+
+
+def handed_down(one: Evaluation, scope: Scope, name: str) -> Any:
+    """A parameter that every call gives the same setting: ``make(args.path, args.kind)``."""
+    found = []
+    for value, path, scopes in one.settings.names.given(scope, name) or ():
+        if not one.may_look():
+            return UNKNOWN
+        there = one.there(path, scopes)
+        found.append(there.value(value))
+        one.looks = there.looks
+        if found[-1] is UNKNOWN:
+            return UNKNOWN
+    return found[0] if found and all(other == found[0] for other in found) else UNKNOWN
+
+
+def put_on(one: Evaluation, kinds: set[str], name: str) -> Any:
+    """An attribute that no parser knows, and that one place of the program puts on its settings."""
+    names = one.settings.names
+    stored = only_one(names.stored.get(name, ()))
+    if stored is None or stored.value is None or names.filled_in.keys() & kinds or not one.may_look():
+        return UNKNOWN
+    there = one.there(stored.path, stored.scopes)
+    value = there.value(stored.value) if there.kinds(stored.owner) == kinds else UNKNOWN
+    one.looks = there.looks
+    return value
+
+
+def only_taken(one: Evaluation, scope: Scope, name: str, stores: int) -> ast.expr | None:
+    """The one value that this launch gives ``name``, of ``stores`` in the scope; None where that is not known."""
+    values = [(value, around) for target, value, around in _assigned(scope.body, ()) if target == name]
+    if len(values) != stores:
+        return None
+    left = [value for value, around in values if not any(_excludes(one, *test) for test in around)]
+    return left[0] if len(left) == 1 else None
+
+
+def _excludes(one: Evaluation, node: ast.If, part: str) -> bool:
+    truth = one.truth(node.test)
+    return truth is not None and truth is not (part == "body")
+
+
+def _assigned(block: Sequence[ast.stmt], around: _Around) -> Iterator[tuple[str, ast.expr, _Around]]:
+    """Plain ``name = value``, with the tests above it."""
+    for statement in block:
+        if isinstance(statement, ast.Assign):
+            yield from ((one.id, statement.value, around) for one in statement.targets if isinstance(one, ast.Name))
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for owner, part, inner in blocks(statement):
+            here = (*around, (owner, part)) if isinstance(owner, ast.If) else around
+            yield from _assigned(inner, here)
+
+
+@lru_cache(maxsize=1024)
+def _globals(module: ast.Module) -> frozenset[str]:
+    return frozenset(name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names)
 
 
 def as_run(files: Iterable[SourceFile], settings: Settings) -> tuple[tuple[SourceFile, ...], tuple[LeftOut, ...]]:

@@ -9,8 +9,9 @@ from datetime import timedelta
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.program.program_source import GroupLimit
-from unhang.program.settings.branch_conditions import Evaluation, Settings
+from unhang.program.settings.branch_conditions import Evaluation
 from unhang.program.settings.declared_options import constants_of
+from unhang.program.settings.program_settings import Settings
 from unhang.program.syntax.syntax_tree import Program, call_name, own_nodes, parse_program
 
 MAKE_FIRST_GROUP = {"init_process_group": 2, "InitProcessGroupKwargs": 2, "init_distributed": 4, "PartialState": None}
