@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unhang.findings import Stop, Text, say
-from unhang.watch.attach.evidence_collection import Taken
 from unhang.watch.attach.live_verdict import Conclusion
 from unhang.watch.attach.sources.nccl_ras import RasStatement, behind
+from unhang.watch.attach.taken_evidence import Taken
 
 
 def advice(taken: Taken, conclusion: Conclusion) -> Iterator[Text]:

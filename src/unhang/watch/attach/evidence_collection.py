@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.evidence.items import StackDump
@@ -17,7 +16,8 @@ from unhang.watch.attach.rank_selection import Chosen
 from unhang.watch.attach.sources import debug_server, recorder_files
 from unhang.watch.attach.sources import nccl_ras as ras
 from unhang.watch.attach.sources.gpu_use import card_use
-from unhang.watch.process_state.proc_processes import Machine, Process, has_mapped
+from unhang.watch.attach.taken_evidence import Taken
+from unhang.watch.process_state.proc_processes import Machine, Process
 from unhang.watch.process_state.progress_between_samples import moved
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import Look, look_again, look_at
@@ -30,41 +30,6 @@ WORKERS = 16
 """At most so many children of a rank are looked at."""
 PULL_LIMIT_S = 6.0
 Tell = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Taken:
-    """What came of it. ``looks`` by pid, oldest first."""
-
-    folder: Path
-    chosen: Chosen
-    looks: dict[int, list[Look]] = field(default_factory=dict)
-    workers: dict[int, tuple[Process, ...]] = field(default_factory=dict)
-    moving: dict[int, bool] = field(default_factory=dict)
-    dumps: set[int] = field(default_factory=set)
-    ras: tuple[ras.RasReport, ...] = ()
-    taken_s: float = 0.0
-
-    @property
-    def world_size(self) -> int | None:
-        """Ranks of the whole job, also those on other machines."""
-        return max((rank.world_size for rank in self.chosen.ranks if rank.world_size is not None), default=None)
-
-    @property
-    def uses_cards(self) -> bool:
-        """A collective of this job may wait on a GPU, where the thread spins."""
-        return any(has_mapped(r.pid, "libcuda.so") or has_mapped(r.pid, "libamdhip") for r in self.chosen.ranks)
-
-    def states(self) -> dict[int, str]:
-        """Last ``/proc`` state of each rank's main thread."""
-        return {r.rank: self.looks[r.pid][-1].kernel.state for r in self.chosen.ranks if self.looks.get(r.pid)}
-
-    def refused(self) -> dict[int, str]:
-        """Ranks without a single stack, and why."""
-        seen = {r.rank: self.looks.get(r.pid, []) for r in self.chosen.ranks}
-        return {
-            rank: looks[-1].refused for rank, looks in seen.items() if looks and not any(look.stack for look in looks)
-        }
 
 
 def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, tell: Tell = lambda _: None) -> Taken:

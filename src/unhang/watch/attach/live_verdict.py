@@ -16,10 +16,10 @@ from unhang.facts.waiting.pending_timeouts import limit_at_s
 from unhang.findings import NotChecked, Verdict
 from unhang.report.json import to_json
 from unhang.watch import private_files
-from unhang.watch.attach.evidence_collection import Taken
 from unhang.watch.attach.manifest import write_manifest
 from unhang.watch.attach.rank_selection import permission_command
 from unhang.watch.attach.stop_advice import how_to_stop, without_dead_nodes
+from unhang.watch.attach.taken_evidence import Taken
 from unhang.watch.process_state.proc_processes import as_seen_by
 from unhang.watch.sampling.kept_source import keep_source
 

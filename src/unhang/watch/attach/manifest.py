@@ -6,18 +6,16 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unhang.watch import private_files
+from unhang.watch.attach.taken_evidence import Taken
 from unhang.watch.process_state.external_waits import awaited
 from unhang.watch.process_state.proc_processes import backend_of, torch_version_of
 from unhang.watch.process_state.progress_between_samples import idle
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import Look
 from unhang.watch.sampling.bundle_files import listed
-
-if TYPE_CHECKING:
-    from unhang.watch.attach.evidence_collection import Taken
 
 SCHEMA = "unhang.bundle/1"
 TAKEN_BY = "unhang attach"

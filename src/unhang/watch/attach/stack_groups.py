@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from unhang.evidence.items import Frame, StackDump
 from unhang.findings import Text, say
 from unhang.knowledge.libraries import is_library_file
-from unhang.watch.attach.evidence_collection import Taken
+from unhang.watch.attach.taken_evidence import Taken
 
 
 def standing(taken: Taken) -> Iterator[Text]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Phase, Restart, Status, Stop, Text, Verdict, say
-from unhang.watch.attach.evidence_collection import Taken
+from unhang.watch.attach.taken_evidence import Taken
 
 
 def how_to_stop(taken: Taken, verdict: Verdict, facts: Facts) -> Stop:
