@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unhang.evidence.items import Entries
+    from unhang.evidence.items import Entries, Recording
     from unhang.facts.model import GroupFacts
 
 STRETCH = 64
@@ -21,11 +21,22 @@ Print = tuple[int, int, int]
 
 def prints_of(dumps: Path) -> list[Print]:
     """Of the busiest groups in ``dumps``, the last whole stretches."""
-    from unhang.watch.pace.call_drift import groups_in
-
     groups, _ = groups_in([dumps])
     busiest = sorted(groups.items(), key=lambda known: (-_length(known[1].entries), known[0]))
     return [one for name, group in busiest[:MOST_GROUPS] for one in _of_group(name, group)]
+
+
+def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, Recording]]:
+    """(groups, recordings by rank) of the dumps in these folders."""
+    from unhang.evidence.flight_recorder.many_dumps import read_recordings
+    from unhang.facts.alignment.group_table import groups_from_recordings
+    from unhang.facts.dump_choice import choose_recordings
+    from unhang.findings import Unread
+
+    paths = [path for folder in dumps for path in sorted(folder.glob("rank_*"))]
+    items: Iterable[Recording | Unread] = read_recordings(paths, whole=True, jobs=1)
+    chosen = dict(choose_recordings([item for item in items if not isinstance(item, Unread)]).by_rank)
+    return groups_from_recordings(chosen, tuple(sorted(chosen)), frozenset(chosen)), chosen
 
 
 def differing_nodes(told: Mapping[int | None, Sequence[Print]]) -> list[int | None]:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 from unhang.records.record import read_records
 from unhang.watch import private_files
 from unhang.watch.control_file import open_control
-from unhang.watch.pace.call_digests import Print, prints_of
+from unhang.watch.pace.call_digests import Print, groups_in, prints_of
 from unhang.watch.sampling import earlier_evidence, temporary_dumps
 
 if TYPE_CHECKING:
-    from unhang.evidence.items import Recording
-    from unhang.facts.model import Disagreement, GroupFacts, PendingCall
+    from unhang.facts.model import Disagreement, PendingCall
 
 FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
 LEAST_COLLECTIVES = 10
@@ -151,19 +150,6 @@ def differing(*dumps: Path) -> tuple[Disagreement, ...]:
 
     groups, chosen = groups_in(dumps)
     return find_survived(groups, chosen) if len(chosen) > 1 else ()
-
-
-def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, Recording]]:
-    """(groups, recordings by rank) of the dumps in these folders."""
-    from unhang.evidence.flight_recorder.many_dumps import read_recordings
-    from unhang.facts.alignment.group_table import groups_from_recordings
-    from unhang.facts.dump_choice import choose_recordings
-    from unhang.findings import Unread
-
-    paths = [path for folder in dumps for path in sorted(folder.glob("rank_*"))]
-    items: Iterable[Recording | Unread] = read_recordings(paths, whole=True, jobs=1)
-    chosen = dict(choose_recordings([item for item in items if not isinstance(item, Unread)]).by_rank)
-    return groups_from_recordings(chosen, tuple(sorted(chosen)), frozenset(chosen)), chosen
 
 
 def document(found: tuple[Disagreement, ...]) -> bytes:
