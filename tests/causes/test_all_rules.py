@@ -52,7 +52,7 @@ def test_a_page_opens_with_the_cause_and_one_sentence(rule: Rule) -> None:
 
 @each_rule
 def test_a_rule_on_no_evidence_says_nothing(rule: Rule) -> None:
-    from unhang.evidence.items import EvidenceSet
+    from unhang.evidence.evidence_set import EvidenceSet
     from unhang.facts.build import build_facts
 
     answers = list(rule.check(build_facts(EvidenceSet())))

@@ -11,8 +11,8 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose, what_is_shown
 from unhang.diagnosis.feature_names import look_of
 from unhang.diagnosis.settling import settling
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import EvidenceSet
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Grade, Verdict
 from unhang.knowledge.known_incidents.incident_counts import Situation, count, load_situations, shares

@@ -14,8 +14,9 @@ from tests.facts.jobs import call, job, recording
 from tests.test_cases import case_folders, name_of
 from unhang.diagnosis.detectors import ALL_RULES
 from unhang.diagnosis.diagnose import diagnose
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import EvidenceSet, Recording
+from unhang.evidence.items import Recording
 from unhang.facts.build import build_facts
 from unhang.report.json import to_json
 

@@ -20,8 +20,8 @@ import pytest
 
 import leavings
 from unhang.errors import EvidenceError, UsageError
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import EvidenceSet
 from unhang.evidence.read_limits import Limits
 
 

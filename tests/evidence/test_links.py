@@ -13,9 +13,9 @@ import pytest
 from command import unhang
 from unhang.evidence import found_files
 from unhang.evidence.evidence_reader import EvidenceReader
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import EvidenceSet
 from unhang.evidence.opened_files import Pieces
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.findings import Unread

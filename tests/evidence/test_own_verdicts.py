@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from unhang.diagnosis.diagnose import diagnose
-from unhang.evidence.items import EvidenceSet
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.logs import read_log
 from unhang.evidence.logs.content.own_verdicts import without_own_verdicts
 from unhang.facts.build import build_facts

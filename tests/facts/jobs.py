@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.items import EvidenceSet, Recording
+from unhang.evidence.items import Recording
 from unhang_lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 START = 1_700_000_000_000_000_000

@@ -6,7 +6,8 @@ import pytest
 
 from unhang.causes.detector import Signal
 from unhang.causes.work.single_rank_work import check
-from unhang.evidence.items import EvidenceSet, SourceFile, StackDump
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import SourceFile, StackDump
 from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import EvidenceSet, Recording, StackDump
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Recording, StackDump
 from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts

@@ -6,16 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from unhang.evidence.items import (
-    EvidenceSet,
-    Frame,
-    LogEvent,
-    LogReading,
-    ProcessExit,
-    Progress,
-    PythonTraceback,
-    StackDump,
-)
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Frame, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback, StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.endings.crashes import Crash, own_crashes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.facts.test_progress_from_stacks import COLLECTIVE, TRAIN, stack
-from unhang.evidence.items import EvidenceSet, SourceFile
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import SourceFile
 from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import EvidenceSet, Recording
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Recording
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import EvidenceSet, Frame, LogReading, PythonTraceback, Recording, SourceFile, StackDump
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Frame, LogReading, PythonTraceback, Recording, SourceFile, StackDump
 from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.cases.make_control_flow import LOOP
 from tests.facts.jobs import call, job, recording
-from unhang.evidence.items import EvidenceSet, SourceFile
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import SourceFile
 from unhang.facts.build import build_facts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import (

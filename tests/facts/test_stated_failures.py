@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from unhang.evidence.items import EvidenceSet
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
 from unhang.facts.endings.stated_failures import Failure, failures_of, leading_failures

@@ -8,7 +8,8 @@ import pytest
 
 from tests.facts.jobs import call, recording
 from unhang.causes.collectives.deadlock_order import check as check_order
-from unhang.evidence.items import EvidenceSet, SourceFile, StackDump
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import SourceFile, StackDump
 from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts

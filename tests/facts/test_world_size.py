@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import EvidenceSet, LogEvent, LogReading
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import LogEvent, LogReading
 from unhang.evidence.own_files.recorder_items import BundleManifest
 from unhang.facts.model import RankFacts
 from unhang.facts.world_size import world_size_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
-    from unhang.evidence.items import EvidenceSet
+    from unhang.evidence.evidence_set import EvidenceSet
     from unhang.facts.model import Facts
     from unhang.findings import Verdict
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
+from unhang.evidence.evidence_set import EvidenceSet, apply_manifests
 from unhang.evidence.format_detection import Kind
 from unhang.evidence.found_files import Identity
-from unhang.evidence.items import EvidenceSet, Recording, SourceFile
+from unhang.evidence.items import Recording, SourceFile
 from unhang.evidence.opened_files import Piece
-from unhang.evidence.own_files.bundle_ranks import apply_manifests
 from unhang.evidence.own_files.listed_files import lost_files
 from unhang.evidence.rank_names import rank_from_name
 from unhang.evidence.read_limits import Limits

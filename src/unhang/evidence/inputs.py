@@ -11,8 +11,8 @@ from contextlib import closing
 
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.evidence_reader import EvidenceReader
+from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.found_files import Found, find_files
-from unhang.evidence.items import EvidenceSet
 from unhang.evidence.opened_files import Pieces
 from unhang.evidence.read_limits import DEFAULT_LIMITS, Limits
 from unhang.findings import Source, Unread

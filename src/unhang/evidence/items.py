@@ -10,18 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.evidence.own_files.earlier_verdicts import Guilt
-from unhang.evidence.own_files.machine_series import MachineSeries
-from unhang.evidence.own_files.other_nodes import NodeSight
 from unhang.findings import Source, Unread
 from unhang.knowledge.numbers import MOST, TimeForm
 
 if TYPE_CHECKING:  # a log needs no columns
     import numpy as np
     import numpy.typing as npt
-
-    from unhang.evidence.own_files.recorder_items import BundleManifest, Comparison, Pace
 
     IntColumn: TypeAlias = npt.NDArray[np.int64]
 
@@ -379,23 +373,3 @@ class SourceFile:
     source: Source
     path: str
     text: str
-
-
-@dataclass(slots=True)
-class EvidenceSet:
-    """Everything that was read, by kind. Order carries no meaning."""
-
-    recordings: list[Recording] = field(default_factory=list)
-    stacks: list[StackDump] = field(default_factory=list)
-    logs: list[LogReading] = field(default_factory=list)
-    manifests: list[BundleManifest] = field(default_factory=list)
-    sources: list[SourceFile] = field(default_factory=list)
-    paces: list[Pace] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    earlier: list[Guilt] = field(default_factory=list)
-    nodes: list[NodeSight] = field(default_factory=list)
-    machines: list[MachineSeries] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
-    inputs: list[str] = field(default_factory=list)
-    """What the user named, for the report."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.evidence.items import EvidenceSet, LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
 from unhang.facts.alignment.failed_collectives import reopen_failed
 from unhang.facts.alignment.group_table import groups_from_recordings, told_groups
 from unhang.facts.alignment.mismatched_calls import find_disagreements

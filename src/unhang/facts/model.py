@@ -1,7 +1,7 @@
 """The facts rules reason over: ranks, groups, progress, calls, the wait-for graph.
 
-Built by :func:`unhang.facts.build.build_facts` from an :class:`~unhang.evidence.items.EvidenceSet`; nothing in here
-depends on the order in which files were read.
+Built by :func:`unhang.facts.build.build_facts` from an :class:`~unhang.evidence.evidence_set.EvidenceSet`; nothing in
+here depends on the order in which files were read.
 """
 
 from __future__ import annotations

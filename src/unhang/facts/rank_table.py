@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import EvidenceSet, LogReading, ProcessExit, PythonTraceback, Recording, StackDump
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import LogReading, ProcessExit, PythonTraceback, Recording, StackDump
 from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
 from unhang.evidence.stacks.torn_stacks import is_torn_off
 from unhang.facts.model import RankFacts

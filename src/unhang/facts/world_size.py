@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from unhang.evidence.items import EvidenceSet, Recording
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Recording
 from unhang.facts.model import Facts, RankFacts
 from unhang.knowledge.numbers import MOST_RANKS
 

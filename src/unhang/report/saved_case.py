@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 
 from unhang.errors import UsageError
+from unhang.evidence.evidence_set import EvidenceSet, manifest_of
 from unhang.evidence.format_detection import Kind
 from unhang.evidence.found_files import Found, find_files
-from unhang.evidence.items import EvidenceSet, Recording
+from unhang.evidence.items import Recording
 from unhang.evidence.opened_files import Piece, Pieces
-from unhang.evidence.own_files.bundle import source_path_of_file
-from unhang.evidence.own_files.bundle_ranks import folder_above, folder_of, manifest_of
+from unhang.evidence.own_files.bundle import folder_above, folder_of, source_path_of_file
 from unhang.evidence.rank_names import rank_from_name
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.evidence.recording_json import recording_as_json

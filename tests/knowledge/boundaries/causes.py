@@ -8,7 +8,8 @@ from tests.knowledge.boundaries.logs import facts_of, said, timeout
 from unhang.causes.detector import Signal
 from unhang.causes.machine import gpu_hardware, p2p_broken
 from unhang.diagnosis.diagnose import diagnose
-from unhang.evidence.items import EvidenceSet, Frame, StackDump, ThreadStack
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Source

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from tests.knowledge.boundaries.boundary import turns
 
-from unhang.evidence.items import EvidenceSet, SourceFile
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import SourceFile
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
 from unhang.facts.incident_features import situation_of

@@ -10,7 +10,8 @@ from tests.knowledge.boundaries.boundary import turns
 from tests.machine_samples import card, rank, series
 
 from unhang.causes.wording.machine_reasons import because
-from unhang.evidence.items import EvidenceSet, LogEvent
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import LogEvent
 from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
 from unhang.evidence.own_files.recorder_items import BundleManifest
 from unhang.facts.build import build_facts

@@ -8,7 +8,8 @@ from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
 
 from unhang.causes.wording.pace_reasons import slows
-from unhang.evidence.items import EvidenceSet, Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
 from unhang.evidence.own_files.recorder_items import Pace, RankPace
 from unhang.facts.build import build_facts
 from unhang.facts.model import RankFacts, Straggler

@@ -276,3 +276,13 @@ def _source_problem(manifest: _Manifest) -> str:
     if manifest.source_prefix is not None and len(manifest.source_prefix) > _MAX_TEXT:
         return "a source prefix without end"
     return ""
+
+
+def folder_of(manifest: BundleManifest) -> str:
+    """The beginning that the names of all files of a bundle share."""
+    return folder_above(manifest.source.path)
+
+
+def folder_above(name: str) -> str:
+    """``name`` of a file, in a folder or an archive, without its last part."""
+    return name[: max(name.rfind("/"), name.rfind("!")) + 1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator
 
-from unhang.evidence.own_files.bundle import rank_of_file
-from unhang.evidence.own_files.bundle_ranks import folder_of
+from unhang.evidence.own_files.bundle import folder_of, rank_of_file
 from unhang.evidence.own_files.recorder_items import BundleManifest
 from unhang.evidence.rank_names import rank_from_name
 from unhang.findings import Source, Unread

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from unhang.evidence.items import EvidenceSet, Frame, SourceFile
+from unhang.evidence.evidence_set import EvidenceSet
+from unhang.evidence.items import Frame, SourceFile
 from unhang.findings import Source
 from unhang.knowledge.libraries import is_library_file, is_unknown_package
 from unhang.program.imports.import_statements import imported_files

@@ -1,18 +1,42 @@
-"""What a bundle's manifest knows of its files: whose they are, and how stack frames call them.
+"""Everything that was read, and what bundles' manifests know of it: whose a file is, and how stack frames call it.
 
-Applied after reading, because a manifest may be the last member of its archive.
+Manifests are applied after reading, because one may be the last member of its archive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from unhang.evidence.items import EvidenceSet, LogReading, SourceFile, StackDump
-from unhang.evidence.own_files.bundle import rank_of_file, source_path_of_file
-from unhang.evidence.own_files.recorder_items import BundleManifest
-from unhang.findings import Source
+from unhang.evidence.checkpoints.checkpoint import Checkpoint
+from unhang.evidence.items import LogReading, Recording, SourceFile, StackDump
+from unhang.evidence.own_files.bundle import folder_of, rank_of_file, source_path_of_file
+from unhang.evidence.own_files.earlier_verdicts import Guilt
+from unhang.evidence.own_files.machine_series import MachineSeries
+from unhang.evidence.own_files.other_nodes import NodeSight
+from unhang.evidence.own_files.recorder_items import BundleManifest, Comparison, Pace
+from unhang.findings import Source, Unread
+
+
+@dataclass(slots=True)
+class EvidenceSet:
+    """Everything that was read, by kind. Order carries no meaning."""
+
+    recordings: list[Recording] = field(default_factory=list)
+    stacks: list[StackDump] = field(default_factory=list)
+    logs: list[LogReading] = field(default_factory=list)
+    manifests: list[BundleManifest] = field(default_factory=list)
+    sources: list[SourceFile] = field(default_factory=list)
+    paces: list[Pace] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    earlier: list[Guilt] = field(default_factory=list)
+    nodes: list[NodeSight] = field(default_factory=list)
+    machines: list[MachineSeries] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    """What the user named, for the report."""
 
 
 class _OfRank(Protocol):
@@ -42,16 +66,6 @@ def manifest_of(evidence: EvidenceSet, source: Source) -> tuple[BundleManifest, 
         return None
     nearest = max(above, key=lambda manifest: len(folder_of(manifest)))
     return nearest, source.path[len(folder_of(nearest)) :]
-
-
-def folder_of(manifest: BundleManifest) -> str:
-    """The beginning that the names of all files of a bundle share."""
-    return folder_above(manifest.source.path)
-
-
-def folder_above(name: str) -> str:
-    """``name`` of a file, in a folder or an archive, without its last part."""
-    return name[: max(name.rfind("/"), name.rfind("!")) + 1]
 
 
 def _rank(evidence: EvidenceSet, source: Source) -> int | None:
