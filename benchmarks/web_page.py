@@ -17,14 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from report.report_browser import Browser
+from tests.report.report_browser import Browser
+from tests.view import served as made
+from tests.view.runs import document, run_folder
+from tests.view.served import asked, keep, served
 from unhang.view.web.answers import KEEP_S, ROWS_AT_ONCE
 from unhang.watch.reporting.live_snapshot import STATES
-from view import served as made
-from view.runs import document, run_folder
-from view.served import asked, keep, served
 
 SEEN = "return document.documentElement.dataset"
 LONGEST_S = 60.0

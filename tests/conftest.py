@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from order_of_files import in_good_order
+from tests.order_of_files import in_good_order
 
 _OWN = Path(tempfile.mkdtemp(prefix="unhang-tests-"))
 """What programs under test leave where temporary files lie (torchrun does) goes with the tests."""
@@ -76,6 +76,12 @@ QUICK_TESTS = {
         "test_torch_itself_brings_us_in",
     },
 }
+
+
+@pytest.fixture
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that a test writes lie in the folder it runs in."""
+    monkeypatch.chdir(tmp_path)
 
 
 def pytest_unconfigure() -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-import leavings
-from command import unhang
+from tests import leavings
+from tests.command import unhang
 
 
 def refused(run: subprocess.CompletedProcess[str]) -> str:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from benchmarks import first_sight
 from benchmarks.corpus import Answer
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.many_ranks import DUMPS, SHAPES, write_shape
 
+from benchmarks.many_ranks import DUMPS, SHAPES, write_shape
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.alignment.swapped_group_order import swapped_groups

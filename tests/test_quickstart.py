@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
+from tests.command import unhang
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

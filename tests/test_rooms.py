@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import leavings
+from tests import leavings
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "unhang"
 ROOMS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from command import unhang
+from tests.command import unhang
 from unhang.check.all_checks import ALL_CHECKS
 from unhang.cli.command_line import command_line
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import command
-from trace_samples import training
+from tests import command
+from tests.trace_samples import training
 from unhang.cli.main import main
 from unhang.evidence.own_files.run_settings import SCHEMA, RunSettings
 from unhang.watch.pace.rank_series import PLACE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import command
+from tests import command
 
 JOB = Path(__file__).with_name("slowing_job.py")
 pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]

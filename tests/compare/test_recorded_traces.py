@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import command
+from tests import command
 
 JOB = Path(__file__).with_name("recorded_job.py")
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from test_cases import CASES
+from tests.test_cases import CASES
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-import leavings
+from tests import leavings
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
+from tests.command import unhang
 from unhang.evidence import found_files
 from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.evidence_set import EvidenceSet

@@ -20,9 +20,9 @@ from tests.fuzz.folders import KINDS, mutated_archive, packed
 from tests.fuzz.mutators import extreme_number, flip_bytes, insert, mutated, odd_json, truncate
 from tests.fuzz.outputs import CONTROL, wrong_with, wrong_with_errors
 from tests.fuzz.seeds import Seed, case_seeds, write_files
-from tests.nodes.seen_ranks import ranks_of
 from tests.trace_samples import training
 from tests.view.runs import document
+from tests.watch.nodes.seen_ranks import ranks_of
 from unhang.cli import main as command
 from unhang.history.database import opened, place
 from unhang.history.run import Ending, Run, Told, run_of

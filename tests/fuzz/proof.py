@@ -100,7 +100,7 @@ def found(bug: Bug) -> bool:
         run = subprocess.run(
             [sys.executable, *words],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(ROOT), str(ROOT / "tests")))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(ROOT)))},
             capture_output=True,
             check=False,
             text=True,

@@ -15,7 +15,7 @@ from tests.fuzz.readers import READERS, TREES, files_in, unread_of
 from tests.fuzz.seeds import Seed, case_seeds
 from unhang.evidence.format_detection import HEAD_BYTES, Kind, decide
 
-STACKS = Path(__file__).parents[1] / "evidence" / "stacks"
+STACKS = Path(__file__).parents[1] / "evidence" / "stacks" / "samples"
 WINDOW = 40
 """So many lines of a log or a stack are given at once."""
 PACKED = frozenset((Kind.ZIP, Kind.TAR, Kind.COMPRESSED))

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from ports import free_port
+from tests.ports import free_port
 
 ONE_MACHINE = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "UNHANG": ""}
 END_LIMIT_S = 60.0

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from kept_writer import LIMIT_S, run_python
+
+from tests.guards.kept_writer import LIMIT_S, run_python
 
 torch = pytest.importorskip("torch")
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kept_writer import LIMIT_S, Kept, run_python, values_of
 
+from tests.guards.kept_writer import LIMIT_S, Kept, run_python, values_of
+from tests.waiting import wait_for
 from unhang.errors import UsageError
 from unhang.guards import background_writer
 from unhang.guards.background_writer import BackgroundWriter
-from waiting import wait_for
 
 torch = pytest.importorskip("torch")
 

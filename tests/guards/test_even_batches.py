@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from guards.ranks import run_ranks
+from tests.guards.ranks import run_ranks
 from unhang.errors import UsageError
 
 torch = pytest.importorskip("torch")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from guards.ranks import run_ranks
+from tests.guards.ranks import run_ranks
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.job

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-import ranks
 
+from tests.guards import ranks
 from unhang.errors import UsageError
 from unhang.guards import rank_zero_first as module
 from unhang.guards.rank_zero_first import rank_zero_first

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ranks
 import torch
 import torch.distributed as dist
 
+from tests.guards import ranks
 from unhang.guards import saving
 from unhang.guards.saving import save_together
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import unhang
-from guards.ranks import run_ranks
+from tests.guards.ranks import run_ranks
 from unhang.errors import UsageError
 
 torch = pytest.importorskip("torch")

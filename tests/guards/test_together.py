@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-import ranks
 
+from tests.guards import ranks
 from unhang.errors import GuardError, UsageError
 from unhang.guards.together import together
 

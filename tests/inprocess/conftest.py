@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inprocess.programs import Folders
+from tests.inprocess.programs import Folders
 from unhang.records.control import Control
 
 

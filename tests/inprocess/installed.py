@@ -7,7 +7,7 @@ import sys
 import venv
 from pathlib import Path
 
-from test_rooms import SOURCE
+from tests.test_rooms import SOURCE
 
 if sys.version_info >= (3, 11):
     import tomllib

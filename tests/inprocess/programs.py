@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import unhang
-from ports import free_port
+from tests.ports import free_port
 from unhang.records.process_registration import Birth, read_births, read_troubles
 from unhang.records.record import read_records
 from unhang.records.record_views import RecordView

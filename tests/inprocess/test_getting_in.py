@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from inprocess.programs import RANK_0, STARTUP, Folders, base_environment, run_python, with_and_without
-from test_rooms import SOURCE, imports
+from tests.inprocess.programs import RANK_0, STARTUP, Folders, base_environment, run_python, with_and_without
+from tests.test_rooms import SOURCE, imports
 
 WHAT_PYTHON_IS_LIKE = """
 import sys, os, threading, signal

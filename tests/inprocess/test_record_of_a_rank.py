@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from inprocess.programs import Folders, base_environment
-from ports import free_port
+from tests.inprocess.programs import Folders, base_environment
+from tests.ports import free_port
 from unhang.evidence.flight_recorder.reading import read_recording
 from unhang.evidence.items import Recording
 from unhang.records.control import Control, ControlWriter

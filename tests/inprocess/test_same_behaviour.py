@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from inprocess.installed import Installed
-from inprocess.programs import Folders, Ran, base_environment, one_rank, run_python, with_and_without
+from tests.inprocess.installed import Installed
+from tests.inprocess.programs import Folders, Ran, base_environment, one_rank, run_python, with_and_without
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 

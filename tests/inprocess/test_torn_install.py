@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from inprocess.installed import PROJECT, PTH, WHEEL, Installed
-from inprocess.programs import RANK_0, STARTUP, Folders, base_environment, run_python
-from test_rooms import SOURCE
+from tests.inprocess.installed import PROJECT, PTH, WHEEL, Installed
+from tests.inprocess.programs import RANK_0, STARTUP, Folders, base_environment, run_python
+from tests.test_rooms import SOURCE
 
 LOADS_AS_TORCH_DOES = """
 import sys

@@ -23,7 +23,7 @@ def launched(folder: Path, *words: str, ours: bool = True, **environment: str) -
     if ours:
         program = "from unhang.cli.main import main; main()"
         command = [sys.executable, "-c", program, "run", "--dir", str(folder / "run"), "--lang", "en", "--", *command]
-    paths = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
     own = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "DS_ACCELERATOR": "cpu", "NO_COLOR": "1"}
     done = subprocess.run(
         command,

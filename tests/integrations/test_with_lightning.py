@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guards.ranks import run_ranks
+from tests.guards.ranks import run_ranks
 from unhang.inprocess import annotations as marked
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.knowledge.boundaries import causes, checks, judging, logs, machine, pace, records, risks
 from tests.knowledge.boundaries.boundary import BOUNDARIES, SOURCES, place_of
-
 from unhang.errors import KnowledgeError
 from unhang.knowledge.thresholds import Threshold, all_thresholds, threshold, whole_threshold
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
 from unhang.errors import UnhangError
 from unhang.evidence.own_files.bundle import rank_of_file, read_manifest, source_path_of_file
 from unhang.evidence.own_files.recorder_items import BundleManifest
 from unhang.watch.job import processes
 from unhang_lab.catalog import find
 from unhang_lab.run_case import run_case
-from waiting import wait_for
 
 MARK_NAME = "UNHANG_TEST_MARK"
 pytestmark = pytest.mark.job

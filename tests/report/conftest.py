@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import report_samples as samples
-from report_browser import Browser, binaries
 
+from tests.report import report_samples as samples
+from tests.report.report_browser import Browser, binaries
 from unhang.findings import Verdict
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from report.report_samples import HOSTILE, TRAIN, TRAIN_SOURCE
+from tests.report.report_samples import HOSTILE, TRAIN, TRAIN_SOURCE
 from unhang.evidence.items import Entries, Frame, LogEvent, LogReading, Signature, SourceFile, StackDump, ThreadStack
 from unhang.facts.model import (
     Activity,

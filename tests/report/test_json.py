@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
-import report_samples as samples
 
+from tests.report import report_samples as samples
 from unhang.findings import Cause, Certainty, Evidence, Phase, Source, Status, Verdict
 from unhang.report.json import to_json
 from unhang.report.redaction.redact import Redactor

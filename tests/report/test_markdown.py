@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import report_samples as samples
 from markdown_it import MarkdownIt
 
+from tests.report import report_samples as samples
 from unhang.findings import (
     Cause,
     Certainty,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from secret_kinds import all_kinds
 
-import leavings
-from command import unhang
+from tests import leavings
+from tests.command import unhang
+from tests.secrets.secret_kinds import all_kinds
 
 HOSTS = re.compile(rb"gpu-a1|/workspace|alice|10\.20\.30\.40|hf_[A-Za-z]{20}")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fact_samples
 import pytest
-import report_samples as samples
 
+from tests.report import fact_samples
+from tests.report import report_samples as samples
 from unhang.findings import Where, say
 from unhang.report.labels import short_ranks
 from unhang.report.layout.source_lines import source_lines

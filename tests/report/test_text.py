@@ -3,11 +3,11 @@ from __future__ import annotations
 import io
 import re
 
-import fact_samples
 import pytest
-import report_samples as samples
 from rich.cells import cell_len
 
+from tests.report import fact_samples
+from tests.report import report_samples as samples
 from unhang.findings import Verdict
 from unhang.report.layout.text_layout import Sheet
 from unhang.report.text import print_text, to_text

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshard.pictures import write_table
+from tests.reshard.pictures import write_table
 from unhang.errors import UsageError
 from unhang_reshard.reshard import Order, Resharded, reshard
 from unhang_reshard.shard_sizes import even

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
-from reshard.pictures import write_table
+from tests.command import unhang
+from tests.reshard.pictures import write_table
 from unhang.errors import UsageError
 from unhang_reshard.reshard import Order, reshard
 from unhang_reshard.sources import Reading

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reshard.pictures import png, write_table
+from tests.reshard.pictures import png, write_table
 from unhang.errors import MissingExtra, UnhangError, UsageError
 from unhang_reshard.reshard import Order, Resharded, reshard
 from unhang_reshard.sources import Reading

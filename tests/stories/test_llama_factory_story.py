@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from probe.two_networks import Networks, two_nodes, why_not
-from stories.story_writer import write_story
+from tests.check.probe.two_networks import Networks, two_nodes, why_not
+from tests.stories.story_writer import write_story
 from unhang.errors import MissingExtra
 from unhang_lab.stories.moments import after, before, fixed
 from unhang_lab.stories.recorded import Recorded

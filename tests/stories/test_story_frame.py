@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
-from stories.story_writer import TRAIN, write_story
+from tests.command import unhang
+from tests.stories.story_writer import TRAIN, write_story
 from unhang.errors import MissingExtra, UsageError
 from unhang.findings import say
 from unhang.watch.job import processes

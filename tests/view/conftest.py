@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from report.report_browser import Browser, binaries
+from tests.report.report_browser import Browser, binaries
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from report.report_browser import Browser
+from tests.report.report_browser import Browser
 
 LOADED = "return window.app && app.trace ? app.trace.traceInfo.traceTitle : ''"
 ASK = """const [sql] = arguments, plain = (value) => typeof value === "bigint" ? Number(value) : value;

@@ -26,7 +26,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ports import free_port
+from tests.ports import free_port
+from tests.view.runs import document, run_folder
 from unhang.errors import UsageError
 from unhang.view.listening import is_loopback, listening_on
 from unhang.view.measures import MOST_RANKS, by_name, measures
@@ -34,7 +35,6 @@ from unhang.view.prometheus import exposition
 from unhang.view.reading import Reading, read_run
 from unhang.watch.reporting.live_snapshot import LiveState
 from unhang.watch.run_folder import RunFolder
-from view.runs import document, run_folder
 
 TOKEN = "a-token-that-is-long-enough"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "monitoring"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from report.report_browser import Browser
+from tests.report.report_browser import Browser
+from tests.view import perfetto_page
+from tests.view.runs import document, run_folder
+from tests.view.served import STARTED_S, look, series
 from unhang.errors import UsageError
 from unhang.view.perfetto import export
 from unhang.view.reading import read_run
-from view import perfetto_page
-from view.runs import document, run_folder
-from view.served import STARTED_S, look, series
 
 
 def exported(folder: Path, target: Path) -> list[dict[str, Any]]:

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from tests.view.runs import LEFT, document, run_folder
 from unhang.cli.main import main
 from unhang.report.localizer import Voice
 from unhang.report.redaction.redact import Redactor
 from unhang.view.reading import Reading, read_run
 from unhang.view.screen import SIGNS, Room, screen
 from unhang.watch.reporting.live_snapshot import STATES, LiveState
-from view.runs import LEFT, document, run_folder
 
 
 def drawn(state: dict[str, Any], room: Room, *, live: bool = True, lang: str = "en", colour: bool = False) -> str:

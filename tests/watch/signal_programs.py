@@ -14,7 +14,7 @@ import termios
 import time
 from pathlib import Path
 
-from waiting import wait_for
+from tests.waiting import wait_for
 
 RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
 LIMIT_S = 60.0

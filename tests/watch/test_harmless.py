@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from watch.signal_programs import LIMIT_S, RUN
+from tests.watch.signal_programs import LIMIT_S, RUN
 
 pytestmark = pytest.mark.timeout(240)
 

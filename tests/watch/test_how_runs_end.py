@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.watch.output_ways import WAYS, Run, run_program
 
+from tests.watch.output_ways import WAYS, Run, run_program
 from unhang.findings import Certainty, Status
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(250)]

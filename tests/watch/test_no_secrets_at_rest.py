@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
-from report.secret_kinds import KINDS, Shown, filled, kinds_of_detectors
+from tests.command import unhang
+from tests.secrets.secret_kinds import KINDS, Shown, filled, kinds_of_detectors
 from unhang.watch.launch.masked_log import MaskedLog
 
 JOB = """

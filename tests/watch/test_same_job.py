@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from watch.signal_programs import ours
+from tests.watch.signal_programs import ours
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(240)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.knowledge.boundaries.boundary import turns
 from tests.knowledge.boundaries.logs import facts_of, said, timeout
-
 from unhang.causes.detector import Signal
 from unhang.causes.machine import gpu_hardware, p2p_broken
 from unhang.diagnosis.diagnose import diagnose

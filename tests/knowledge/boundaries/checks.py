@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.knowledge.boundaries.boundary import turns
-
 from unhang.check.devices.chosen_cards import is_crowded
 from unhang.check.devices.devices import Card, CardProcess, Cards
 from unhang.check.probe_results.expected_speed import crawl_of

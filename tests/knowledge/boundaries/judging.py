@@ -6,7 +6,6 @@ from unittest.mock import patch
 
 from tests.knowledge.boundaries.boundary import turns
 from tests.knowledge.boundaries.logs import facts_of, timeout
-
 from unhang.diagnosis import differential
 from unhang.diagnosis.diagnose import diagnose
 from unhang.findings import Candidate

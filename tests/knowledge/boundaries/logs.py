@@ -6,7 +6,6 @@ import io
 from datetime import datetime, timedelta
 
 from tests.knowledge.boundaries.boundary import turns
-
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile
 from unhang.evidence.logs import read_log

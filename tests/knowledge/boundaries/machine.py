@@ -8,7 +8,6 @@ from typing import Any
 from tests.facts.jobs import call, recording
 from tests.knowledge.boundaries.boundary import turns
 from tests.machine_samples import card, rank, series
-
 from unhang.causes.wording.machine_reasons import because
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent

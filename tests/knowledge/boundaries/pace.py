@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
-
 from unhang.causes.wording.pace_reasons import slows
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack

@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
-
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, Recording, StackDump, ThreadStack
 from unhang.evidence.own_files.recorder_items import BundleManifest

@@ -7,7 +7,6 @@ from typing import Any
 
 from tests.check.told_machine import card, situation
 from tests.knowledge.boundaries.boundary import turns
-
 from unhang.check.environment.machine_limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory
 from unhang.check.environment.timers import Timer, Timers
 from unhang.check.risks.configuration import full_state_dict, generation_time

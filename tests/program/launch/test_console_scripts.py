@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from program.launch.following import follow
+from tests.program.launch.following import follow
 
 CLI = """
 import os, subprocess, sys

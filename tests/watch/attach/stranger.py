@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.watch.attach.plain_jobs import PlainJob, has_joined, plain_job
 from unhang.watch.process_state.stack_collection import kernel_look
 from unhang_lab.lab_case import Case
-from watch.attach.plain_jobs import PlainJob, has_joined, plain_job
 
 STILL_S = 2.5
 ENOUGH_TICKS = 5

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
+from tests.command import unhang
+from tests.watch.attach.plain_jobs import plain_job
+from tests.watch.attach.stranger import stranger
 from unhang.diagnosis.adjustments.severity_while_running import WORK
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
@@ -23,8 +25,6 @@ from unhang.watch.process_state.stack_collection import kernel_look
 from unhang_lab.catalog import CASES
 from unhang_lab.expectation import mistakes
 from unhang_lab.lab_case import CASES_FOLDER, Case
-from watch.attach.plain_jobs import plain_job
-from watch.attach.stranger import stranger
 
 pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from command import unhang
+from tests.command import unhang
+from tests.watch.attach.plain_jobs import CASES, PlainJob, plain_job
 from unhang.watch.attach.rank_selection import choose
 from unhang.watch.process_state.proc_processes import Machine
 from unhang.watch.process_state.stack_collection import kernel_look
-from watch.attach.plain_jobs import CASES, PlainJob, plain_job
 
 pytestmark = pytest.mark.job
 

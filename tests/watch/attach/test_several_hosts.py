@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from command import unhang
+from tests.command import unhang
 
 PROGRAM = """import torch.distributed as dist
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from command import unhang
-from ports import free_port
-from watch.attach.plain_jobs import CASES
+from tests.command import unhang
+from tests.ports import free_port
+from tests.watch.attach.plain_jobs import CASES
 
 APART = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
 LIMIT_S = 60.0

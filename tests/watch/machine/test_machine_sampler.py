@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
 from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
 from unhang.findings import Source
 from unhang.watch.machine import storage as storage_file
@@ -26,7 +27,6 @@ from unhang.watch.machine.sampler_process import SamplerProcess
 from unhang.watch.machine.series_file import FILES, SeriesFile, last_of
 from unhang.watch.machine.storage import Storage
 from unhang.watch.run_folder import RunFolder, RunPlan
-from waiting import wait_for
 
 PID = 4001
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.machine_samples import UUID, card
 from tests.watch.machine.test_machine_cards import NEW, machine
-
 from unhang.check.devices.devices import Choice
 from unhang.records.record import Record
 from unhang.records.record_views import Identity

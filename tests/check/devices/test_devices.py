@@ -1,0 +1,321 @@
+"""The cards: which the job would use, nodes and ranks beside each other, what links and fabrics are missed.
+
+Whole machines stand in ``tests/machines``; here is what a folder cannot show.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.check.told_machine import MACHINES, Told, ask, card, findings, situation
+from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.devices.chosen_cards import better_choice, chosen_cards, is_crowded
+from unhang.check.devices.devices import (
+    BuiltFor,
+    CardProcess,
+    Cards,
+    Choice,
+    Driver,
+    NcclLibraries,
+    NcclLibrary,
+    PciCard,
+    PciCards,
+)
+from unhang.check.devices.topology import Fabric, NvLinks, Ways
+from unhang.check.judge import judge
+from unhang.findings import Severity, say
+from unhang.host.look import Look, Situation
+from unhang.host.machine import Machine, Output, StoredMachine
+from unhang.program.launch.launch import Launch
+from unhang.program.launch.planned_job import Plan
+
+
+@pytest.mark.parametrize(
+    ("words", "seen", "unknown", "twice"),
+    [
+        (None, (0, 1, 2, 3), "", ""),
+        (("3", "1"), (3, 1), "", ""),
+        (("0", "9", "1"), (0,), "9", ""),
+        (("0", "-1", "1"), (0,), "-1", ""),
+        (("1", "1"), (), "", "1"),
+        (("GPU-2aaa",), (2,), "", ""),
+        (("GPU-",), (), "GPU-", ""),  # not the only card whose UUID begins so
+        (("0", "GPU-0aaa-0"), (), "", "GPU-0aaa-0"),
+        ((), (), "", ""),
+    ],
+)
+def test_the_list_is_read_as_the_runtime_reads_it(
+    words: tuple[str, ...] | None, seen: tuple[int, ...], unknown: str, twice: str
+) -> None:
+    chosen = chosen_cards(situation([card(i) for i in range(4)], words))
+
+    assert chosen is not None
+    assert (tuple(one.index for one in chosen.visible), chosen.unknown, chosen.twice) == (seen, unknown, twice)
+
+
+def test_fewer_processes_than_cards_use_the_first() -> None:
+    here = situation([card(i) for i in range(4)], facts=(Launch("torchrun", processes=2),))
+
+    chosen = chosen_cards(here)
+
+    assert chosen is not None
+    assert chosen.indices == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("deepspeed", "--include", "localhost:2,3", "t.py"), ("2", "3")),
+        (("accelerate", "launch", "--gpu_ids=1,2", "t.py"), ("1", "2")),
+        (("accelerate", "launch", "--gpu_ids", "all", "t.py"), ("5",)),
+        (("CUDA_VISIBLE_DEVICES=0,1", "torchrun", "t.py"), ("0", "1")),
+        (("torchrun", "t.py", "--include", "localhost:2,3"), ("5",)),
+    ],
+)
+def test_a_command_may_name_cards(command: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
+    devices = next(check for check in ALL_CHECKS if check.name == "devices")
+
+    found, _ = look_around(Told(tmp_path, {}, CUDA_VISIBLE_DEVICES="5"), Plan(command), [devices])
+
+    choice = found.found(Choice)
+    assert choice is not None
+    assert choice.words == words
+
+
+@pytest.mark.parametrize(
+    ("parts", "processes", "crowded"),
+    [
+        ({}, (), False),
+        ({"used": 600 << 20}, (), False),  # a driver in persistence mode, a display
+        ({"used": 5 << 30}, (), True),  # a container does not see whose it is
+        ({"busy": 90}, (), True),
+        ({"used": 300 << 20}, (CardProcess("GPU-0aaa-0", 7, "python", 290 << 20),), True),
+        ({"used": 40 << 20}, (CardProcess("GPU-0aaa-0", 7, "Xorg", 40 << 20),), False),
+        ({"used": 300 << 20}, (CardProcess("GPU-9", 7, "python", 290 << 20),), False),
+    ],
+)
+def test_when_a_card_is_crowded(parts: dict[str, int], processes: tuple[CardProcess, ...], crowded: bool) -> None:
+    one = card(0, **parts)
+
+    assert is_crowded(Cards((one,), processes), one) is crowded
+
+
+def test_a_better_choice_is_idle_of_one_kind_and_nearer() -> None:
+    cards = [card(0, busy=100), *(card(i) for i in range(1, 4)), card(4, "NVIDIA A40")]
+    ways = Ways({(i, j): "PIX" if (i < 2) == (j < 2) else "SYS" for i in range(5) for j in range(5) if i != j})
+    here = situation(cards, ("1", "2"))
+    chosen = chosen_cards(here)
+    assert chosen is not None
+
+    better = better_choice(Cards(tuple(cards)), ways, chosen)
+
+    assert better is not None
+    assert [one.index for one in better] == [2, 3]
+
+
+def test_cards_of_a_scheduler_are_not_exchanged() -> None:
+    machine = StoredMachine(MACHINES / "l20_two_numa")
+    machine.environment = {**machine.environment, "SLURM_JOB_ID": "71", "CUDA_VISIBLE_DEVICES": "6,7,8,9"}
+
+    verdict = ask(machine, only=("devices", "topology"))
+
+    assert verdict.suggested is None
+    assert not any("CUDA_VISIBLE_DEVICES" in remedy.set for one in verdict.findings for remedy in one.remedies)
+
+
+def test_choosing_among_many_cards_takes_no_time() -> None:
+    cards = [card(i) for i in range(64)]
+    ways = Ways({(i, j): "SYS" for i in range(64) for j in range(64) if i != j})
+    chosen = chosen_cards(situation(cards, [str(i) for i in range(0, 64, 2)]))
+    assert chosen is not None
+    started = time.process_time()
+
+    better_choice(Cards(tuple(cards)), ways, chosen)
+
+    assert time.process_time() - started < 5
+
+
+def test_where_all_ways_are_alike_nothing_is_better() -> None:
+    cards = [card(i) for i in range(6)]
+    ways = Ways({(i, j): "NV18" for i in range(6) for j in range(6) if i != j})
+    chosen = chosen_cards(situation(cards, ("1", "4")))
+    assert chosen is not None
+
+    assert better_choice(Cards(tuple(cards)), ways, chosen) is None
+
+
+def test_where_nvidia_smi_tells_no_ways_the_bus_tells_the_processors() -> None:
+    cards = [card(i) for i in range(4)]
+    bus = PciCards(tuple(PciCard(one.bus, "nvidia", True, one.index // 2) for one in cards))
+    blind = {Ways: Look(because=say("nvidia-smi does not tell"), how="nvidia-smi topo -m")}
+    here = situation(cards, ("1", "2"), facts=(bus,))
+
+    verdict = judge([replace(here, looks={**here.looks, **blind})], ["topology"])
+
+    (found,) = verdict.findings
+    assert found.remedies[0].set == {"CUDA_VISIBLE_DEVICES": "0,1"}
+    assert "How the cards reach each other" in {str(gap.what) for gap in verdict.not_checked}
+    unknown = PciCards((PciCard(cards[0].bus, "nvidia", True, 0),))
+    assert findings(situation(cards, ("1", "2"), facts=(unknown,))) == ()
+
+
+def test_two_ranks_that_see_the_same_single_card() -> None:
+    cards = [card(0), card(1)]
+    ranks = [situation(cards, ("0",), rank=0), situation(cards, ("0",), rank=1), situation(cards, ("1",), rank=2)]
+    elsewhere = situation(cards, ("0",), rank=3, node="h2")
+
+    (found,) = findings(*ranks, elsewhere)
+
+    assert found.ranks == (0, 1)
+    assert found.nodes == ("h1",)
+    assert "ranks 0, 1 would use the same card" in str(found.summary)
+
+
+def test_ranks_that_each_take_their_own_of_all_cards_are_fine() -> None:
+    cards = [card(0), card(1)]
+
+    assert findings(*(situation(cards, rank=rank, local_rank=rank) for rank in range(2))) == ()
+
+
+def test_a_node_with_fewer_cards_is_named() -> None:
+    nodes = [situation([card(i) for i in range(4 if node != "h2" else 3)], node=node) for node in ("h1", "h2", "h3")]
+
+    (found,) = findings(*nodes)
+
+    assert (found.nodes, found.severity) == (("h2",), Severity.STOPS)
+    assert "h2 has 3 × NVIDIA L20, the others have 4 × NVIDIA L20" in str(found.summary)
+
+
+def test_a_node_with_other_cards_slows() -> None:
+    nodes = [
+        situation([card(0, "NVIDIA A40" if node == "h3" else "NVIDIA L20")], node=node) for node in ("h1", "h2", "h3")
+    ]
+
+    assert [(found.nodes, found.severity) for found in findings(*nodes)] == [(("h3",), Severity.SLOWS)]
+
+
+def test_nodes_with_different_drivers_and_different_nccl() -> None:
+    def node(name: str, driver: str, nccl: str) -> Situation:
+        library = NcclLibraries((NcclLibrary("nvidia-nccl-cu12", "wheel", nccl),))
+        return Situation(name, looks={Driver: Look(Driver(driver)), NcclLibraries: Look(library)})
+
+    found = findings(
+        node("h1", "550.90.07", "2.27.3"), node("h2", "550.90.07", "2.27.3"), node("h3", "535.54.03", "2.21.5")
+    )
+
+    assert sorted((one.subject, one.nodes, one.severity) for one in found) == [
+        ("driver", ("h3",), Severity.SLOWS),
+        ("nccl", ("h3",), Severity.STOPS),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "compat", "certainty"),
+    [
+        ("525.60.13", "12.8", "", None),
+        ("580.65.06", "12.8", "", None),  # newer drivers run older CUDA
+        ("520.61.05", "12.1", "", "likely"),
+        ("535.183.01", "13.0", "", "likely"),
+        ("535.183.01", "13.0", "/usr/local/cuda/compat", "possible"),
+        ("535.183.01", "14.0", "", None),  # nothing is known of it
+    ],
+)
+def test_how_old_a_driver_may_be(driver: str, cuda: str, compat: str, certainty: str | None) -> None:
+    looks = {Driver: Look(Driver(driver, compat)), BuiltFor: Look(BuiltFor(cuda, "torch"))}
+
+    found = findings(Situation("h1", looks=looks))
+
+    assert [one.certainty.value for one in found] == ([] if certainty is None else [certainty])
+
+
+def test_nccl_preloaded_is_worse_than_nccl_in_a_path(tmp_path: Path) -> None:
+    wheel = NcclLibrary("nvidia-nccl-cu12", "wheel", "2.27.3")
+
+    def severity(where: str, version: str) -> list[Severity]:
+        library = NcclLibraries((wheel, NcclLibrary("/x/libnccl.so.2", where, version)))
+        return [one.severity for one in findings(Situation("h1", looks={NcclLibraries: Look(library)}))]
+
+    assert severity("LD_PRELOAD", "2.18.5") == [Severity.SLOWS]
+    assert severity("LD_LIBRARY_PATH", "2.18.5") == [Severity.NOTE]
+    assert severity("LD_LIBRARY_PATH", "2.27.3") == []
+    assert severity("ldconfig", "2.18.5") == []
+
+
+def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path: Path) -> None:
+    stored = StoredMachine(MACHINES / "h100_nvswitch")
+
+    class Guest(StoredMachine):
+        def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
+            return Look(Output("inactive\n", 3)) if words[0] == "systemctl" else super().command(words, limit_s)
+
+    verdict = ask(Guest(MACHINES / "h100_nvswitch"), only=("topology",))
+
+    assert stored.node
+    assert verdict.findings == ()
+    assert any("fabric is ready" in str(item.what) for item in verdict.checked)
+
+
+@pytest.mark.parametrize(
+    ("links", "switched", "subjects"),
+    [
+        ({0: (4, 0), 1: (4, 0), 2: (0, 4)}, False, []),  # the third has no bridge
+        ({0: (4, 0), 1: (3, 1)}, False, ["card 1"]),
+        ({0: (18, 0), 1: (0, 18)}, True, ["card 1"]),
+        ({0: (0, 4), 1: (0, 4)}, False, []),
+    ],
+)
+def test_which_links_are_missed(links: dict[int, tuple[int, int]], switched: bool, subjects: list[str]) -> None:
+    fabric = Look(Fabric(4, "active") if switched else None)
+    here = Situation("h1", looks={NvLinks: Look(NvLinks(links)), Fabric: fabric})
+
+    assert [found.subject for found in findings(here) if found.check == "topology"] == subjects
+
+
+def test_a_fabric_whose_switches_do_not_stand_on_the_bus() -> None:
+    class Hidden(StoredMachine):
+        def entries(self, path: str) -> Look[tuple[str, ...]]:
+            look = super().entries(path)
+            cards = tuple(name for name in look.found or () if not name.startswith("0000:0"))
+            return Look(cards) if path == "/sys/bus/pci/devices" else look
+
+    healthy, ill = (ask(Hidden(MACHINES / name), only=("topology",)) for name in ("h100_nvswitch", "h100_ill"))
+
+    assert any("fabric is ready" in str(item.what) for item in healthy.checked)
+    assert "fabric manager" in {found.subject for found in ill.findings}
+
+
+PROGRAM = "import torch.distributed as dist\ndist.init_process_group({args})\n{more}dist.barrier()\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "more", "named"),
+    [
+        ("'nccl'", "", True),
+        ("", "", True),
+        ("'gloo'", "", False),
+        ("backend='gloo'", "", False),
+        ("'nccl', device_id=d", "", False),
+        ("'nccl', **options", "", False),
+        ("'nccl'", "torch.cuda.set_device(0)\n", False),
+        ("'nccl'", "from accelerate import Accelerator\n", False),
+        ("'nccl'", "dist.barrier(device_ids=[0])\n", True),
+    ],
+)
+def test_a_program_that_never_names_its_card(
+    args: str, more: str, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = PROGRAM.format(args=args, more=more)
+    (tmp_path / "t.py").write_text(source)
+
+    verdict = ask(Machine(environment={}), "torchrun", "t.py", only=("program",))
+
+    told = [one for one in verdict.findings if "which card" in str(one.summary)]
+    assert [(one.severity, one.where.line if one.where else 0) for one in told] == (
+        [(Severity.NOTE, source.count("\n"))] if named else []
+    )

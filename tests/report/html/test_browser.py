@@ -1,0 +1,107 @@
+"""The page in a real browser: what a reader sees, the keyboard, the policy, the time to first paint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.report import fact_samples
+from tests.report import report_samples as samples
+from tests.report.report_browser import Browser
+from unhang.report.html.page import write_html
+
+pytestmark = pytest.mark.browser
+
+FIRST_PAINT = """
+return new Promise((done) => new PerformanceObserver((list) => {
+  const found = list.getEntriesByName("first-contentful-paint");
+  if (found.length) done(found[0].startTime);
+}).observe({ type: "paint", buffered: true }));
+"""
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Browser:
+    browser.open(write_html(samples.hang(64), fact_samples.facts(64), tmp_path / "report.html"))
+    return browser
+
+
+def said(browser: Browser) -> str:
+    return str(browser.run("return document.getElementById('chart-said').textContent"))
+
+
+def test_the_verdict_and_the_timeline_are_there(page: Browser) -> None:
+    assert "Rank 3 ran out of batches" in page.run("return document.querySelector('h1').innerText")
+    assert page.run("return document.querySelectorAll('#drawing rect.done').length") > 20
+    assert page.run("return document.querySelectorAll('#drawing rect.missing').length") == 1
+    assert page.run("return document.querySelector('#drawing text.late').textContent").startswith("rank 3")
+    assert page.log() == []
+
+
+def test_the_timeline_is_walked_with_the_arrow_keys(page: Browser) -> None:
+    page.run("document.getElementById('chart').focus()")
+    page.keys("ArrowRight")
+    assert "rank 3 · position 1042" in said(page)
+    assert "never entered" in said(page)
+    page.keys("ArrowLeft")
+    assert "position 1041" in said(page)
+    assert "finished" in said(page)
+    page.keys("ArrowRight", "ArrowDown")
+    assert "entered, not finished" in said(page)
+    page.keys("ArrowUp", "Enter")
+    assert page.run("return document.activeElement.tagName") == "SUMMARY"
+    assert "rank 3" in page.run("return document.activeElement.innerText")
+
+
+def test_the_first_tab_is_the_skip_link_and_everything_is_reached_in_order(page: Browser) -> None:
+    page.keys("Tab")
+    assert page.run("return document.activeElement.className") == "skip"
+    order = []
+    for _ in range(40):
+        page.keys("Tab")
+        order.append(page.run("return document.activeElement.id || document.activeElement.tagName"))
+    wanted = ["theme", "group", "alike", "find", "chart", "SUMMARY"]
+    places = [order.index(name) for name in wanted]
+    assert places == sorted(places)
+
+
+def test_dark_and_light_follow_the_system_and_the_button(page: Browser) -> None:
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    page.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+    light = page.run(colour)
+    page.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    dark = page.run(colour)
+    assert light != dark
+    page.run("document.getElementById('theme').click()")
+    assert page.run(colour) == light
+
+
+@pytest.mark.parametrize("width", [360, 800, 1600])
+def test_no_width_scrolls_sideways(page: Browser, width: int) -> None:
+    page.devtools("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+    try:
+        assert page.run("return document.documentElement.scrollWidth") <= width
+    finally:
+        page.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+def test_a_hostile_log_runs_nothing(browser: Browser, tmp_path: Path) -> None:
+    page = write_html(samples.hostile(), fact_samples.facts(nasty=True), tmp_path / "hostile.html")
+    browser.open(page)
+    assert browser.run("return document.querySelectorAll('img, main script').length") == 0
+    assert "<script>alert(1)</script>" in browser.run("return document.querySelector('h1').innerText")
+    assert browser.log() == []
+
+
+def test_a_thousand_ranks_are_painted_within_two_seconds_and_unfold(browser: Browser, tmp_path: Path) -> None:
+    page = write_html(samples.hang(1000), fact_samples.facts(1000), tmp_path / "large.html")
+    paints = []
+    for _ in range(3):  # the best of three: other tests share the machine
+        browser.open(page)
+        paints.append(browser.run(FIRST_PAINT))
+    assert min(paints) < 2000
+    browser.run("document.getElementById('alike').click()")
+    assert browser.run("return document.querySelectorAll('#drawing rect').length") < 3000
+    browser.run("const f = document.getElementById('find'); f.value = '997'; f.dispatchEvent(new Event('input'))")
+    assert "rank 997" in said(browser)
