@@ -33,10 +33,11 @@ fuzz: .venv/.stories  ## damaged and hostile input for everything that reads any
 bench: .venv/.ready  ## measure beside torchfrtrace and plain pickle.load; ARGS=logs: logs beside rg and re
 	$(PY) -m benchmarks $(ARGS)
 
-lint: .venv/.stories  ## ruff and the strict type checker
+lint: .venv/.stories  ## ruff, the strict type checker, and what may import what
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	.venv/bin/lint-imports --no-cache --no-logo
 
 format: .venv/.ready  ## write the code the way lint wants it
 	$(PY) -m ruff check --fix .
