@@ -28,25 +28,46 @@ class Verb:
     """It has verbs of its own: the module's ``app``."""
     beside: bool = False
     """A package beside this one has it, and says so by an entry point of the group ``unhang.verbs``."""
+    of_lab: str | None = None
+    """The lab has it, in the same version or not at all; this is its help where it is not installed."""
 
     def add_to(self, app: typer.Typer) -> None:
-        """Load the verb and make it known to ``app``; those of a package beside this one only where it is installed."""
+        """Load the verb and make it known to ``app``; one of the lab says how to install that where it is missing."""
         module = self._module()
         if module is None:
-            return
-        if self.group:
+            self._add_missing(app)
+        elif self.group:
             app.add_typer(module.app, name=self.name, rich_help_panel=self.panel)
-            return
-        command = getattr(module, self.name)
-        app.command(name=self.name, rich_help_panel=self.panel, context_settings=dict(self.settings))(command)
+        else:
+            command = getattr(module, self.name)
+            app.command(name=self.name, rich_help_panel=self.panel, context_settings=dict(self.settings))(command)
 
     def _module(self) -> ModuleType | None:
-        if not self.beside:
+        if not self.beside and not self.of_lab:
             return import_module(f"unhang.cli.{self.name}")
-        found = entry_points(group="unhang.verbs", name=self.name)
-        return next((import_module(point.value) for point in found), None)
+        for point in entry_points(group="unhang.verbs", name=self.name):
+            if self.beside or (point.dist and point.dist.version == __version__):
+                return import_module(point.value)
+        return None
+
+    def _add_missing(self, app: typer.Typer) -> None:
+        if not self.of_lab:
+            return
+
+        @app.command(
+            name=self.name,
+            help=self.of_lab,
+            rich_help_panel=self.panel,
+            context_settings=_ANY_WORDS,
+            add_help_option=False,
+        )
+        def missing() -> None:
+            from unhang.cli.missing_lab import missing_lab
+
+            raise missing_lab(self.name)
 
 
+_ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True}
 _WORDS_OF_ANOTHER = {"allow_interspersed_args": False}
 """What follows the first word belongs to the command that is started."""
 VERBS = (
@@ -55,14 +76,17 @@ VERBS = (
     Verb("attach"),
     Verb("diagnose"),
     Verb("explain", settings={"ignore_unknown_options": True}),  # -9 is an exit code
-    Verb("demo", beside=True),
+    Verb(
+        "demo",
+        of_lab="Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report.",
+    ),
     Verb("view", MORE),
     Verb("history", MORE),
     Verb("compare", MORE, beside=True),
     Verb("bisect", MORE),
     Verb("ramp", MORE, _WORDS_OF_ANOTHER, beside=True),
     Verb("reshard", MORE, beside=True),
-    Verb("lab", MORE, group=True, beside=True),
+    Verb("lab", MORE, group=True, of_lab="Real jobs with a known fault: run one, record it, read the verdict."),
 )
 
 
