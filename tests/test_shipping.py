@@ -1,8 +1,7 @@
-"""What is shipped: names that every file system takes, bounded dependencies, a wheel that is the same twice."""
+"""What is shipped: names that every file system takes, bounded dependencies, wheels that are the same twice."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -15,13 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from distributions import EXTRAS, LAB, PROJECT, ROOT, build, metadata_of
+from unhang import __version__
+from unhang_lab.stories.story import STORIES
 
-ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 LONGEST_PATH = 200
@@ -46,13 +42,8 @@ def refused(paths: Iterable[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Wheel and sdist, built twice."""
-    folders = [tmp_path_factory.mktemp("dist") for _ in range(2)]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
-    for folder in folders:
-        command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-        subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=200)
-    return folders
+    """Wheels and sdists, built twice."""
+    return [build(tmp_path_factory.mktemp("dist")) for _ in range(2)]
 
 
 def members(path: Path) -> list[str]:
@@ -75,22 +66,47 @@ def test_the_repository_can_be_cloned_anywhere() -> None:
     assert refused(filter(None, listed.stdout.split("\0"))) == []
 
 
-def test_wheel_and_sdist_can_be_unpacked_anywhere(built: list[Path]) -> None:
+def test_wheels_and_sdists_can_be_unpacked_anywhere(built: list[Path]) -> None:
     for path in built[0].iterdir():
         names = members(path)
-        assert len(names) > 500
+        assert len(names) > (100 if path.name.startswith("unhang_lab") else 500)
         assert refused(names) == []
         assert not [name for name in names if re.search(r"(^|/)(\.venv|\.git|__pycache__|\.mypy_cache)/", name)]
 
 
 def test_two_builds_give_the_same_bytes(built: list[Path]) -> None:
     one, other = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in built)
-    assert len(one) == 2
+    assert len(one) == 4
     assert one == other
 
 
+def test_what_is_published_asks_for_releases_of_the_same_version_and_no_folder_of_ours(built: list[Path]) -> None:
+    wanted = {"unhang": f"unhang-lab=={__version__}; extra == 'lab'", "unhang_lab": f"unhang=={__version__}"}
+    for name, requirement in wanted.items():
+        (wheel,), (sdist,) = (built[0].glob(f"{name}-{__version__}{end}") for end in ("-py3-none-any.whl", ".tar.gz"))
+        with tarfile.open(sdist) as archive:
+            information = archive.extractfile(f"{name}-{__version__}/PKG-INFO")
+            assert information is not None
+            published = information.read().decode("utf-8").partition("\n\n")[0]
+        for text in (metadata_of(wheel), published):
+            assert f"\nRequires-Dist: {requirement}" in text
+            assert "file:" not in text
+
+
+def test_the_version_stands_once() -> None:
+    assert not [path for path in (ROOT, LAB) if __version__ in (path / "pyproject.toml").read_text(encoding="utf-8")]
+
+
+def test_the_lab_carries_the_stories_where_they_are_looked_for(built: list[Path]) -> None:
+    for path, package in (("*.whl", ""), ("*.tar.gz", f"unhang_lab-{__version__}/src/")):
+        (found,) = built[0].glob(f"unhang_lab-{path}")
+        folder = f"{package}unhang_lab/stories"
+        assert {f"{folder}/folders/{name}/story.toml" for name in STORIES} <= set(members(found))
+        assert f"{folder}/story.py" in members(found)  # beside it they are looked for
+
+
 def test_the_wheel_works_alone_and_without_torch(built: list[Path], tmp_path: Path) -> None:
-    (wheel,) = built[0].glob("*.whl")
+    (wheel,) = built[0].glob("unhang-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     log = tmp_path / "rank0.log"
@@ -107,13 +123,10 @@ def test_the_wheel_works_alone_and_without_torch(built: list[Path], tmp_path: Pa
 
 
 def test_every_dependency_has_a_lower_and_an_upper_bound() -> None:
-    extras = PROJECT["project"]["optional-dependencies"]
-    for name in [*PROJECT["project"]["dependencies"], *(one for group in extras.values() for one in group)]:
+    for name in [*PROJECT["project"]["dependencies"], *(one for group in EXTRAS.values() for one in group)]:
         wanted = name.partition(";")[0]
-        if wanted.startswith("unhang-"):  # packages of this repository, of the same version
-            continue
         assert ">=" in wanted, name
-        assert "<" in wanted or wanted.startswith("torch"), name
+        assert "<" in wanted, name
 
 
 def test_the_lock_holds_what_the_tests_are_run_with() -> None:
@@ -155,8 +168,10 @@ def test_a_release_is_attested_and_published_without_a_password() -> None:
     assert "password:" not in (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
     ran = "\n".join(step.get("run", "") for step in build["steps"])
     assert "SOURCE_DATE_EPOCH" in ran
+    assert "scripts/build_distributions.sh dist" in ran
     assert "unhang diagnose" in ran
     assert "unhang explain" in ran
+    assert "unhang demo" in ran
 
 
 def test_nobody_is_told_to_install_from_a_registry_that_does_not_have_it() -> None:

@@ -19,7 +19,6 @@ from unhang.errors import MissingExtra, UsageError
 from unhang.findings import say
 from unhang.watch.job import processes
 from unhang_lab.stories import page as fixes_page
-from unhang_lab.stories import story as story_module
 from unhang_lab.stories.moments import Cell, Step, after, before, during, fixed
 from unhang_lab.stories.patch import apply_patch
 from unhang_lab.stories.recorded import Recorded
@@ -28,11 +27,6 @@ from unhang_lab.stories.story_file import load_story
 from unhang_lab.stories.table import BEGIN, END, FAILED, FOUND, UNTOLD, fill, rows_of, table
 from unhang_lab.stories.telling import tell_story
 from unhang_lab.stories.workplace import MARK_NAME, workplace
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -263,17 +257,6 @@ def test_a_story_s_page_is_in_both_languages_and_its_patch_applies(name: str, tm
 def copied(folder: Path, to: Path) -> Path:
     shutil.copytree(folder, to)
     return to
-
-
-def test_the_wheel_carries_the_stories_where_they_are_looked_for() -> None:
-    built = tomllib.loads((ROOT / "packages" / "unhang-lab" / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-        "hatch"
-    ]["build"]
-
-    assert built["targets"]["wheel"]["force-include"]["../../stories"] == "unhang_lab/stories/folders"
-    assert (Path(story_module.__file__).parent / "folders").relative_to(
-        ROOT / "packages" / "unhang-lab" / "src"
-    ).as_posix() == ("unhang_lab/stories/folders")
 
 
 @pytest.mark.job
