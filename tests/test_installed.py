@@ -201,7 +201,7 @@ def test_what_is_said_where_a_clone_was_installed_installs_the_lab(editable: lis
         ('{"url": "file:///a/clone/that%20is%20gone", "dir_info": {}}', f"unhang-lab=={VERSION}"),
         (
             '{"url": "https://host/unhang", "vcs_info": {"vcs": "git", "commit_id": "5af1"}}',
-            "'unhang-lab @ git+https://host/unhang@5af1#subdirectory=packages/unhang-lab'",
+            "'git+https://host/unhang@5af1#subdirectory=packages/unhang-lab'",
         ),
     ],
     ids=["an index", "an address", "a folder that is gone", "a repository"],

@@ -50,7 +50,7 @@ def _wanted(source: dict[str, Any]) -> list[str]:
     address = source.get("url", "")
     if commit := source.get("vcs_info"):
         # not the extra: a wheel of this commit that pip kept names a folder that is gone
-        return [f"unhang-lab @ {commit['vcs']}+{address}@{commit['commit_id']}#subdirectory={_FOLDER}"]
+        return [f"{commit['vcs']}+{address}@{commit['commit_id']}#subdirectory={_FOLDER}"]
     if not address.startswith("file:"):
         return [_RELEASE]
     path = Path(url2pathname(urlsplit(address).path))
