@@ -52,10 +52,10 @@ lock:  ## write scripts/constraints.txt anew; PyTorch and what only it brings st
 	uv pip compile --quiet pyproject.toml --group dev --group stories --universal --python-version 3.10 \
 	--override .venv/no-torch.txt --no-annotate --no-header) > scripts/constraints.new && mv scripts/constraints.new scripts/constraints.txt
 
-.venv/.ready: pyproject.toml scripts/make_environment.sh scripts/constraints.txt
+.venv/.ready: pyproject.toml packages/unhang-lab/pyproject.toml scripts/make_environment.sh scripts/constraints.txt
 	scripts/make_environment.sh with-torch
 
-.venv/.stories: pyproject.toml scripts/make_environment.sh scripts/constraints.txt
+.venv/.stories: pyproject.toml packages/unhang-lab/pyproject.toml scripts/make_environment.sh scripts/constraints.txt
 	scripts/make_environment.sh with-stories
 
 clean:

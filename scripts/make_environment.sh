@@ -50,7 +50,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$python" -m pip install --quiet --upgrade 'pip>=25.1' || "$python" -m pip --version
 install --editable . --group dev
 install --no-deps --editable packages/unhang-lab
-"$python" -m compileall -q src/unhang || true # as pip does for a wheel: the first command is as fast as the second
+"$python" -m compileall -q src || true # as pip does for a wheel: the first command is as fast as the second
 if [ "$torch_wanted" != without-torch ] && [ -z "$(torch_folder "$python")" ]; then
     echo "installing PyTorch $torch_version (none was found; this is the longest step)"
     # without a GPU the small CPU build will do; where its index cannot be reached, whatever pip finds
