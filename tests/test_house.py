@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from scripts import trip
 from scripts.house import HERE, House, docstring_lines, module_at, token_lines
 

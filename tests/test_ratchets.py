@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import pytest
+
 from scripts import ratchets
 from scripts.house import HERE, House
 
