@@ -1,0 +1,20 @@
+import os, time, torch, torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+
+class Engine:
+    def __init__(self):
+        self.actor = FSDP(net)
+
+
+def save(model):
+    inner = model.module if hasattr(model, "module") else model
+    return inner.state_dict()
+
+
+def main(engine):
+    if dist.get_rank() == 0:
+        save(engine.actor)  # fine
+
+
+main(Engine())

@@ -1,0 +1,36 @@
+import os, time, torch, torch.distributed as dist
+
+
+class Base:
+    def put_away(self):
+        raise NotImplementedError
+
+
+class Plain(Base):
+    def put_away(self):
+        print(1)
+
+
+class Shared(Base):
+    def put_away(self):
+        dist.barrier()
+
+
+class Stranger:
+    def put_away(self):
+        print(2)
+
+
+from functools import partial
+
+
+def build(at):
+    return Plain()
+
+
+make = partial(build, 1)
+trainer = make()
+if dist.get_rank() == 0:
+    trainer.put_away()  # fine
+print(3)
+dist.all_reduce(x)

@@ -1,0 +1,5 @@
+import os, time, torch, torch.distributed as dist
+import atexit, sys
+
+atexit.register(print)  # fine
+train()

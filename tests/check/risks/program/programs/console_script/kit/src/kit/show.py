@@ -1,0 +1,2 @@
+# launch: uv run kit show
+print(1)

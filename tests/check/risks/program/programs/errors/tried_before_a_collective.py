@@ -1,0 +1,19 @@
+from kit import helper
+
+
+def decode(x):
+    return x
+
+
+def update(every):
+    for rows in every:
+        if helper.first:
+            decode(rows)
+        helper.send(rows)
+
+
+for peer in range(9):
+    try:
+        update(peer)  # finds: rank-conditional-collective possible stops "meets an error before"
+    except Exception:
+        print("bad")

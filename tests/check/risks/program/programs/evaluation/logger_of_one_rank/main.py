@@ -1,0 +1,16 @@
+from torch.distributed.fsdp import fully_shard
+from loggers import Metrics
+
+
+class Trainer:
+    def __init__(self):
+        self.metrics = Metrics("runs")
+
+    def train(self):
+        for step in range(10):
+            loss = model(step)
+            loss.backward()
+            self.metrics.log(step)
+
+
+Trainer().train()

@@ -1,0 +1,20 @@
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tower = nn.Linear(1, 1)
+        self.drop = nn.Dropout()
+
+    def forward(self, ids, pixel_values=None):
+        if pixel_values is not None:  # fine
+            ids = self.tower(pixel_values)
+        return ids
+
+
+model = DDP(Net(), find_unused_parameters=True)
+for batch in loader:
+    model(**batch)

@@ -1,0 +1,7 @@
+import os, time, torch, torch.distributed as dist
+
+start = time.time()
+for step in range(9):
+    if time.time() - start > 60:
+        print("slow")
+    dist.barrier()  # fine

@@ -1,0 +1,12 @@
+import os, time, torch, torch.distributed as dist
+
+
+def stop():
+    why = None
+    if dist.get_rank() == 0:
+        why = ask()
+    if why is not None:
+        dist.barrier()  # finds: rank-conditional-collective likely stops
+
+
+stop()

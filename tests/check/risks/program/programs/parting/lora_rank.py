@@ -1,0 +1,6 @@
+import os, time, torch, torch.distributed as dist
+
+if lora_rank == 0:
+    print(1)
+if os.environ.get("LOCAL_RANK") is not None:
+    dist.barrier()  # fine

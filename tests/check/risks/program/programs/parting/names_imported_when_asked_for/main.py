@@ -1,0 +1,4 @@
+import kit.work
+from kit import run
+
+run()

@@ -1,0 +1,3 @@
+import loaders
+
+getattr(loaders, name)(data)

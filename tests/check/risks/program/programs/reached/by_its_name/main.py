@@ -1,0 +1,3 @@
+import loaders
+
+call("by_name")

@@ -1,0 +1,3 @@
+import loaders
+
+loaders.by_rows(data)

@@ -1,0 +1,3 @@
+import loaders
+
+make = loaders.by_rows

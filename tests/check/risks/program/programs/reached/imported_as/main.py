@@ -1,0 +1,3 @@
+from loaders import by_rows as rows
+
+rows(data)

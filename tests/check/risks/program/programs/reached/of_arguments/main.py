@@ -1,0 +1,3 @@
+import loaders
+
+print(getattr(args, name))

@@ -1,0 +1,17 @@
+import os, time, torch, torch.distributed as dist
+from accelerate import Accelerator
+from accelerate.utils import ProjectConfiguration
+from torch.distributed.fsdp import fully_shard
+
+fully_shard(net)
+accelerator = Accelerator(project_config=ProjectConfiguration(automatic_checkpoint_naming=False))
+
+
+def save(args):
+    main = accelerator.is_main_process
+    main_or_all = main or args.use_deepspeed
+    if main or args.use_deepspeed:
+        accelerator.save_state("x")  # finds: rank-conditional-collective possible stops
+
+
+save(options)

@@ -1,0 +1,4 @@
+from data import split
+import os, missing
+
+split.f(1)

@@ -1,0 +1,3 @@
+import random
+
+random.shuffle(rows)  # finds: uneven-data possible note

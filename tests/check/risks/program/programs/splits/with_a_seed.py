@@ -1,0 +1,1 @@
+parts = dataset.train_test_split(test_size=0.1, seed=42)  # fine

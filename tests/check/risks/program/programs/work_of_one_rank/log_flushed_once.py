@@ -1,0 +1,4 @@
+from torch.utils.tensorboard import SummaryWriter
+
+w = SummaryWriter("tb")
+w.flush()  # fine

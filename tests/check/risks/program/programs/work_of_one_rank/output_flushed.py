@@ -1,0 +1,4 @@
+import sys
+
+for step in range(9):
+    sys.stdout.flush()  # fine

@@ -1,0 +1,78 @@
+"""What an answer about a program tells beside place and cause: ways, values of the launch, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.check.risks.program.asked import ask
+
+HERE = Path(__file__).parent
+PARTING, ONE_RANK, SPLITS = (HERE / "programs" / name for name in ("parting", "work_of_one_rank", "splits"))
+
+
+def test_both_ways_and_the_way_of_the_launch_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PARTING)
+
+    (found,) = ask("torchrun --nproc_per_node 2 both_ways_are_told.py").findings
+
+    because = " ".join(map(str, found.because)).replace("both_ways_are_told.py", "")
+    assert "main:11 → save:6 → ranks.py:10" in because
+    assert "all_reduce (:12)" in because
+    assert "<module>:15 → main" in because
+    assert [one.source.line for one in found.evidence][:2] == [10, 11]
+
+
+@pytest.mark.parametrize("name", ["log_flushed_in_a_loop", "log_flushed_by_a_method"])
+def test_remedies_for_a_loop_that_waits_for_its_log(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ONE_RANK)
+
+    (found,) = ask(f"torchrun {name}.py").findings
+
+    assert [str(remedy.title)[:5] for remedy in found.remedies] == ["Write", "Give ", "Hand ", "Keep "]
+
+
+def test_the_way_that_a_launch_does_not_take_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SPLITS)
+
+    checked = ask("torchrun in_a_branch_of_the_launch.py").checked
+
+    assert any("ratio=0.0 (in_a_branch_of_the_launch.py:6)" in str(fine.what) for fine in checked)
+
+
+@pytest.mark.parametrize(
+    ("command", "stops"),
+    [
+        ("--nproc_per_node 8 own_rule.py", False),
+        ("--nproc_per_node 6 own_rule.py", True),
+        ("--nproc_per_node 8 own_rule.py --num_generations 6", True),
+        ("--nproc_per_node 6 own_rule.py --num_generations 3 --gradient_accumulation_steps 5", False),
+    ],
+)
+def test_the_programs_own_rule_with_the_values_of_the_launch(
+    command: str, stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HERE / "told")
+
+    verdict = ask(f"torchrun {command}")
+
+    assert [one.subject for one in verdict.findings] == (["own_rule.py:18"] if stops else [])
+    said = [str(one.what) for one in verdict.checked] if not stops else [str(verdict.findings[0].because)]
+    assert any("whole = args.per_device_train_batch_size * ranks" in text for text in said)
+
+
+def test_a_rule_whose_values_are_not_known_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE / "told")
+
+    assert ask("torchrun own_rule.py").findings == ()
+
+
+def test_cards_by_number_are_answered_with_what_tries_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ONE_RANK)
+
+    (found,) = ask("env CUDA_VISIBLE_DEVICES=6,7,8,9 torchrun first_with_cards_by_number.py").findings
+
+    commands = " ".join(str(remedy.change) for remedy in found.remedies)
+    assert "unhang bisect" in commands
+    assert "unhang check --only probe" in commands

@@ -1,0 +1,98 @@
+"""Programs with what ``unhang check`` must find in them, on its line, and look-alikes in which it must find nothing.
+
+A program is a file of ``programs/*/`` with a mark (``# finds: CAUSE CERTAINTY SEVERITY "WORDS"``, ``# fine``), or a
+folder that holds ``main.py``, with the modules beside it. ``# launch: COMMAND`` at its head says how it is started,
+several times where that matters: ``with WORDS`` at the end of a mark then says in which of the launches it is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.check.risks.program.asked import ask, in_words
+from tests.program.marks import marks_of
+from unhang.findings import Finding
+
+PROGRAMS = Path(__file__).with_name("programs")
+LAUNCH = re.compile(r"^# launch: (.+)$", re.MULTILINE)
+MARKED = re.compile(r'(?P<kind>[^"]+?)(?P<says>(?: "[^"]+")*)(?: with (?P<words>.+))?')
+
+
+@dataclass(frozen=True)
+class Program:
+    """``files``: what may hold marks, beside one another in ``folder``."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    command: str
+
+    @property
+    def marks(self) -> list[tuple[str, int, str, list[str]]]:
+        """File, line, kind and words of every finding of this launch."""
+        marks = []
+        for file in self.files:
+            for line, text in marks_of(file.read_text()):
+                if text and (mark := self._of_this_launch(text)) is not None:
+                    name = file.relative_to(self.folder).as_posix()
+                    marks.append((name, line, mark["kind"], re.findall(r'"([^"]+)"', mark["says"])))
+        return marks
+
+    def _of_this_launch(self, text: str) -> re.Match[str] | None:
+        mark = MARKED.fullmatch(text)
+        assert mark is not None, text
+        return mark if mark["words"] is None or f" {mark['words']} " in f"{self.command} " else None
+
+
+def programs() -> Iterator[Program]:
+    for folder in sorted(path for path in PROGRAMS.glob("*/*") if path.is_dir()):
+        yield from _launches(folder, tuple(sorted(folder.rglob("*.py"))), "main.py")
+    for file in sorted(PROGRAMS.glob("*/*.py")):
+        if any(marks_of(file.read_text())):
+            yield from _launches(file.parent, (file,), file.name)
+
+
+def _launches(folder: Path, files: tuple[Path, ...], script: str) -> Iterator[Program]:
+    commands = [command for file in files for command in LAUNCH.findall(file.read_text())]
+    for command in commands or [f"torchrun --nproc_per_node 2 {script}"]:
+        yield Program(folder, files, command)
+
+
+def name_of(program: Program) -> str:
+    return f"{program.folder.relative_to(PROGRAMS)}: {program.command.removeprefix('torchrun --nproc_per_node 2 ')}"
+
+
+ALL = list(programs())
+
+
+@pytest.mark.parametrize("program", ALL, ids=map(name_of, ALL))
+def test_what_is_marked_is_found_and_nothing_else(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(program.folder)
+    unmarked = list(ask(program.command).findings)
+    missing = []
+    for mark in program.marks:
+        found = next((one for one in unmarked if _is_it(one, *mark)), None)
+        if found is None:
+            missing.append(mark)
+        else:
+            unmarked.remove(found)
+
+    assert (missing, list(map(in_words, unmarked))) == ([], [])
+
+
+def _is_it(finding: Finding, file: str, line: int, kind: str, says: list[str]) -> bool:
+    where = finding.where
+    assert where is not None
+    kinds = f"{finding.cause.value} {finding.certainty.value} {finding.severity.value}"
+    return (where.file, where.line, kinds) == (file, line, kind) and all(words in in_words(finding) for words in says)
+
+
+def test_every_program_says_what_is_found_in_it() -> None:
+    folders = [path for path in PROGRAMS.glob("*/*") if path.is_dir()]
+
+    assert [path.name for path in folders if not any(any(marks_of(f.read_text())) for f in path.rglob("*.py"))] == []
+    assert len(ALL) > 240
