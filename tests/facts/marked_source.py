@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.stacks.source_context import is_rank_conditional
 from unhang.findings import Source
 
 
@@ -14,10 +13,3 @@ def source_of(text: str, path: str = "train.py") -> tuple[SourceFile, int]:
     program = textwrap.dedent(text).lstrip("\n")
     line = next((n for n, row in enumerate(program.splitlines(), 1) if "# HERE" in row), 0)
     return SourceFile(Source(path), path, program), line
-
-
-def kind_at(text: str, *, loops: bool = False) -> str | None:
-    """The kind of the branch on the rank at the mark; None without one."""
-    source, line = source_of(text)
-    branch = is_rank_conditional(source, line, loops=loops)
-    return branch.kind if branch is not None else None

@@ -129,39 +129,6 @@ def test_two_processes_that_share_no_seed_draw_the_same() -> None:
     assert first == second
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rng = np.random.default_rng(7)\nrng.permutation(9)\n",
-        "self.rng = random.Random(seed)\nself.rng.shuffle(rows)\n",
-        "def f(rng):\n    return rng.permutation(9)\n",
-        "np.random.seed(1)\npart = data[np.random.rand(9) < 0.5]\n",
-        "ds.shuffle(42)\n",
-        "wds.shuffle(100, rng=random.Random(3))\n",
-        "noise = torch.rand(9)\n",
-        "x = x * (torch.rand(9) < 0.5)\n",
-        "kept = x[torch.rand(9, device=x.device) < 0.5]\n",
-        "first = sorted(set(words))[:5]\n",
-        "names = list(set(words))\nprint(len(names))\n",
-        "actions = policy.sample()\n",
-        "memory.sample(32)\n",
-        "token = np.random.choice(vocabulary)\n",
-        "masked = np.random.choice(np.arange(9), 3, replace=False)\n",
-        "df.sample(frac=0.5, random_state=3)\n",
-    ],
-)
-def test_what_has_a_seed_or_parts_no_data_is_left_alone(text: str) -> None:
-    source, _ = source_of("import random\nimport numpy as np\n" + text)
-
-    assert split_without_seed(source) == ()
-
-
-def test_an_own_generator_seeded_with_the_rank_differs() -> None:
-    source, _ = source_of("rng = np.random.default_rng(dist.get_rank())\nrng.shuffle(rows)\n")
-
-    assert [found.why for found in split_without_seed(source)] == ["seed-differs"]
-
-
 CALL = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*\(")
 
 

@@ -1,0 +1,1 @@
+lightning.seed_everything(42, workers=True)

@@ -1,0 +1,1 @@
+torch.cuda.manual_seed(42)

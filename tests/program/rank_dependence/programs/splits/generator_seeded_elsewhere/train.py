@@ -1,0 +1,1 @@
+generator = torch.Generator().manual_seed(42)

@@ -1,0 +1,2 @@
+import random
+random.shuffle(files)  # fine

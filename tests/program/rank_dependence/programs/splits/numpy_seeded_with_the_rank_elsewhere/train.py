@@ -1,0 +1,3 @@
+rank = dist.get_rank()
+np.random.seed(42 + rank)
+random.seed(42)

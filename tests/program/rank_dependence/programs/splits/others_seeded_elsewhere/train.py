@@ -1,0 +1,2 @@
+torch.manual_seed(42)
+random.seed(42)

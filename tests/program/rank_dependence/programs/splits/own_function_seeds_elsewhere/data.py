@@ -1,0 +1,1 @@
+dataset = dataset.train_test_split(test_size=0.1)[split]  # finds: dataset.train_test_split no-seed numpy, seeded: python

@@ -1,0 +1,2 @@
+set_seed(args.seed)
+random.shuffle(rows)  # fine
