@@ -21,8 +21,9 @@ _STATEMENTS = (ast.If, ast.For, ast.While, ast.FunctionDef, ast.With)
 
 @cache
 def programs() -> tuple[str, ...]:
-    """Every text of a test that is a program of some lines, and speaks of what makes ranks differ."""
-    found: dict[str, None] = {}
+    """Every program of the tests, in a file or a text, that has some lines and speaks of what makes ranks differ."""
+    files = sorted(path for path in TESTS.glob("*/**/programs/**/*.py") if path.relative_to(TESTS).parts[0] != "cases")
+    found = dict.fromkeys(text for path in files if _is_program(text := path.read_text(encoding="utf-8")))
     for path in sorted(path for path in TESTS.rglob("test_*.py") if "fuzz" not in path.parts):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_program(node.value):

@@ -1,8 +1,7 @@
 """Programs with what ``unhang check`` must find in them, on its line, and look-alikes in which it must find nothing.
 
 A program is a file of ``programs/*/`` with a mark (``# finds: CAUSE CERTAINTY SEVERITY "WORDS"``, ``# fine``), or a
-folder that holds ``main.py``, with the modules beside it. ``# launch: COMMAND`` at its head says how it is started,
-several times where that matters: ``with WORDS`` at the end of a mark then says in which of the launches it is found.
+folder that holds ``main.py``, with the modules beside it; ``tests/program/marks.py`` says how marks are read.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.check.risks.program.asked import ask, in_words
-from tests.program.marks import marks_of
+from tests.program.marks import LAUNCH, findings_of, marks_of
 from unhang.findings import Finding
 
 PROGRAMS = Path(__file__).with_name("programs")
-LAUNCH = re.compile(r"^# launch: (.+)$", re.MULTILINE)
-MARKED = re.compile(r'(?P<kind>[^"]+?)(?P<says>(?: "[^"]+")*)(?: with (?P<words>.+))?')
+MARKED = re.compile(r'(?P<kind>[^"]+?)(?P<says>(?: "[^"]+")*)')
 
 
 @dataclass(frozen=True)
@@ -32,20 +30,14 @@ class Program:
     command: str
 
     @property
-    def marks(self) -> list[tuple[str, int, str, list[str]]]:
+    def marks(self) -> Iterator[tuple[str, int, str, list[str]]]:
         """File, line, kind and words of every finding of this launch."""
-        marks = []
         for file in self.files:
-            for line, text in marks_of(file.read_text()):
-                if text and (mark := self._of_this_launch(text)) is not None:
-                    name = file.relative_to(self.folder).as_posix()
-                    marks.append((name, line, mark["kind"], re.findall(r'"([^"]+)"', mark["says"])))
-        return marks
-
-    def _of_this_launch(self, text: str) -> re.Match[str] | None:
-        mark = MARKED.fullmatch(text)
-        assert mark is not None, text
-        return mark if mark["words"] is None or f" {mark['words']} " in f"{self.command} " else None
+            for line, text in findings_of(file.read_text(), self.command):
+                mark = MARKED.fullmatch(text)
+                assert mark is not None, text
+                name = file.relative_to(self.folder).as_posix()
+                yield name, line, mark["kind"], re.findall(r'"([^"]+)"', mark["says"])
 
 
 def programs() -> Iterator[Program]:

@@ -105,8 +105,7 @@ def continue_of_an_inner_loop():
 
 
 def print_in_a_ternary():
-    name = "a" if dist.get_rank() == 0 else "b"
-    dist.barrier()  # fine
+    name = "a" if dist.get_rank() == 0 else "b"; dist.barrier()  # fine
 
 
 def other_branch_of_a_nested_if():

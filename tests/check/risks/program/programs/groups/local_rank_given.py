@@ -5,7 +5,7 @@ import torch.multiprocessing as mp
 
 
 def work(world, rank):
-    dist.init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]), world_size=world)  # finds: rendezvous likely stops "local rank as rank" with --nnodes 2; device-mapping possible note
+    dist.init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]), world_size=world)  # finds: rendezvous likely stops "local rank as rank" if --nnodes 2; device-mapping possible note
 
 
 def start(index, run, node, size):

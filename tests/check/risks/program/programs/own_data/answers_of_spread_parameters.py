@@ -19,7 +19,7 @@ class Trainer:
         self.actor = engine.actor
 
     def answers(self, prompts):
-        return self.actor.module.generate(prompts)  # finds: uneven-data possible stops with --actor_zero_stage 3
+        return self.actor.module.generate(prompts)  # finds: uneven-data possible stops if --actor_zero_stage 3
 
 
 Trainer(Engine(args)).answers(prompts)

@@ -5,4 +5,4 @@ from transformers import Trainer
 
 trainer = Trainer()
 if trainer.is_world_process_zero():
-    trainer.save_model("x")  # finds: rank-conditional-collective likely stops with --fsdp full_shard; rank-conditional-collective likely stops with --deepspeed z.json
+    trainer.save_model("x")  # finds: rank-conditional-collective likely stops if --fsdp full_shard or --deepspeed z.json

@@ -6,4 +6,4 @@ p = argparse.ArgumentParser()
 p.add_argument("--ratio", type=float, default=0.0)
 args = p.parse_args()
 if args.ratio > 0:
-    parts = dataset.train_test_split(args.ratio)  # finds: uneven-data likely stops with --ratio 0.1
+    parts = dataset.train_test_split(args.ratio)  # finds: uneven-data likely stops if --ratio 0.1

@@ -5,7 +5,7 @@ from transformers import TrainingArguments
 
 
 def main(args):
-    with args.main_process_first():  # finds: device-mapping possible note with CUDA_VISIBLE_DEVICES=6,7,8,9
+    with args.main_process_first():  # finds: device-mapping possible note if CUDA_VISIBLE_DEVICES=6,7,8,9
         args.open()
 
 

@@ -2,4 +2,4 @@
 import os, time, torch, torch.distributed as dist
 
 if dist.get_rank() == 0:
-    dist.barrier()  # finds: rank-conditional-collective likely stops with fit
+    dist.barrier()  # finds: rank-conditional-collective likely stops if fit

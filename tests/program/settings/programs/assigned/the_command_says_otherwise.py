@@ -1,0 +1,20 @@
+# launch: torchrun the_command_says_otherwise.py --report-to wandb
+import argparse, os
+
+p = argparse.ArgumentParser()
+p.add_argument("--report-to", default="")
+p.add_argument("--size", type=int, default=1)
+
+
+def use(args):
+    if args.wandb:
+        data.train_test_split(0.1)  # fine
+
+
+def main():
+    args = p.parse_args()
+    args.wandb = "wandb" in args.report_to
+    use(args)
+
+
+main()

@@ -1,0 +1,11 @@
+import hydra
+
+
+@hydra.main(version_base=None, config_path="conf", config_name="main")
+def main(cfg):
+    t = cfg.trainer
+    if t.tb:
+        data.train_test_split(0.1)  # finds: left out
+
+
+main()

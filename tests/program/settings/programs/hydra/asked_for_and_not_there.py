@@ -1,0 +1,10 @@
+import hydra
+
+
+@hydra.main(version_base=None, config_path="conf", config_name="main")
+def main(cfg):
+    if cfg.trainer.get("other", None) and cfg.trainer.tb:
+        data.train_test_split(0.1)  # finds: left out
+
+
+main()

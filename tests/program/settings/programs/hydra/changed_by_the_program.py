@@ -1,0 +1,11 @@
+import hydra
+
+
+@hydra.main(version_base=None, config_path="conf", config_name="main")
+def main(cfg):
+    cfg.trainer.tb = call()
+    if cfg.trainer.tb:
+        data.train_test_split(0.1)  # fine
+
+
+main()

@@ -1,0 +1,11 @@
+# launch: torchrun overridden.py trainer.steps=3
+import hydra
+
+
+@hydra.main(version_base=None, config_path="conf", config_name="main")
+def main(cfg):
+    if cfg.trainer.steps > 5:
+        data.train_test_split(0.1)  # finds: left out
+
+
+main()

@@ -1,0 +1,17 @@
+import argparse
+
+p = argparse.ArgumentParser()
+p.add_argument("--val-split", type=float, default=0.0)
+p.add_argument("--name", default=None)
+p.add_argument("--flag", action="store_true")
+p.add_argument("--mode", default="train", choices=["train", "eval"])
+args = p.parse_args()
+
+
+class T:
+    def __init__(self, args):
+        self.args = args
+
+    def f(self):
+        if self.args.flag:
+            data.train_test_split(0.1)  # finds: left out
