@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.program.launch.following import follow
+from tests.program.marks import marks_of
 from unhang.check import all_checks
 from unhang.check.all_checks import ALL_CHECKS, look_around
 from unhang.findings import say
@@ -19,50 +20,18 @@ from unhang.program.launch.job_environment import Settings
 from unhang.program.launch.planned_job import Plan
 from unhang.program.launch.shell import parser
 
-# Scripts whose words bash itself can tell: `torchrun` there prints its arguments.
-AS_BASH = {
-    "defaults": "N=${N:-8}\nM=${M-4}\nexport K=${K:=2}\ntorchrun --nproc_per_node=$N --nnodes $M t.py --k ${K}",
-    "arguments": 'if [ $# -ne 0 ]; then MORE="$*"; fi\ntorchrun t.py $MORE "$1" "${@:2}"',
-    "continued": "A=1 \\\n  B=2 \\\ntorchrun --nproc_per_node 2 \\\n  t.py --a \\\n  b",
-    "arrays": 'ARGS=(--a "b c")\nARGS+=(--d)\ntorchrun t.py "${ARGS[@]}" ${#ARGS[@]} "${ARGS[1]}"',
-    "appended": 'ARGS="--a 1"\nARGS+=" --b 2"\nARGS="$ARGS --c 3"\ntorchrun t.py $ARGS "$ARGS"',
-    "substituted": 'HERE=$(cd "$(dirname "$0")" && pwd)\ntorchrun t.py --here $HERE --name `basename $0 .sh`',
-    "cut": "P=/a/b/c.tar.gz\ntorchrun t.py ${P##*/} ${P%.*} ${P%%.*} ${P#*/} ${P/b/x} ${P//a/y}",
-    "case": "M=7b\ncase $M in\n  7b|8b) L=32;;\n  *) L=80;;\nesac\ntorchrun t.py --layers $L",
-    "loop": 'for i in 1 2 3; do S="$S,$i"; done\nfor ((j=0;j<2;j++)); do S="$S,$j"; done\ntorchrun t.py ${S#,}',
-    "options": 'while [[ $# -gt 0 ]]; do case "$1" in --n) N=$2; shift 2;; *) R+=("$1"); shift;; esac; done\n'
-    'torchrun --nproc_per_node=$N t.py "${R[@]}"',
-    "getopts": 'while getopts "n:v" o; do case $o in n) N=$OPTARG;; v) V=1;; esac; done\ntorchrun t.py $N $V',
-    "function": 'start() { local n=$1; shift; torchrun --nproc_per_node=$n "$@"; }\nstart 4 t.py --x y',
-    "arithmetic": "N=3\nW=$((N * 8 / 2 + N % 2))\n((W++))\ntorchrun t.py $W",
-    "counted": 'D=0,1,2\ntorchrun t.py $(echo $D | tr "," "\\n" | wc -l) $(echo $D | awk -F, "{print NF}")',
-    "same line": "if [[ $X == 1 ]]; then A=1 B=2\nelif [[ 2 == 2 ]]; then A=3 B=4\nfi\ntorchrun t.py $A $B",
-    "evaluated": "CMD=\"torchrun --nproc_per_node 2 t.py --a 'b c'\"\neval $CMD",
-    "subshell": "X=1\n(X=2; cd /)\n{ X=3; }\ntorchrun t.py $X",
-    "and or": '[ -z "$NO" ] && A=1 || A=2\n[ "$A" = 2 ] || B=3\ntorchrun t.py $A $B',
-    "here string": 'read -r a b <<< "x y z"\ntorchrun t.py $a "$b"',
-    "quotes": 'X="a b"\ntorchrun t.py "$X" $X \'$X\' "\\$X" a\\ b $\'c\\td\'',
-    "indirect": "NAME=VALUE\nVALUE=9\ntorchrun t.py ${!NAME} ${NAME,,}",
-    "piped": "torchrun t.py --a 1 2>&1 | tee log &\nwait",
-    "exec": "exec torchrun t.py --a 1",
-    "braces": 'for i in {0..2}; do L+="$i "; done\ntorchrun t.py $L',
-    "set": "set -euo pipefail\nset -- x y\ntorchrun t.py $1 ${2}",
-    "stop": "torchrun t.py\nexit 0\ntorchrun other.py",
-    "unset": "A=1\nunset A\ntorchrun t.py ${A:-none}",
-    "alternative": "A=1\ntorchrun t.py ${A:+--given} ${NONE:+--none}",
-    "pattern": 'X=a-azure-b\n[[ "$X" == *"azure"* ]] && A=1\n'
-    '[[ "" == *"azure"* ]] && B=1\ntorchrun t.py ${A:-0} ${B:-0}',
-    "computed default": "A=2\nB=3\nN=${N:-$((A * B))}\ntorchrun t.py $N $(expr 16 / $A)",
-    "no words": 'A=()\nB=""\n$B "${A[@]}" torchrun "${A[@]}" t.py "$@" "${A[*]}" "$B"',
-    "joined lists": 'A=(--a 1)\nB=(--b)\nC="torchrun t.py ${A[@]} \\\n   ${B[@]} \\\n   $B"\neval $C',
-    "backslash at the end": "torchrun t.py \\\n  --a 1 \\",
-    "placeholder behind": "torchrun t.py > log --a 1 2>/dev/null --b",
-}
+SCRIPTS = Path(__file__).with_name("scripts")
+AS_BASH = sorted((SCRIPTS / "as_bash").glob("*.sh"))
+"""Scripts whose words bash itself can tell: `torchrun` there prints its arguments."""
 
 
-@pytest.mark.parametrize("name", AS_BASH)
-def test_words_are_those_of_bash(name: str, tmp_path: Path) -> None:
-    script = AS_BASH[name] + "\n"
+def texts(*files: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in files}
+
+
+@pytest.mark.parametrize("file", AS_BASH, ids=lambda file: file.stem)
+def test_words_are_those_of_bash(file: Path, tmp_path: Path) -> None:
+    script, name = file.read_text(), file.stem
     arguments = (
         ("--n", "4", "-v", "v w") if name == "options" else ("-n", "4", "-v") if name == "getopts" else ("p", "q r")
     )
@@ -88,12 +57,10 @@ def test_words_are_those_of_bash(name: str, tmp_path: Path) -> None:
 
 
 def test_exports_reach_the_program_and_other_variables_do_not(tmp_path: Path) -> None:
-    script = "export NCCL_DEBUG=INFO\nHIDDEN=1\nLATE=2\nexport LATE\nunset GONE\nNCCL_IB_DISABLE=1 torchrun t.py\n"
-
-    way = follow(tmp_path, {"run.sh": script}, "./run.sh", GONE="1", KEPT="1")
+    way = follow(tmp_path, texts(SCRIPTS / "told" / "exports.sh"), "./exports.sh", GONE="1", KEPT="1")
 
     assert way.environment == {"NCCL_DEBUG": "INFO", "LATE": "2", "NCCL_IB_DISABLE": "1"}
-    assert (way.told.environment["NCCL_DEBUG"].origin, way.told.environment["NCCL_DEBUG"].line) == ("run.sh", 1)
+    assert (way.told.environment["NCCL_DEBUG"].origin, way.told.environment["NCCL_DEBUG"].line) == ("exports.sh", 1)
     assert way.told.environment["NCCL_IB_DISABLE"].line == 6
     assert dict(way.machine.environment) == {**way.environment, "KEPT": "1"}
 
@@ -144,14 +111,7 @@ def test_a_folder_that_the_script_makes_or_that_is_empty_is_entered(tmp_path: Pa
 
 
 def test_sourced_files_and_other_scripts(tmp_path: Path) -> None:
-    files = {
-        "run.sh": "source env.sh\n. ./more.sh 5\nSECRET=1 bash start.sh $N $M\n",
-        "env.sh": "export NCCL_SOCKET_IFNAME=eth0\nN=4\n",
-        "more.sh": "M=$1\n",
-        "start.sh": "torchrun --nproc_per_node $1 t.py --m $2 --n [$N]\n",
-    }
-
-    way = follow(tmp_path, files, "bash", "run.sh")
+    way = follow(tmp_path, texts(*(SCRIPTS / "told" / "sources").glob("*.sh")), "bash", "run.sh")
 
     assert way.command.startswith("torchrun --nproc_per_node 4 t.py --m 5 --n [$N]")
     assert way.environment == {"NCCL_SOCKET_IFNAME": "eth0", "SECRET": "1"}
@@ -161,63 +121,22 @@ def test_sourced_files_and_other_scripts(tmp_path: Path) -> None:
 
 
 def test_files_that_the_script_writes(tmp_path: Path) -> None:
-    script = (
-        "N=2\ncat > node.sh <<EOF\ntorchrun --nproc_per_node $N t.py \\$1\nEOF\n"
-        "cat <<'EOF' > plain.txt\n$N\nEOF\necho more >> plain.txt\nbash node.sh $(cat plain.txt | wc -l)\n"
-    )
+    way = follow(tmp_path, texts(SCRIPTS / "told" / "writes_files.sh"), "bash", "writes_files.sh")
 
-    assert follow(tmp_path, {"run.sh": script}, "bash", "run.sh").command == "torchrun --nproc_per_node 2 t.py 2"
+    assert way.command == "torchrun --nproc_per_node 2 t.py 2"
 
 
-@pytest.mark.parametrize(
-    ("script", "note"),
-    [
-        (
-            "N=$(nvidia-smi -L | wc -l)\ntorchrun --nproc_per_node=$N t.py",
-            "run.sh:1 --nproc_per_node $(nvidia-smi -L | wc -l): only running it tells",
-        ),
-        ("torchrun --nproc_per_node $N t.py", "run.sh:1 --nproc_per_node $N: N is not set here"),
-        ("torchrun t.py $1", "run.sh:1 $1: the script was given no such argument"),
-        ("export MASTER_ADDR=$(hostname)\ntorchrun t.py", "run.sh:1 MASTER_ADDR $(hostname): only running it tells"),
-        ("cd $WORK/x\ntorchrun t.py", "run.sh:1 which folder cd $WORK/x leads to is not known"),
-        ("source /none.sh\ntorchrun t.py", "run.sh:1 /none.sh is sourced and could not be read"),
-        ("torchrun a.py\ntorchrun b.py", "run.sh:2 it starts b.py as well, which was not looked at"),
-        (
-            "torchrun t.py --root <your_root> --x 1",
-            "run.sh:1 <your_root> is a place to fill in, which the shell takes for redirections",
-        ),
-        (
-            "if nvidia-smi; then torchrun t.py; fi",
-            "run.sh:1 whether the program is started as told here depends on a condition that only running tells",
-        ),
-        (
-            "if ping x; then export NCCL_DEBUG=INFO; fi\ntorchrun t.py",
-            "run.sh:1 NCCL_DEBUG $NCCL_DEBUG: it depends on the condition in line 1",
-        ),
-        ("eval $(which x)\ntorchrun t.py", "run.sh:1 eval of a text that only running tells: $(which x)"),
-        ("A=<some path>\ntorchrun t.py", "run.sh:1 this could not be read as shell, so what follows may be wrong"),
-        (
-            "mkdir -p out\nif [ ! -d out/x ]; then exit 1; fi\ntorchrun t.py $X",
-            "run.sh:3 $X: X is not set here",
-        ),
-        ("$LAUNCH t.py", "run.sh:1 $LAUNCH: LAUNCH is not set here"),
-        ("L=$(pick)\n$L t.py", "run.sh:2 what $(pick) is, which starts t.py"),
-    ],
-)
-def test_what_only_running_tells_is_named_with_its_place(script: str, note: str, tmp_path: Path) -> None:
-    way = follow(tmp_path, {"run.sh": script + "\n"}, "bash", "run.sh")
+@pytest.mark.parametrize("file", sorted((SCRIPTS / "noted").glob("*.sh")), ids=lambda file: file.stem)
+def test_what_only_running_tells_is_named_with_its_place(file: Path, tmp_path: Path) -> None:
+    way = follow(tmp_path, texts(file), "bash", file.name)
 
     assert way.launch.program in ("t.py", "a.py", "bash")
-    assert note in way.notes
+    noted = [note for note in way.notes if note.startswith(f"{file.name}:")]
+    assert noted == [f"{file.name}:{line} {words}" for line, words in marks_of(file.read_text())] != []
 
 
 def test_both_branches_of_a_condition_that_is_not_known(tmp_path: Path) -> None:
-    script = (
-        'ARGS="--a 1"\nif grep -q x /proc/y; then ARGS="$ARGS --b"; N=1; else N=1; fi\n'
-        "torchrun --nproc_per_node $N t.py $ARGS\n"
-    )
-
-    way = follow(tmp_path, {"run.sh": script}, "bash", "run.sh")
+    way = follow(tmp_path, texts(SCRIPTS / "told" / "both_branches.sh"), "bash", "both_branches.sh")
 
     assert way.launch.processes == 1
     assert way.launch.arguments["a"] == "1"
@@ -225,12 +144,12 @@ def test_both_branches_of_a_condition_that_is_not_known(tmp_path: Path) -> None:
 
 
 def test_a_script_that_ends_itself_says_where(tmp_path: Path) -> None:
-    script = 'if [ -z "$DATA" ]; then\n  echo set DATA\n  exit 1\nfi\ntorchrun t.py\n'
+    files = texts(SCRIPTS / "told" / "ends_itself.sh")
 
-    way = follow(tmp_path, {"run.sh": script}, "bash", "run.sh")
+    way = follow(tmp_path, files, "bash", "ends_itself.sh")
 
-    assert "run.sh:3 the script ends itself here, as it is started" in way.notes
-    assert follow(tmp_path, {"run.sh": script}, "bash", "run.sh", DATA="d").launch.program == "t.py"
+    assert "ends_itself.sh:3 the script ends itself here, as it is started" in way.notes
+    assert follow(tmp_path, files, "bash", "ends_itself.sh", DATA="d").launch.program == "t.py"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,2 @@
+A=1
+torchrun t.py ${A:+--given} ${NONE:+--none}

@@ -1,0 +1,2 @@
+if [ $# -ne 0 ]; then MORE="$*"; fi
+torchrun t.py $MORE "$1" "${@:2}"

@@ -1,0 +1,3 @@
+ARGS=(--a "b c")
+ARGS+=(--d)
+torchrun t.py "${ARGS[@]}" ${#ARGS[@]} "${ARGS[1]}"

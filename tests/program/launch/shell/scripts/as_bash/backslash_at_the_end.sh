@@ -1,0 +1,2 @@
+torchrun t.py \
+  --a 1 \

@@ -1,0 +1,2 @@
+CMD="torchrun --nproc_per_node 2 t.py --a 'b c'"
+eval $CMD

@@ -1,0 +1,1 @@
+exec torchrun t.py --a 1

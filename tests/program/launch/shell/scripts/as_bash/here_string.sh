@@ -1,0 +1,2 @@
+read -r a b <<< "x y z"
+torchrun t.py $a "$b"

@@ -1,0 +1,3 @@
+NAME=VALUE
+VALUE=9
+torchrun t.py ${!NAME} ${NAME,,}

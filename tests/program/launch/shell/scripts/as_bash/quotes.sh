@@ -1,0 +1,2 @@
+X="a b"
+torchrun t.py "$X" $X '$X' "\$X" a\ b $'c\td'

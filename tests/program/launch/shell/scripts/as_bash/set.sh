@@ -1,0 +1,3 @@
+set -euo pipefail
+set -- x y
+torchrun t.py $1 ${2}

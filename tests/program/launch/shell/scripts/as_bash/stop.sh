@@ -1,0 +1,3 @@
+torchrun t.py
+exit 0
+torchrun other.py

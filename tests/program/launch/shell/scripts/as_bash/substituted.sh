@@ -1,0 +1,2 @@
+HERE=$(cd "$(dirname "$0")" && pwd)
+torchrun t.py --here $HERE --name `basename $0 .sh`

@@ -1,0 +1,3 @@
+A=1
+unset A
+torchrun t.py ${A:-none}

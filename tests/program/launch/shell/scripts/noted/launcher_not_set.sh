@@ -1,0 +1,1 @@
+$LAUNCH t.py  # finds: $LAUNCH: LAUNCH is not set here

@@ -1,0 +1,2 @@
+L=$(pick)
+$L t.py  # finds: what $(pick) is, which starts t.py

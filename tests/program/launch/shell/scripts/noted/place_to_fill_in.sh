@@ -1,0 +1,1 @@
+torchrun t.py --root <your_root> --x 1  # finds: <your_root> is a place to fill in, which the shell takes for redirections

@@ -1,0 +1,2 @@
+export NCCL_SOCKET_IFNAME=eth0
+N=4
