@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from distributions import ROOT, BareEnvironment, build
 
 import unhang
+from tests.distributions import ROOT, BareEnvironment, build
 
 VERSION = unhang.__version__
 GUARDS = (

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from distributions import EXTRAS, LAB, PROJECT, ROOT, build, metadata_of
 
+from tests.distributions import EXTRAS, LAB, PROJECT, ROOT, build, metadata_of
 from unhang import __version__
 from unhang_lab.stories.story import STORIES
 
