@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.program.marks import LAUNCH, findings_of
 from unhang.check.all_checks import ALL_CHECKS, look_around
 from unhang.check.judge import judge
 from unhang.findings import Severity, Verdict
@@ -98,69 +99,20 @@ def test_programs_that_tell_nothing(source: str, tmp_path: Path) -> None:
     assert "init_process_group(timeout=) comes first: 600 s" in str(verdict.checked[0].what)
 
 
-IN_FORCE = {
-    "in an imported module of -m": (
-        "-m pkg.main",
-        {
-            "pkg/__init__.py": "",
-            "pkg/main.py": "from pkg.setup import start\nstart()\n",
-            "pkg/setup.py": "def start():\n    dist.init_process_group('nccl', timeout=timedelta(minutes=2 * 45))\n",
-        },
-        "init_process_group(timeout=) comes first: 5,400 s",
-    ),
-    "by place, of a constant": (
-        "t.py",
-        {"t.py": "H = 2\nLIMIT = timedelta(hours=H)\ndist.init_process_group('nccl', None, LIMIT)\n"},
-        "init_process_group(timeout=) comes first: 7,200 s",
-    ),
-    "of an argument": (
-        "t.py --minutes 90",
-        {
-            "t.py": "import argparse\np = argparse.ArgumentParser()\n"
-            "p.add_argument('--minutes', type=int, default=10)\nargs = p.parse_args()\n"
-            "dist.init_process_group('nccl', timeout=timedelta(minutes=args.minutes))\n"
-        },
-        "init_process_group(timeout=) comes first: 5,400 s",
-    ),
-    "for accelerate, in another module": (
-        "t.py",
-        {
-            "t.py": "from inner import make\naccelerator = make()\n",
-            "inner.py": "def make():\n    kwargs = InitProcessGroupKwargs(timeout=timedelta(seconds=5400))\n"
-            "    return Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(bucket_cap_mb=5), kwargs])\n",
-        },
-        "InitProcessGroupKwargs(timeout=) comes first: 5,400 s",
-    ),
-    "given to the Trainer's arguments": (
-        "t.py --output_dir o",
-        {"t.py": "args = TrainingArguments(output_dir='o', ddp_timeout=3 * 3600)\n"},
-        "ddp_timeout comes first: 10,800 s",
-    ),
-    "not in a branch that is not taken": (
-        "t.py",
-        {
-            "t.py": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--long', action='store_true')\n"
-            "args = p.parse_args()\n"
-            "if args.long:\n    dist.init_process_group('nccl', timeout=timedelta(seconds=77))\n"
-            "else:\n    dist.init_process_group('nccl', timeout=timedelta(seconds=88))\n"
-        },
-        "comes first: 88 s",
-    ),
-}
+PROGRAMS = sorted(Path(__file__).with_name("programs").iterdir())
 
 
-@pytest.mark.parametrize(("program", "files", "in_force"), IN_FORCE.values(), ids=IN_FORCE)
-def test_limits_are_read_wherever_the_launch_leads(
-    program: str, files: dict[str, str], in_force: str, tmp_path: Path
-) -> None:
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("from datetime import timedelta\nimport torch.distributed as dist\n" + text)
+@pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: folder.name)
+def test_limits_are_read_wherever_the_launch_leads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    texts = [file.read_text() for file in folder.rglob("*.py")]
+    (command,) = (command for text in texts for command in LAUNCH.findall(text))
+    (in_force,) = (words for text in texts for _, words in findings_of(text, command))
 
-    verdict = ask(tmp_path, f"torchrun {program}")
+    said = [str(line.what) for line in ask(folder, command).checked]
 
-    assert any(in_force in str(line.what) for line in verdict.checked), [str(line.what) for line in verdict.checked]
+    assert [line for line in said if in_force in line] != [], said
+    assert [line for line in said if " comes first: " in line and in_force not in line] == []
 
 
 def test_a_limit_that_only_running_tells_is_named(tmp_path: Path) -> None:

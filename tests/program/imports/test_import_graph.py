@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.program.marks import LAUNCH
 from unhang.host.machine import Machine
 from unhang.program import collect_program as program
 from unhang.program.launch.planned_job import Plan
@@ -40,91 +41,20 @@ def names(source: ProgramSource) -> set[str]:
     return {file.path for file in source.files}
 
 
-LAYOUTS = {
-    "beside the script": ({"s/t.py": "import helper", "s/helper.py": ""}, "s/t.py", {"s/helper.py"}),
-    "-m from the folder of the job": (
-        {"pkg/__init__.py": "", "pkg/t.py": "from .data import f", "pkg/data.py": ""},
-        "-m pkg.t",
-        {"pkg/__init__.py", "pkg/data.py"},
-    ),
-    "-m of a package": (
-        {"pkg/__init__.py": "", "pkg/__main__.py": "from pkg import a", "pkg/a.py": ""},
-        "-m pkg",
-        {"pkg/__init__.py", "pkg/a.py"},
-    ),
-    "a module in src": (
-        {"src/pkg/__init__.py": "", "src/pkg/t.py": "import pkg.deep.one", "src/pkg/deep/one.py": ""},
-        "-m pkg.t",
-        {"src/pkg/__init__.py", "src/pkg/deep/one.py"},
-    ),
-    "the package around the script": (
-        {"src/pkg/__init__.py": "", "src/pkg/t.py": "from pkg.trainer import T", "src/pkg/trainer/__init__.py": ""},
-        "src/pkg/t.py",
-        {"src/pkg/__init__.py", "src/pkg/trainer/__init__.py"},
-    ),
-    "the project of a script in examples": (
-        {"examples/t.py": "import lib.a", "pyproject.toml": "", "src/lib/__init__.py": "", "src/lib/a.py": ""},
-        "examples/t.py",
-        {"src/lib/__init__.py", "src/lib/a.py"},
-    ),
-    "inside a function": ({"t.py": "def f():\n    from late import x\n", "late.py": ""}, "t.py", {"late.py"}),
-    "import_module": (
-        {"t.py": "import importlib\nimportlib.import_module('late.x')", "late/x.py": ""},
-        "t.py",
-        {"late/x.py"},
-    ),
-    "one of a folder": (
-        {
-            "t.py": "import importlib\nm = importlib.import_module(f'models.{name}')",
-            "models/a.py": "",
-            "models/b.py": "",
-        },
-        "t.py",
-        {"models/a.py", "models/b.py"},
-    ),
-    "sys.path beside the file": (
-        {
-            "run/t.py": "import sys, os\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
-            "sys.path.insert(0, os.path.join(HERE, '..', 'vendor'))\nimport kept",
-            "vendor/kept.py": "",
-        },
-        "run/t.py",
-        {"vendor/kept.py"},
-    ),
-    "sys.path with pathlib": (
-        {
-            "run/t.py": "import sys\nfrom pathlib import Path\nimport kept\n"
-            "sys.path.append(str(Path(__file__).resolve().parents[1] / 'vendor'))",
-            "vendor/kept.py": "",
-        },
-        "run/t.py",
-        {"vendor/kept.py"},
-    ),
-    "a lazy package": (
-        {
-            "t.py": "from pkg import Net",
-            "pkg/__init__.py": "_names = {'nets': ['Net']}\ndef __getattr__(name): ...",
-            "pkg/nets.py": "",
-        },
-        "t.py",
-        {"pkg/__init__.py", "pkg/nets.py"},
-    ),
-    "a file of the script's folder before the standard library": (
-        {"t.py": "import queue", "queue.py": ""},
-        "t.py",
-        {"queue.py"},
-    ),
-}
+LAYOUTS = sorted((Path(__file__).with_name("programs") / "layouts").iterdir())
+"""Programs of several files: one has its ``# launch:``, those that it leads to begin with ``# read``."""
 
 
-@pytest.mark.parametrize("case", LAYOUTS)
-def test_imports_are_found_where_python_finds_them(case: str, write: Write) -> None:
-    texts, target, expected = LAYOUTS[case]
-    write(texts)
+@pytest.mark.parametrize("folder", LAYOUTS, ids=lambda folder: folder.name)
+def test_imports_are_found_where_python_finds_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    texts = {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*.py")}
+    ((script, command),) = ((name, command) for name, text in texts.items() for command in LAUNCH.findall(text))
 
-    source = read(f"torchrun {target}" if not target.startswith("-m") else f"python {target}")
+    source = read(command)
 
-    assert names(source) - {source.files[0].path} == expected
+    assert source.files[0].path == script
+    assert names(source) - {script} == {name for name, text in texts.items() if text.startswith("# read")} != set()
     assert source.absent == ()
 
 

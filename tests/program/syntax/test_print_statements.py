@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from tests.program.marks import marks_of
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.program.syntax.print_statements import printed_at
 
-PROGRAM = """
-import logging
+PROGRAM = Path(__file__).with_name("programs") / "prints.py"
+SOURCES = {"/job/train.py": SourceFile(Source("source/train.py"), "/job/train.py", PROGRAM.read_text())}
+PRINTED = [(line, words) for line, words in marks_of(PROGRAM.read_text()) if words]
 
 
-def evaluate(batches):
-    for number in range(batches):
-        print(f"evaluating: {number}/{batches} batches")
-
-
-def main():
-    logging.info("epoch %d finished in %.1f s", epoch, seconds)
-    print("saving to {}".format(path))
-    print(loss)
-    print(f"{rank}: ok")
-    print("twice the same words")
-    print("twice the same words")
-"""
-SOURCES = {"/job/train.py": SourceFile(Source("source/train.py"), "/job/train.py", PROGRAM)}
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "function"),
-    [
-        ("evaluating: 50/70 batches", 7, "evaluate"),
-        ("[rank0]: evaluating: 50/70 batches", 7, "evaluate"),
-        ("INFO:root:epoch 3 finished in 12.5 s", 11, "main"),
-    ],
-)
-def test_the_call_with_these_words_is_named(text: str, line: int, function: str) -> None:
-    where = printed_at(text, SOURCES)
+@pytest.mark.parametrize(("line", "printed"), PRINTED)
+def test_the_call_with_these_words_is_named(line: int, printed: str) -> None:
+    where = printed_at(printed, SOURCES)
 
     assert where is not None
+    function = re.findall(r"^def (\w+)", "\n".join(PROGRAM.read_text().splitlines()[:line]), re.MULTILINE)[-1]
     assert (where.file, where.line, where.function) == ("/job/train.py", line, function)
 
 

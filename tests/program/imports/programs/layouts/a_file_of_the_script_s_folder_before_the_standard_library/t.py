@@ -1,0 +1,2 @@
+# launch: torchrun t.py
+import queue

@@ -1,0 +1,5 @@
+# read
+_names = {"nets": ["Net"]}
+
+
+def __getattr__(name): ...

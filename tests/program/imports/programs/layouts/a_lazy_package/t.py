@@ -1,0 +1,2 @@
+# launch: torchrun t.py
+from pkg import Net

@@ -1,0 +1,2 @@
+# launch: python -m pkg.t
+import pkg.deep.one

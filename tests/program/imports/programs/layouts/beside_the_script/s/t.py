@@ -1,0 +1,2 @@
+# launch: torchrun s/t.py
+import helper

@@ -1,0 +1,4 @@
+# launch: torchrun t.py
+import importlib
+
+importlib.import_module("late.x")

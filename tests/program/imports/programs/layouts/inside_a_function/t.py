@@ -1,0 +1,3 @@
+# launch: torchrun t.py
+def f():
+    from late import x

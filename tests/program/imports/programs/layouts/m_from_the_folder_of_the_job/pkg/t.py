@@ -1,0 +1,2 @@
+# launch: python -m pkg.t
+from .data import f

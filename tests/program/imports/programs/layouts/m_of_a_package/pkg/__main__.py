@@ -1,0 +1,2 @@
+# launch: python -m pkg
+from pkg import a

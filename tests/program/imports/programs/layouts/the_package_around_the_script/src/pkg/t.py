@@ -1,0 +1,2 @@
+# launch: torchrun src/pkg/t.py
+from pkg.trainer import T

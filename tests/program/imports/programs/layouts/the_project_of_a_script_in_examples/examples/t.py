@@ -1,0 +1,2 @@
+# launch: torchrun examples/t.py
+import lib.a

@@ -1,0 +1,6 @@
+import os
+
+if os.environ.get("X"):
+    import gone  # finds: absent gone
+else:
+    import here

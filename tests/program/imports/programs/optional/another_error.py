@@ -1,0 +1,4 @@
+try:
+    import gone  # finds: absent gone
+except KeyError:
+    import here

@@ -1,0 +1,4 @@
+try:
+    import gone  # fine
+except ImportError:
+    gone = None

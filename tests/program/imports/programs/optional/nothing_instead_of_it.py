@@ -1,0 +1,1 @@
+import gone  # finds: absent gone

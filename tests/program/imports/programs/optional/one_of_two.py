@@ -1,0 +1,4 @@
+try:
+    import gone  # fine
+except ImportError:
+    from here import loads

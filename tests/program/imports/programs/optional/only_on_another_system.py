@@ -1,0 +1,4 @@
+import sys
+
+if sys.platform == "win32":
+    import gone  # fine

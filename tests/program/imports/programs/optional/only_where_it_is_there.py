@@ -1,0 +1,4 @@
+import importlib.util
+
+if importlib.util.find_spec("gone") is not None:
+    import gone as g  # fine

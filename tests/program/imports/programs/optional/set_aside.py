@@ -1,0 +1,4 @@
+import contextlib
+
+with contextlib.suppress(ImportError):
+    import gone  # fine

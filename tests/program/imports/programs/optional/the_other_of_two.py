@@ -1,0 +1,4 @@
+try:
+    import here
+except ImportError:
+    import gone  # fine
