@@ -8,35 +8,13 @@ import pytest
 
 from tests.program.launch.following import follow
 
-CLI = """
-import os, subprocess, sys
-from . import worker
-from .cards import get_device_count
-
-def main():
-    verb = sys.argv.pop(1)
-    if verb == "train":
-        subprocess.run(
-            ("torchrun --nnodes {nodes} --nproc_per_node {count} --master_port {port} {file} {args}").format(
-                nodes=os.getenv("NNODES", "1"), count=os.environ.get("NPROC", str(get_device_count())),
-                port=pick_port(), file=worker.__file__, args=" ".join(sys.argv[1:])).split()
-        )
-"""
-LISTED = """
-import subprocess, sys
-def main():
-    cmd = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", f"{2 + 2}", *extra(), "-m", "pkg.train"]
-    subprocess.Popen(cmd + sys.argv[1:])
-"""
+PROGRAMS = Path(__file__).with_name("programs")
+CLI = (PROGRAMS / "starts_torchrun.py").read_text()
+LISTED = (PROGRAMS / "starts_a_list.py").read_text()
 PYPROJECT = '[project.scripts]\ntrain-it = "pkg.cli:main"\n'
 POETRY = '[tool.poetry.scripts]\ntrain-it = "pkg.cli:main"\n'
 SETUP_CFG = "[options.entry_points]\nconsole_scripts =\n    train-it = pkg.cli:main\n"
-SETUP_PY = """
-from setuptools import setup
-def scripts():
-    return ["train-it = pkg.cli:main"]
-setup(entry_points={"console_scripts": scripts()})
-"""
+SETUP_PY = (PROGRAMS / "setup.py").read_text()
 
 
 @pytest.mark.parametrize(
