@@ -15,6 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.order_of_files import in_good_order
+from tests.outcomes import pytest_addoption, pytest_terminal_summary
+
+__all__ = ("pytest_addoption", "pytest_terminal_summary")
 
 _OWN = Path(tempfile.mkdtemp(prefix="unhang-tests-"))
 """What programs under test leave where temporary files lie (torchrun does) goes with the tests."""

@@ -182,7 +182,7 @@ def test_the_first_node_is_switched_off_and_another_gives_the_verdict(three: Hos
     assert verdict["findings"][0]["ranks"] == [0], job.said()
 
 
-@pytest.mark.skipif(COMPILER is None, reason="another clock needs a C compiler")
+@pytest.mark.skipif(COMPILER is None, reason="another clock needs cc")
 @pytest.mark.parametrize(
     "shared", [pytest.param(True, id="folder"), pytest.param(False, id="network", marks=pytest.mark.live)]
 )
