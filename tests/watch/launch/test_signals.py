@@ -21,16 +21,21 @@ pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 SENT = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH", "ALRM", "CONT", "URG", "ABRT", "PIPE", "RTMIN")
 
 
-def to_us(job: Recorded) -> None:
+def one_by_one(job: Recorded, send: Callable[[int, int], None]) -> None:
+    """The next one once the one before was heard: the kernel keeps no second of a kind."""
     for name in SENT:
-        os.kill(job.front.pid, getattr(signal, f"SIG{name}"))
-        time.sleep(0.15)
+        before = len(job.heard())
+        send(job.front.pid, getattr(signal, f"SIG{name}"))
+        wait_for(lambda: len(job.heard()) > before)  # noqa: B023 - called here and now
+        time.sleep(0.15)  # a second one would come by now
+
+
+def to_us(job: Recorded) -> None:
+    one_by_one(job, os.kill)
 
 
 def to_the_group(job: Recorded) -> None:
-    for name in SENT:
-        os.killpg(job.front.pid, getattr(signal, f"SIG{name}"))
-        time.sleep(0.15)
+    one_by_one(job, os.killpg)
 
 
 def one_and_all(job: Recorded) -> None:
