@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import socket
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.command import unhang
+from tests.work import calls_of
 from unhang.evidence import found_files
 from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.evidence_set import EvidenceSet
@@ -22,6 +22,8 @@ from unhang.findings import Unread
 
 OUT = "is a link that leads out of what was given; it was not followed"
 LINE = "[rank0]: RuntimeError: step {} failed\n"
+FEW_CALLS = 10_000
+"""Reading the job makes 2,000; whoever walked through a machine would make millions."""
 SECRET = "[rank7]: RuntimeError: someone else's secret\n"
 
 
@@ -47,14 +49,11 @@ def logs(evidence: EvidenceSet) -> list[str]:
 @pytest.mark.parametrize("target", ["../outside/rank7.log", "../outside", "..", "/", "/proc", "/dev"])
 def test_a_link_that_leads_out_is_named_and_not_followed(job: Path, target: str) -> None:
     (job / "rank9.log").symlink_to(target)
-    before, began = os.times(), time.monotonic()
-
     evidence = read_evidence([str(job)])
 
     assert logs(evidence) == ["rank0.log"]
     assert unread(evidence) == {"rank9.log": OUT}
-    assert sum(os.times()[:2]) - sum(before[:2]) < 0.5
-    assert time.monotonic() - began < 10
+    assert calls_of(lambda: read_evidence([str(job)])) < FEW_CALLS
 
 
 def test_a_chain_of_links_is_judged_by_its_end(job: Path, tmp_path: Path) -> None:
@@ -109,13 +108,11 @@ def test_a_link_named_by_the_user_is_read(job: Path, tmp_path: Path) -> None:
 def test_a_recursive_glob_does_not_leave_its_folder(job: Path) -> None:
     (job / "root").symlink_to("/")
     (job / "out").symlink_to("../outside")
-    before = os.times()
-
     evidence = read_evidence([f"{job}/**/*.log"])
 
     assert logs(evidence) == ["rank0.log"]
     assert logs(read_evidence([f"{job}/**"])) == ["rank0.log"]
-    assert sum(os.times()[:2]) - sum(before[:2]) < 1
+    assert calls_of(lambda: read_evidence([f"{job}/**"])) < FEW_CALLS
 
 
 def test_pipes_sockets_and_devices_in_a_folder_are_not_opened(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

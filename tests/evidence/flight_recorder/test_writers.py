@@ -11,13 +11,13 @@ import re
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.work import calls_of
 from unhang.evidence.flight_recorder import many_dumps, workers
 from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder
 from unhang.evidence.flight_recorder.many_dumps import read_recordings
@@ -240,31 +240,18 @@ def test_a_torn_dump_of_another_writer_is_read_up_to_the_tear(tmp_path: Path, la
         assert len(item.entries) > 40, "each was cut behind its first third"
 
 
-CALLS = 10
-
-
-def processor_ms(call: Callable[[], object]) -> float:
-    """The least of five rounds, each of several calls: other work only adds, and the clock ticks coarsely."""
-    taken = []
-    for _ in range(5):
-        begun = time.process_time()
-        for _ in range(CALLS):
-            call()
-        taken.append(time.process_time() - begun)
-    return min(taken) / CALLS * 1000
-
-
 @LINUX
 def test_reading_costs_little_more_than_unpickling_and_parsing() -> None:
-    """Our own machine takes twenty times as long, and a row for each entry thrice as long as ``json.loads``."""
+    """Some calls an entry: our own machine makes three hundred, and a row for each entry a dozen."""
     [(_, content)] = StalledJob(ranks=8, frames=8).dumps(1)
     dump = pickle.loads(content)
+    at_most = 5 * len(dump["entries"])
     for protocol in (2, 4):
         data = pickle.dumps(dump, protocol)
-        taken = processor_ms(lambda data=data: read_recording(data, others=read_confined))  # type: ignore[misc]
-        assert taken < 3 * processor_ms(lambda data=data: pickle.loads(data)) + 2  # type: ignore[misc]
+        read_recording(data, others=read_confined)  # what is made once
+        assert calls_of(lambda data=data: read_recording(data, others=read_confined)) < at_most  # type: ignore[misc]
     text = json_like_torch(dump).encode()
-    assert processor_ms(lambda: read_recording(text)) < 2 * processor_ms(lambda: json.loads(text)) + 2
+    assert calls_of(lambda: read_recording(text)) < at_most
 
 
 # what harms
@@ -396,7 +383,7 @@ def test_without_a_python_to_start_dumps_are_read_here(
 def test_a_dump_that_is_not_read_in_time_is_given_up(
     tmp_path: Path, late_and_not: list[Any], started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(workers, "_PATIENCE_S", 10.0)  # to start on a busy machine, too
     monkeypatch.setattr(workers, "_LOADED", 0)
     stuck = workers.WORKER.replace(
         "serve(sys",
@@ -408,7 +395,7 @@ def test_a_dump_that_is_not_read_in_time_is_given_up(
     good = pickle.dumps(late_and_not[0], 4)
     items = list(read_recordings(files(tmp_path, [good, good, good])))
     assert [type(item) for item in items] == [Recording, Unread, Recording]
-    assert items[1].reason == "not read within 1 s"  # type: ignore[union-attr]
+    assert items[1].reason == "not read within 10 s"  # type: ignore[union-attr]
 
 
 def test_json_read_in_pieces_is_the_same_dump(late_and_not: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
