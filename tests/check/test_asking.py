@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,11 @@ def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> No
 
     def hangs(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         yield SharedMemory, SHM
-        never.wait(60)
+        never.wait(600)  # longer than a test may take
 
-    started = time.monotonic()
     situation, gaps = look_around(Machine(), Plan(), [Check("dead mount", 2.0, hangs)])
     never.set()
 
-    assert time.monotonic() - started < 50  # and not 60
     assert situation.found(SharedMemory) == SHM.found
     assert [gap.check for gap in gaps] == ["dead mount"]
 
@@ -61,10 +58,8 @@ def test_a_check_that_breaks_costs_only_itself() -> None:
 
 
 def test_a_command_is_killed_with_its_children_at_its_limit() -> None:
-    started = time.monotonic()
-    look = Machine().command(["sh", "-c", "sleep 60 & sleep 60"], limit_s=0.3)
+    look = Machine().command(["sh", "-c", "sleep 600 & sleep 600"], limit_s=0.3)
 
-    assert time.monotonic() - started < 50  # and not 60
     assert look.found is None
     assert "did not answer" in str(look.because)
 

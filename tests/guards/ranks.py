@@ -27,8 +27,7 @@ _context.set_forkserver_preload(["torch", "torch.distributed", "torch.distribute
 
 @dataclass(slots=True)
 class Outcome:
-    """How one rank ended. ``value``: what its function gave; ``error``: name of the exception it fell with;
-    ``took_s``: how long its function ran."""
+    """How one rank ended. ``value``: what its function gave; ``error``: name of the exception it fell with."""
 
     rank: int
     value: Any = None
@@ -37,7 +36,6 @@ class Outcome:
     trace: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
     exit_code: int | None = None
-    took_s: float = 0.0
 
     def get(self) -> Any:
         """The value; fails with the rank's own traceback where there is none."""
@@ -125,14 +123,13 @@ def _be_rank(line: Connection, own: dict[str, str], method: str, body: Callable[
         "gloo", init_method=method, rank=rank, world_size=int(own["WORLD_SIZE"]), timeout=timedelta(seconds=60)
     )
     said: dict[str, Any] = {}
-    began = time.monotonic()
     try:
         said["value"] = body(rank, *arguments)
     except BaseException as error:  # noqa: BLE001 - told to the test
         kept = {name: value for name, value in vars(error).items() if isinstance(value, (str, int, tuple, dict))}
         said = {"error": type(error).__name__, "message": str(error), "attributes": kept}
         said["trace"] = traceback.format_exc()
-    line.send({**said, "took_s": time.monotonic() - began})
+    line.send(said)
     line.close()
     sys.stdout.flush()
     sys.stderr.flush()

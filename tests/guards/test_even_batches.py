@@ -277,7 +277,6 @@ def test_a_rank_that_dies_ends_the_wait() -> None:
 
     assert (outcome.error, outcome.attributes["rank"]) == ("RankFailed", 1)
     assert "the process of rank 1 has ended" in outcome.message
-    assert outcome.took_s < 60
 
 
 def _streams_with_workers(rank: int, folder: str) -> dict[str, int]:

@@ -30,16 +30,14 @@ def set_on_all(rank: int) -> list[tuple[str, str, tuple[int, ...], float | None]
     return [(limit.group, limit.backend, limit.ranks, limit.limit_s) for limit in found.groups]
 
 
-def waits_in_vain(rank: int) -> float:
+def waits_in_vain(rank: int) -> None:
     value = torch.ones(1)
     dist.all_reduce(value)
     limits(train=1.5)
     if rank == 1:
-        time.sleep(60)
-    since = time.monotonic()
-    with pytest.raises(RuntimeError):
+        time.sleep(600)
+    with pytest.raises(RuntimeError, match="1500ms"):
         dist.all_reduce(value)
-    return time.monotonic() - since
 
 
 def after_the_second_step(rank: int) -> list[float | None]:
@@ -74,7 +72,7 @@ def test_every_group_of_the_rank_gets_it() -> None:
 @pytest.mark.live
 @takes_new
 def test_it_holds_for_the_next_collective() -> None:
-    assert 1.0 < ranks.run_ranks(waits_in_vain, until=0)[0].get() < 30.0
+    ranks.run_ranks(waits_in_vain, until=0)[0].get()
 
 
 @takes_new

@@ -122,7 +122,6 @@ def test_the_death_of_rank_0_is_noticed_and_its_last_line_told() -> None:
     assert other.error == "RankFailed"
     assert "rank 0 ended without a word, last seen at " in other.message
     assert "in dies" in other.message
-    assert other.took_s < 60
 
 
 @pytest.mark.live

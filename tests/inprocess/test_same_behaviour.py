@@ -179,15 +179,14 @@ sys.stdout.reconfigure(line_buffering=True)
 for name in ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGHUP"):
     signal.signal(getattr(signal, name), lambda number, frame: seen.append(number))
 signal.setitimer(signal.ITIMER_REAL, 0.5)
-began = time.monotonic(); signal.pause(); print("woken", time.monotonic() - began < 20)
+signal.pause(); print("woken")
 for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
     os.kill(os.getpid(), number)
 print(seen, signal.getsignal(signal.SIGINT))
 class Late(Exception): pass
 def late(number, frame): raise Late
 signal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, 0.2)
-with contextlib.suppress(Late): time.sleep(50)
-print("not slept", time.monotonic() - began < 40)
+with contextlib.suppress(Late): time.sleep(50); print("slept")
 signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTERM); time.sleep(50)
 """,
         folders,
@@ -195,8 +194,8 @@ signal.signal(signal.SIGTERM, signal.SIG_DFL); os.kill(os.getpid(), signal.SIGTE
     )
 
     assert ran.code == -signal.SIGTERM
-    assert "woken True" in ran.out
-    assert "not slept True" in ran.out
+    assert ran.out.startswith("woken\n")
+    assert "slept" not in ran.out
 
 
 def test_children_of_every_kind(folders: Folders, tmp_path: Path) -> None:

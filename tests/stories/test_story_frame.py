@@ -146,12 +146,10 @@ def test_the_repaired_job_ends_well_and_one_that_is_not_repaired_does_not(tmp_pa
 def test_a_job_that_does_not_end_is_ended_with_all_it_started(tmp_path: Path) -> None:
     endless = write_story(tmp_path / "endless", replace={"limit_s = 90": "limit_s = 4"})
     (endless / "train.py").write_text(TRAIN.replace("\n\nmain()", "\n\n__import__('time').sleep(600)"))
-    began = time.monotonic()
 
     cell = fixed(load_story(endless), tmp_path / "run")
 
     assert any("did not end within 4 s" in str(text) for text in cell.steps[0].wrong), cell.steps
-    assert time.monotonic() - began < 200  # it sleeps for 600
     assert not processes.marked(f"{MARK_NAME}={(tmp_path / 'run').resolve()}")
 
 

@@ -31,17 +31,15 @@ def children() -> set[str]:
 
 SHORT_S = 1.5
 """Limit of a step that nobody finishes; whoever does finish has so long, on a busy machine too."""
-ENDLESS_S = 60
-"""So long a rank is stuck; nobody waits for it."""
+ENDLESS_S = 600
+"""So long a rank is stuck, longer than a test may take; nobody waits for it."""
 
 
 def run(
     work: Callable[[int, Report], None], ranks: int = 2, *, limit_s: float = 30.0, whole_s: float = 60.0
 ) -> Outcome:
-    started = time.monotonic()
     before = children()
     lines = run_ranks(range(ranks), work, limit_s=limit_s, whole_s=whole_s)
-    assert time.monotonic() - started < ENDLESS_S / 2
     assert children() <= before
     everyone = (tuple(range(ranks)),)
     steps = (connect(everyone), Step("all-reduce", "world", everyone, 4096))

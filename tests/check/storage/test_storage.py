@@ -213,16 +213,15 @@ def test_a_frozen_file_system_is_named_and_costs_its_limit_only(
         thaw = threading.Timer(120, subprocess.run, [["fsfreeze", "-u", str(folder)]])
         thaw.start()
         try:
-            started = time.monotonic()
             seen, verdict = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
-            took_s = time.monotonic() - started
+            frozen = thaw.is_alive()
         finally:
             thaw.cancel()
             subprocess.run(["fsfreeze", "-u", str(folder)], timeout=20, check=True)
         left = wait_until_gone(folder)
 
     assert [one.step for one in seen.measured if one.hung] == ["appends"]
-    assert took_s < 100  # it thaws by itself after 120
+    assert frozen, "it waited until the disk thawed"
     assert any("does not answer" in str(finding.summary) for finding in of(verdict, folder))
     assert left == ["lost+found"]
 
@@ -284,7 +283,7 @@ class Stalls(Bare):
 
     def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
         if words[0] == self._step:
-            return self.command(["sleep", "60"], limit_s=0.2 if self._step == "look" else limit_s)
+            return self.command(["sleep", "600"], limit_s=0.2 if self._step == "look" else limit_s)
         return super().program(script, words, limit_s)
 
 
@@ -292,10 +291,8 @@ def test_a_mount_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(collect_storage, "LOOK_S", 0.2)
     command = ("t.py", "--output_dir", str(tmp_path / "a"), "--logging_dir", str(tmp_path / "b"))
 
-    started = time.monotonic()
-    seen, verdict = asked(Plan(command), Stalls("look"))
+    seen, verdict = asked(Plan(command), Stalls("look"))  # each look would take longer than a test may
 
-    assert time.monotonic() - started < 50  # a sleep of 60 is in its way
     assert all(place.hung for place in seen.places)
     assert {finding.subject for finding in verdict.findings} == {str(tmp_path / "a"), str(tmp_path / "b")}
     assert not seen.measured

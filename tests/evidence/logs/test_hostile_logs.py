@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import time
 import tracemalloc
 from pathlib import Path
 from typing import BinaryIO
@@ -155,17 +154,18 @@ def test_lines_full_of_literals_hide_no_message(literal: bytes) -> None:
     assert [event.source.line for event in reading.events if event.kind == "wd.timeout"] == [5]
 
 
+DIGITS = "9" * 100_000
+"""So many that the square of them does not end before the limit of the test."""
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        "step " + "9" * 8000 + "it [",
-        "step 1it [ " + "9" * 8000 + "it [",
-        "[E ProcessGroupNCCL.cpp:9] [Rank 1] NCCL error: timeout " + "9" * 8000 + " [0] ",
+        "step " + DIGITS + "it [",
+        "step 1it [ " + DIGITS + "it [",
+        "[E ProcessGroupNCCL.cpp:9] [Rank 1] NCCL error: timeout " + DIGITS + " [0] ",
     ],
 )
+@pytest.mark.timeout(60)
 def test_a_line_of_digits_takes_no_longer_than_it_is_long(line: str) -> None:
-    began = time.process_time()
-
     read((f"{line}\n" * 5).encode())
-
-    assert time.process_time() - began < 2.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -93,16 +92,13 @@ def test_partners_of_a_rank_that_dies_leave_their_last_call_and_their_lines(fold
 
 def test_the_bell_brings_a_dump_long_before_the_next_beat(folders: Folders, tmp_path: Path) -> None:
     control = asking(folders)
-    control.now.beat_ms = 10_000
+    control.now.beat_ms = 600_000
     control.publish()
 
     with job(TRAIN + "train(100_000)", folders, tmp_path, ranks=1):
         wait_for(folders, lambda views: views and list(folders.records.glob("*.bell")))
-        time.sleep(1.0)
-        began_s, wanted = time.monotonic(), control.ask_dump()
+        wanted = control.ask_dump()
         wait_for(folders, lambda views: views[0].dump_served == wanted)
-
-    assert time.monotonic() - began_s < 8
 
 
 def test_a_rank_that_ends_well_takes_its_bell_down(folders: Folders, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.report import fact_samples
@@ -108,10 +106,8 @@ def test_what_looks_like_a_secret_and_is_none_stays(text: str) -> None:
 
 def test_a_hostile_line_is_read_in_linear_time() -> None:
     redactor = Redactor(share=True)
-    start = time.process_time()
     for piece in ("-", "a.", "/a", "token", "1:", "@a", "?&", 'token="', "a/"):
-        redactor.text(piece * 20_000)
-    assert time.process_time() - start < 20
+        redactor.text(piece * 200_000)  # with the square of it, this would not end before the test's limit
 
 
 def test_plain_containers_are_rewritten_through_and_through() -> None:

@@ -7,8 +7,6 @@ must not be sure of another one.
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -83,18 +81,13 @@ def _wrong(case: Case, seen: Path, verdict: Verdict) -> list[str]:
     return [text for text in mistakes(case, seen, verdict) if not (slow_is_right and "status" in text)]
 
 
-def test_eight_ranks_are_answered_in_seconds(tmp_path: Path) -> None:
-    """5 s on a machine that has a processor to spare; a crowded one takes as much longer as it is crowded."""
+def test_eight_ranks_are_answered_and_stay_as_they_were(tmp_path: Path) -> None:
+    """How soon, `python -m benchmarks live-jobs --to attach` measures."""
     with plain_job(tmp_path, CASES_FOLDER / "missing_rank.py", ranks=8) as job:
         job.wait_until_printed("step 11")
         job.wait_until_waiting(8)
         before = {rank.pid: kernel_look(rank.pid).state for rank in job.ranks}
-        crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-        began = time.monotonic()
         done = unhang("attach", str(job.launcher.pid), "--dir", tmp_path / "seen", "--format", "json")
-        took_s = time.monotonic() - began
-        print(f"{took_s:.1f} s, load {os.getloadavg()[0]:.1f}")
 
         assert {rank.pid: kernel_look(rank.pid).state for rank in job.ranks} == before
     assert json.loads(done.stdout)["findings"][0]["ranks"] == [7]
-    assert took_s < 5 * crowd

@@ -176,14 +176,12 @@ def test_a_slow_disk_makes_nobody_wait(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(output_capture, "QUEUED", 1 << 20)
     monkeypatch.setattr(output_capture, "FLUSH_S", 0.2)
     writer = os.open(path, os.O_WRONLY)
-    began = time.monotonic()
 
     held = output_capture._Kept(writer)
     for _ in range(64):
         held.add(b"x" * 65536)
-    text = held.finish(path)
+    text = held.finish(path)  # nobody reads: who waited for the disk would wait for ever
 
-    assert time.monotonic() - began < 2
     assert "the disk is too slow" in str(text)
     os.close(reader)
 
@@ -237,16 +235,13 @@ def test_a_command_outlives_whatever_of_ours_is_killed(victim: str, tmp_path: Pa
 
 
 def test_what_a_command_leaves_running_prints_on_and_keeps_nobody(tmp_path: Path) -> None:
-    target = tmp_path / "out"
-    began = time.monotonic()
+    target, go = tmp_path / "out", tmp_path / "go"
+    script = f"(while [ ! -e {go} ]; do sleep 0.1; done; echo late) & echo now"
     with target.open("wb") as out:
-        front = subprocess.Popen(
-            words(tmp_path, "sh", "-c", "(sleep 14; echo late) & echo now"), stdout=out, stderr=out
-        )
+        front = subprocess.Popen(words(tmp_path, "sh", "-c", script), stdout=out, stderr=out)
     assert front.wait(LIMIT_S) == 0
 
-    assert time.monotonic() - began < 13
-    assert b"late" not in target.read_bytes()
+    go.touch()
     wait_for(lambda: b"late" in target.read_bytes())
 
 

@@ -42,6 +42,7 @@ def test_clocks_of_nodes_do_not_matter() -> None:
     away_ns = 7_000 * 10**9
     now_ns = time.monotonic_ns()
     whole = digest_of(now_ns, ranks_of(2, waits_s=3.0), deaths=0, over=0, whole=True)
+    later_ns = time.monotonic_ns()
     assert whole.columns is not None
     columns = msgspec.structs.replace(whole.columns, waits_ns=[ns + away_ns for ns in whole.columns.waits_ns])
     there = Digest(now_ns + away_ns, 2, 0, 3000, 0, 41, 41, columns=columns)
@@ -69,7 +70,8 @@ def test_clocks_of_nodes_do_not_matter() -> None:
         News(now_ns, True, 0, seat=0, digests=[Heard(1, 1, now_ns + 5, pack(msgspec.structs.replace(there, steps=1)))])
     )
     since = [state.waits_ns for state in roster.states(now_ns).values()]
-    assert all(ns is not None and abs((now_ns - ns) / 1e9 - 3.0) < 2.0 for ns in since)
+    waited = 3 * 10**9
+    assert all(ns is not None and now_ns - 10**8 <= ns + waited <= later_ns + 10**8 for ns in since)
     assert len(since) == 2
 
 
@@ -94,8 +96,9 @@ def test_a_death_on_another_node_is_known_by_our_clock() -> None:
     digest = digest_of(time.monotonic_ns(), ranks_of(2), deaths=0, over=0, whole=False)
 
     assert roster_of(digest).died_ns() == 0
+    before_ns = time.monotonic_ns()
     died_ns = roster_of(digest, deaths=1, quiet_s=4.0).died_ns()
-    assert abs((time.monotonic_ns() - died_ns) / 1e9 - 4.0) < 2.0
+    assert before_ns <= died_ns + 4 * 10**9 <= time.monotonic_ns()
 
 
 def test_the_live_state_of_the_leader_holds_every_rank() -> None:

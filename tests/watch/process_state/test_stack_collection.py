@@ -71,9 +71,7 @@ def test_py_spy_that_dies_half_way_leaves_nobody_stopped(sleeper: int) -> None:
 def test_a_stopped_process_is_looked_at_without_stopping_it(sleeper: int) -> None:
     os.kill(sleeper, signal.SIGSTOP)
     wait_for_state(sleeper, "T")
-    began = time.monotonic()
-    look = look_at(sleeper, native=True)
-    assert time.monotonic() - began < 40  # py-spy that stops it would wait for ever
+    look = look_at(sleeper, native=True)  # py-spy that stops it would wait for ever
     assert look.kernel.state == "T"
     assert not look.native
     assert kernel_look(sleeper).state == "T"

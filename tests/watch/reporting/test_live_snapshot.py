@@ -66,7 +66,9 @@ def snapshot(folder: Path, ranks: int = 2) -> LiveState:
 
 
 def test_what_a_snapshot_tells(tmp_path: Path) -> None:
+    began_s = time.time()
     state = snapshot(tmp_path)
+    took_s = time.time() - began_s
 
     assert state.ranks.rank == [0, 1]
     assert [STATES[number] for number in state.ranks.state] == ["idle", "waiting"]
@@ -78,7 +80,7 @@ def test_what_a_snapshot_tells(tmp_path: Path) -> None:
     assert (state.groups[0].enqueued, state.groups[0].completed) == ([9, 9], [9, 8])
     assert state.standing is not None
     assert state.standing.killed_in_s is not None
-    assert 55 < state.standing.killed_in_s <= 60
+    assert 60 - took_s - 0.1 <= state.standing.killed_in_s <= 60
     assert (state.standing.waiters, state.standing.laggards) == ([1], [0])
     assert state.verdict is not None
     assert (state.verdict.cause, state.verdict.parts) == ("uneven-data", {"template": "moves", "values": {}})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,10 +56,8 @@ def test_storage_that_does_not_answer_holds_nobody_up(tmp_path: Path) -> None:
     (tmp_path / "step-1").mkdir()
     os.mkfifo(tmp_path / "step-1" / ".metadata")  # to open it waits for a writer that never comes
     look = CheckpointLook.start([tmp_path])
-    began = time.monotonic()
 
     assert look.found(1.5) is None
-    assert time.monotonic() - began < 30
     assert look.process.poll() is not None
 
 
