@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import gate
 
+from scripts import gate
 from tests import outcomes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,8 +93,19 @@ def told_of(place: Path, *words: str) -> Mapping[str, Any]:
         (place / name).write_text(text)
     file = place / "outcomes.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = [sys.executable, "-m", "pytest", "-p", "tests.outcomes", "-p", "no:cacheprovider", "--outcomes", str(file), *words]
-    subprocess.run(run, cwd=place, env=environment, capture_output=True, timeout=100, check=False)
+    run = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.outcomes",
+        "-p",
+        "no:cacheprovider",
+        "--outcomes",
+        str(file),
+        *words,
+    ]
+    subprocess.run([*run, *words], cwd=place, env=environment, capture_output=True, timeout=100, check=False)
     return dict(json.loads(file.read_text()))
 
 
@@ -138,3 +150,11 @@ def test_rows_are_whole_and_name_tests_that_are_there() -> None:
     for test in [row["id"] for row in kept] + [row["test"] for row in allowed]:
         path, _, name = test.partition("[")[0].partition("::")
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
+
+
+def test_no_test_compares_two_moments() -> None:
+    """A limit on waiting is none: `time.monotonic() < deadline`. Work is counted (work.py); speed is for benchmarks."""
+    clock = re.compile(r"process_time|perf_counter|thread_time|os\.times\(|assert .*(?:monotonic|time\.time)\(\) - .*<")
+    files = [path for path in (ROOT / "tests").rglob("*.py") if not {"cases", "fuzz"} & set(path.parts)]
+
+    assert [path.name for path in files if path.name != "test_gate.py" and clock.search(path.read_text())] == []
